@@ -1,0 +1,37 @@
+# `make leaderboard` and `make test` set everything up on their first call.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP_OPTIONS ?=
+
+.PHONY: leaderboard test lint clean
+
+leaderboard: $(VENV)/ready
+	$(BIN)/pytest submissions/
+	$(BIN)/harness leaderboard --format github
+
+# Two processes: most tests wait for compilers.
+test: $(VENV)/ready lint
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
+	  { echo "Python 3.11 or 3.12 is needed; say which: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo "Python's venv is missing; run: apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import pathlib, sys, sysconfig; \
+	  sys.exit(not pathlib.Path(sysconfig.get_path("include", "posix_prefix"), "Python.h").exists())' || \
+	  { echo "Python's headers are missing; run: apt-get install python3-dev"; exit 1; }
+	@command -v g++ >/dev/null || { echo "g++ is missing; run: apt-get install g++"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install $(PIP_OPTIONS) --quiet --editable '.[simulator,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .harness .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""A correctness and regression test harness for CUDA kernel submissions."""

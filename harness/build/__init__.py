@@ -1,0 +1,1 @@
+"""Inline CUDA source to a loadable extension."""

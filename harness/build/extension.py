@@ -1,0 +1,146 @@
+"""Stand in for torch.utils.cpp_extension's compiler behind `load_inline` and `load`.
+
+torch's own functions stay: they check their arguments and assemble the sources exactly as they do
+elsewhere. Only the step that compiles and imports (`_jit_compile`, pinned range in pyproject.toml)
+is ours.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import tempfile
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import cpp_extension
+
+from harness.build.builder import Builder
+from harness.build.cache import Entry
+from harness.build.flags import Extension, is_cuda_source
+from harness.build.lines import with_line_directives
+from harness.build.ninja import CompileError
+
+
+class ExtensionBuildError(RuntimeError):
+    """A submission's extension does not compile.
+
+    The message begins as torch's own does, because submissions may look at it.
+
+    Attributes:
+        output: what the compiler printed.
+    """
+
+    def __init__(self, name: str, output: str) -> None:
+        super().__init__(f"Error building extension '{name}': {output}")
+        self.output = output
+
+
+@dataclass(frozen=True)
+class BuildEvent:
+    """A build begins (`entry` is None) or has ended."""
+
+    name: str
+    entry: Entry | None = None
+
+
+class ExtensionLoader:
+    """Builds and imports what the submission at `path` asks `load_inline` and `load` for."""
+
+    def __init__(self, path: Path, builder: Builder, notify: Callable[[BuildEvent], None]) -> None:
+        self._path = path
+        self._builder = builder
+        self._notify = notify
+        self._folders: list[tempfile.TemporaryDirectory[str]] = []
+
+    def install(self) -> None:
+        """Replace torch's compile step in this process."""
+        signature = inspect.signature(cpp_extension._jit_compile)
+
+        def compile_and_import(*args: Any, **kwargs: Any) -> Any:
+            return self._compile_and_import(signature.bind(*args, **kwargs).arguments)
+
+        extension_module: Any = cpp_extension
+        extension_module._jit_compile = compile_and_import
+        extension_module._get_build_directory = self._fresh_folder
+        # Precompiled headers would be written beside torch's own headers.
+        extension_module._check_and_build_extension_h_precompiler_headers = _do_nothing
+        extension_module.remove_extension_h_precompiler_headers = _do_nothing
+
+    def _fresh_folder(self, name: str, verbose: bool) -> str:
+        """Where load_inline writes its assembled sources; one call never sees another's files."""
+        del name, verbose
+        self._folders.append(tempfile.TemporaryDirectory(prefix="harness-extension-"))
+        return self._folders[-1].name
+
+    def _compile_and_import(self, asked: dict[str, Any]) -> types.ModuleType | None:
+        if asked.get("is_standalone"):
+            raise NotImplementedError("is_standalone=True makes a program, not an extension")
+        extension = self._describe(asked)
+        self._notify(BuildEvent(extension.name))
+        try:
+            entry = self._builder.build(extension)
+        except CompileError as error:
+            raise ExtensionBuildError(extension.name, error.output) from None
+        self._notify(BuildEvent(extension.name, entry))
+        if not asked["is_python_module"]:
+            load_library: Any = torch.ops.load_library
+            load_library(str(entry.library))
+            return None
+        return _import(extension.name, entry.library)
+
+    def _describe(self, asked: dict[str, Any]) -> Extension:
+        paths = [Path(path) for path in _as_list(asked["sources"])]
+        with_cuda = asked.get("with_cuda")
+        if with_cuda is None:
+            with_cuda = any(is_cuda_source(path.name) for path in paths)
+        # A quoted #include is looked for beside the source first.
+        beside = {str(path.parent.absolute()) for path in paths if not self._is_assembled(path)}
+        return Extension(
+            name=asked["name"],
+            sources=tuple((_file_name(i, path), self._read(path)) for i, path in enumerate(paths)),
+            cpp_flags=_flags(asked["extra_cflags"]),
+            cuda_flags=_flags(asked["extra_cuda_cflags"]),
+            link_flags=_flags(asked["extra_ldflags"]),
+            include_paths=(*_flags(asked["extra_include_paths"]), *sorted(beside)),
+            with_cuda=with_cuda,
+        )
+
+    def _is_assembled(self, path: Path) -> bool:
+        return any(path.parent == Path(folder.name) for folder in self._folders)
+
+    def _read(self, path: Path) -> str:
+        text = path.read_text()
+        if self._is_assembled(path):
+            return with_line_directives(text, self._path.read_text(), self._path.name)
+        return f'#line 1 "{path.name}"\n{text}'
+
+
+def _do_nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _as_list(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _flags(value: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(str(flag).strip() for flag in value or ())
+
+
+def _file_name(index: int, path: Path) -> str:
+    """A name of its own for each source: two folders may hold files of one name."""
+    return f"{path.stem}.{index}{path.suffix}" if index else path.name
+
+
+def _import(name: str, library: Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, library)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{library} cannot be imported as an extension module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

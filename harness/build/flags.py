@@ -1,0 +1,199 @@
+"""The compiler commands of an extension, for the simulator and for a GPU.
+
+They are torch's own (`torch.utils.cpp_extension`, pinned range in pyproject.toml) plus what each
+target needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch.utils import cpp_extension
+
+from harness.build.toolchain import DEFAULT_ARCHITECTURE, Toolchain
+
+Device = Literal["simulator", "cuda"]
+
+OVERLAY = Path(__file__).parent / "include"
+
+# torch.utils.cpp_extension.COMMON_NVCC_FLAGS, which also keeps half-precision operators from
+# compiling under both.
+_NVCC_FLAGS: tuple[str, ...] = tuple(cpp_extension.COMMON_NVCC_FLAGS)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an extension is compiled for."""
+
+    device: Device
+    architecture: str = DEFAULT_ARCHITECTURE
+    """A compute capability without its dot, such as `90` or `90a`."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What a submission asked `load_inline` or `load` to build."""
+
+    name: str
+    sources: tuple[tuple[str, str], ...]
+    """(file name, text) each; `.cu` and `.cuh` go to nvcc."""
+    cpp_flags: tuple[str, ...] = ()
+    cuda_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+    include_paths: tuple[str, ...] = ()
+    with_cuda: bool = True
+
+
+def is_cuda_source(name: str) -> bool:
+    """Whether nvcc compiles this file."""
+    return name.endswith((".cu", ".cuh"))
+
+
+def torch_language_standard() -> str:
+    """The `-std=` flag that this release of torch gives its extensions."""
+    source = inspect.getsource(cpp_extension._write_ninja_file_to_build_library)
+    found = re.search(r"-std=c\+\+\d+", source)
+    return found[0] if found else "-std=c++17"
+
+
+def include_flags(
+    extension: Extension, toolchain: Toolchain, target: Target, *, light: bool
+) -> list[str]:
+    """Where headers come from; ours stand before torch's, which stand before CUDA's."""
+    ours = []
+    if light:
+        ours.append(OVERLAY / "light")
+    if target.device == "simulator":
+        ours.append(OVERLAY / "simulator")
+    theirs = [Path(path) for path in cpp_extension.include_paths("cpu")]
+    theirs.append(Path(sysconfig.get_path("include", scheme="posix_prefix")))
+    if extension.with_cuda:
+        theirs.append(toolchain.cuda.include)
+        # CUDA 13 moved the C++ core libraries' headers here; nvcc finds them by itself, g++ not.
+        theirs.append(toolchain.cuda.include / "cccl")
+    flags = [f"-I{Path(path).absolute()}" for path in extension.include_paths]
+    flags += [f"-I{path}" for path in ours]
+    for path in theirs:
+        flags += ["-isystem", str(path)]
+    return flags
+
+
+def _definitions(extension: Extension) -> list[str]:
+    return [f"-DTORCH_EXTENSION_NAME={extension.name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+
+
+def cpp_command(
+    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, light: bool
+) -> tuple[str, ...]:
+    """Compile a C++ source to an object file."""
+    return (
+        str(toolchain.host.path),
+        "-MMD",
+        "-MF",
+        f"{source}.d",
+        *_definitions(extension),
+        *include_flags(extension, toolchain, target, light=light),
+        "-fPIC",
+        torch_language_standard(),
+        *extension.cpp_flags,
+        "-c",
+        source,
+        "-o",
+        f"{source}.o",
+    )
+
+
+def cuda_command(
+    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, light: bool
+) -> tuple[str, ...]:
+    """Compile a CUDA source to an object file that registers its kernels when it is loaded."""
+    own_standard = any(flag.startswith("-std=") for flag in extension.cuda_flags)
+    return (
+        str(toolchain.cuda.nvcc),
+        "-ccbin",
+        str(toolchain.host.path),
+        "-MMD",
+        "-MF",
+        f"{source}.d",
+        *_definitions(extension),
+        *include_flags(extension, toolchain, target, light=light),
+        *_NVCC_FLAGS,
+        *_architecture_flags(extension, target),
+        # Findings and profiles name the line of the submission.
+        "-lineinfo",
+        "--compiler-options",
+        "-fPIC",
+        *([] if own_standard else [torch_language_standard()]),
+        "-c",
+        source,
+        "-o",
+        f"{source}.o",
+    )
+
+
+def _architecture_flags(extension: Extension, target: Target) -> list[str]:
+    if target.device == "cuda":
+        own = any("arch" in flag or "gencode" in flag for flag in extension.cuda_flags)
+        code = f"-gencode=arch=compute_{target.architecture},code=sm_{target.architecture}"
+        return ([] if own else [code]) + list(extension.cuda_flags)
+    asked, flags = _split_architecture(extension.cuda_flags)
+    virtual = f"compute_{asked or target.architecture}"
+    # PTX alone, as text, and host code that calls the runtime of simulator/cudart.c.
+    return [
+        *flags,
+        f"-gencode=arch={virtual},code={virtual}",
+        "-no-compress",
+        "-cudart=none",
+    ]
+
+
+def _split_architecture(flags: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Take the architecture options out of nvcc's flags; the newest one named, and the rest."""
+    named: list[str] = []
+    rest = []
+    expect_value = False
+    for flag in flags:
+        option = re.match(r"--?(gencode|generate-code|arch|gpu-architecture|code|gpu-code)\b", flag)
+        if option or expect_value:
+            named += re.findall(r"(?:compute|sm)_(\d+[af]?)", flag)
+            expect_value = bool(option) and "=" not in flag
+        else:
+            rest.append(flag)
+    newest = max(named, key=lambda name: (int(re.sub(r"\D", "", name)), name), default=None)
+    return newest, rest
+
+
+def link_command(
+    extension: Extension, toolchain: Toolchain, target: Target, objects: Sequence[str], output: str
+) -> tuple[str, ...]:
+    """Link object files to an extension module."""
+    libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
+    libraries += ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    if extension.with_cuda and target.device == "cuda":
+        libraries += ["-lc10_cuda", "-ltorch_cuda", str(_cuda_runtime(toolchain.cuda.home))]
+    return (
+        str(toolchain.host.path),
+        "-shared",
+        *objects,
+        "-o",
+        output,
+        *libraries,
+        *extension.link_flags,
+    )
+
+
+def _cuda_runtime(home: Path) -> Path:
+    names = ("lib64/libcudart.so", "lib/libcudart.so", "lib/libcudart.so.13")
+    return next((home / name for name in names if (home / name).exists()), home / names[0])
+
+
+def torch_version() -> str:
+    """The release of torch, with its build label."""
+    return str(torch.__version__)

@@ -1,0 +1,159 @@
+"""Find what compiles a submission: nvcc (a toolkit, or PyPI wheels) and a C++ compiler."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_ARCHITECTURE = "90"
+CUDA_MAJOR = 13
+
+INSTALL_NVCC = "pip install 'cuda-submission-harness[simulator]'"
+INSTALL_COMPILER = "apt-get install g++"
+
+
+class ToolchainError(RuntimeError):
+    """A compiler is missing or cannot be used; the message says how to get one."""
+
+
+@dataclass(frozen=True)
+class CudaCompiler:
+    """An nvcc with its headers: `home` is what CUDA_HOME would be."""
+
+    home: Path
+    version: str
+    origin: str
+    """`toolkit` for an installed CUDA toolkit, `wheels` for PyPI's packages."""
+
+    @property
+    def nvcc(self) -> Path:
+        """The compiler driver."""
+        return self.home / "bin" / "nvcc"
+
+    @property
+    def include(self) -> Path:
+        """The folder of cuda_runtime.h."""
+        return self.home / "include"
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A C or C++ compiler."""
+
+    path: Path
+    version: str
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Everything that compiles a submission."""
+
+    cuda: CudaCompiler
+    host: HostCompiler
+
+
+def find_toolchain() -> Toolchain:
+    """Find nvcc and a C++ compiler.
+
+    Raises:
+        ToolchainError: one of them is missing.
+    """
+    return Toolchain(cuda=find_cuda_compiler(), host=find_host_compiler())
+
+
+def find_host_compiler() -> HostCompiler:
+    """Find the C++ compiler: what `CXX` names, else g++, else c++.
+
+    Raises:
+        ToolchainError: there is none.
+    """
+    for name in (os.environ.get("CXX"), "g++", "c++"):
+        path = shutil.which(name) if name else None
+        if path:
+            return HostCompiler(Path(path), _first_line(path, "--version"))
+    raise ToolchainError(f"no C++ compiler found; run: {INSTALL_COMPILER}")
+
+
+def find_c_compiler() -> HostCompiler:
+    """Find the C compiler: what `CC` names, else cc, else gcc.
+
+    Raises:
+        ToolchainError: there is none.
+    """
+    for name in (os.environ.get("CC"), "cc", "gcc"):
+        path = shutil.which(name) if name else None
+        if path:
+            return HostCompiler(Path(path), _first_line(path, "--version"))
+    raise ToolchainError(f"no C compiler found; run: {INSTALL_COMPILER}")
+
+
+def find_cuda_compiler() -> CudaCompiler:
+    """Find nvcc: an installed toolkit of the right version first, else the wheels.
+
+    Raises:
+        ToolchainError: there is none; names the toolkits that were passed over.
+    """
+    passed_over = []
+    for home, origin in _cuda_homes():
+        version = nvcc_version(home)
+        if version is None:
+            passed_over.append(f"{home} (no working bin/nvcc)")
+        elif int(version.split(".")[0]) != CUDA_MAJOR:
+            passed_over.append(f"{home} (CUDA {version})")
+        elif not (home / "include" / "cuda_runtime.h").is_file():
+            passed_over.append(f"{home} (no include/cuda_runtime.h)")
+        else:
+            return CudaCompiler(home, version, origin)
+    seen = f" (passed over: {', '.join(passed_over)})" if passed_over else ""
+    raise ToolchainError(f"no nvcc of CUDA {CUDA_MAJOR} found{seen}; run: {INSTALL_NVCC}")
+
+
+def _cuda_homes() -> Iterator[tuple[Path, str]]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]), "toolkit"
+    on_path = shutil.which("nvcc")
+    if on_path and (home := _home_of(on_path)):
+        yield home, "toolkit"
+    if Path("/usr/local/cuda").is_dir():
+        yield Path("/usr/local/cuda"), "toolkit"
+    # The wheels share the namespace package `nvidia`, one folder for each CUDA major version.
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        home = Path(folder) / f"cu{CUDA_MAJOR}"
+        if (home / "bin" / "nvcc").is_file():
+            yield home, "wheels"
+
+
+def _home_of(nvcc: str) -> Path | None:
+    """CUDA_HOME of an nvcc on the PATH, which may be a link or a wrapper script.
+
+    A dry run prints the settings of nvcc.profile, TOP among them.
+    """
+    command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    found = re.search(r"^#\$ TOP=(.+)$", output, re.MULTILINE)
+    return Path(found[1]).resolve() if found else None
+
+
+def nvcc_version(home: Path) -> str | None:
+    """The release of `home`'s nvcc, such as `13.0.88`, or None where it does not run."""
+    try:
+        output = subprocess.run(
+            [home / "bin" / "nvcc", "--version"], capture_output=True, text=True, check=False
+        ).stdout
+    except OSError:
+        return None
+    found = re.search(r"\bV(\d+\.\d+\.\d+)", output)
+    return found[1] if found else None
+
+
+def _first_line(program: str, *arguments: str) -> str:
+    output = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    return (output.stdout or output.stderr).partition("\n")[0].strip()

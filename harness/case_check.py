@@ -1,0 +1,196 @@
+"""Run one case in a worker and judge every output of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness import verdict
+from harness.compare import Comparison, classify, compare
+from harness.grid import Case
+from harness.oracle import Expected, expected
+from harness.problem import Problem
+from harness.report import CaseReport
+from harness.values import Run, Values, initialisation_seed, runs_for, values_for
+from harness.weights import WeightsMismatchError, match_weights
+from harness.worker.protocol import Message
+from harness.worker.supervisor import Step, Worker, WorkerFailure
+
+# Findings that fail a case by themselves, whatever its numbers say.
+FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
+
+
+@dataclass(frozen=True)
+class WrongOutput:
+    """An output that the oracle did not accept, with what it was computed from."""
+
+    values: Values
+    actual: Tensor
+
+
+@dataclass(frozen=True)
+class CaseOutcome:
+    """A case's report, and what the report of the whole is made from.
+
+    Attributes:
+        report: The case's.
+        case: The case.
+        wrong: The first wrong output of the right kind.
+        wrong_length: The length that it got instead of the right one.
+        initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
+            could not be compared.
+        worker_failed: Whether the worker is dead now.
+    """
+
+    report: CaseReport
+    case: Case
+    wrong: WrongOutput | None = None
+    wrong_length: int | None = None
+    initialised_alike: bool | None = None
+    worker_failed: bool = False
+
+
+class _Stopped(Exception):
+    def __init__(self, what: verdict.Stop) -> None:
+        super().__init__(what.message)
+        self.what = what
+
+
+class CaseCheck:
+    """One case in one worker."""
+
+    def __init__(self, problem: Problem, case: Case, worker: Worker) -> None:
+        self._problem = problem
+        self._case = case
+        self._worker = worker
+        self._names: Mapping[str, str] = {}
+        self._alike: bool | None = None
+        self._comparisons: dict[str, Comparison] = {}
+        self._findings: list[Mapping[str, Any]] = []
+        self._faults: list[str] = []
+        self._wrong: WrongOutput | None = None
+        self._wrong_length: int | None = None
+
+    def run(self) -> CaseOutcome:
+        """Construct the model, run it on every distribution, and judge."""
+        worker_failed = False
+        try:
+            self._construct()
+            weights = None
+            for run in runs_for(self._problem):
+                values = values_for(self._problem, self._case, run)
+                if run.weights != weights:
+                    self._send_weights(values)
+                    weights = run.weights
+                self._forward(run, values)
+        except _Stopped as stopped:
+            report = self._stopped_report(stopped.what)
+        except WorkerFailure as failure:
+            worker_failed = True
+            report = self._stopped_report(verdict.of_failure(failure))
+        else:
+            report = self._report()
+        return CaseOutcome(
+            report, self._case, self._wrong, self._wrong_length, self._alike, worker_failed
+        )
+
+    def _ask(self, step: Step, header: dict[str, Any], tensors: tuple[Tensor, ...] = ()) -> Message:
+        answer = self._worker.request(step, header, tensors)
+        if "fault" in answer.header:
+            is_own = self._case.label in ("native", "reduced")
+            raise _Stopped(verdict.of_fault(answer.header["fault"], own_configuration=is_own))
+        return answer
+
+    def _construct(self) -> None:
+        seed = initialisation_seed(self._case)
+        answer = self._ask("construct", {"arguments": dict(self._case.arguments), "seed": seed})
+        names = [str(name) for name in answer.header["names"]]
+        theirs = dict(zip(names, answer.tensors, strict=True))
+        first = values_for(self._problem, self._case, runs_for(self._problem)[0]).weights
+        try:
+            self._names = match_weights(first, {name: t.shape for name, t in theirs.items()})
+        except WeightsMismatchError as error:
+            raise _Stopped(verdict.Stop("failed", str(error))) from None
+        self._alike = all(torch.equal(first[n], theirs[own]) for n, own in self._names.items())
+
+    def _send_weights(self, values: Values) -> None:
+        names = [self._names[name] for name in values.weights]
+        self._ask("weights", {"names": names}, tuple(values.weights.values()))
+
+    def _forward(self, run: Run, values: Values) -> None:
+        answer = self._ask("forward", {}, values.inputs)
+        self._findings += answer.header.get("findings", ())
+        fault = _wrong_kind(answer)
+        if fault:
+            self._faults.append(fault)
+            return
+        actual = answer.tensors[0]
+        right = expected(self._problem, self._case, values.weights, values.inputs)
+        comparison = compare(actual, right, exact=run.is_exact)
+        self._comparisons[run.name] = comparison
+        if len(answer.tensors) > 1 and bool(answer.tensors[1].any()):
+            self._faults.append(_describe_unwritten(answer.tensors[1]))
+        if comparison.mismatch and self._wrong is None:
+            self._remember(values, actual, right)
+
+    def _remember(self, values: Values, actual: Tensor, right: Expected) -> None:
+        if actual.shape == right.value.shape:
+            self._wrong = WrongOutput(values, actual)
+        elif actual.dim() == right.value.dim():
+            self._wrong_length = int(actual.shape[-1])
+
+    def _report(self) -> CaseReport:
+        wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
+        findings = verdict.merge_findings(self._findings)
+        failing = [f for f in findings if f["check"] in FAILING_CHECKS]
+        # What was done to memory explains the numbers, not the other way round.
+        messages = [verdict.describe_finding(f) for f in failing] + self._faults
+        messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
+        stale = verdict.describe_wrong_runs(self._problem, list(wrong))
+        worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
+        return CaseReport(
+            id=self._case.id,
+            label=self._case.label,
+            verdict="failed" if messages else "passed",
+            message=messages[0] if messages else "",
+            precision=None if messages else classify(self._comparisons.values()),
+            worst=max(worst, default=None),
+            wrong_runs=tuple(wrong),
+            comparison=next(iter(wrong.values()), None),
+            findings=findings,
+            diagnosis=stale,
+        )
+
+    def _stopped_report(self, what: verdict.Stop) -> CaseReport:
+        return CaseReport(
+            id=self._case.id,
+            label=self._case.label,
+            verdict=what.verdict,
+            message=what.message,
+            findings=verdict.merge_findings(self._findings),
+            detail=what.detail,
+        )
+
+
+def _wrong_kind(answer: Message) -> str | None:
+    """What keeps an answer from being an output at all."""
+    header = answer.header
+    if header.get("type") != "torch.Tensor" or not answer.tensors:
+        return f"forward returned {header.get('type')}, not a tensor"
+    if header.get("device") != "cuda":
+        return f"the output is on {header.get('device')}, not on cuda"
+    if header.get("shares"):
+        return f"the output shares memory with {header['shares']}"
+    return None
+
+
+def _describe_unwritten(unwritten: Tensor) -> str:
+    first = tuple(int(i) for i in unwritten.nonzero()[0])
+    return (
+        f"{int(unwritten.sum())} of {unwritten.numel()} output elements were never written, "
+        f"the first at {list(first)}"
+    )

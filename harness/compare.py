@@ -1,0 +1,156 @@
+"""Compare a submission's output with the oracle: a precision class, or a mismatch."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor
+
+from harness.oracle import CLASSES, Expected, Precision
+
+POISON = 0x7FB1DEAD
+"""Bits of the signalling NaN that the simulator fills fresh device memory with."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The elements that no precision class allows.
+
+    Attributes:
+        message: What is wrong, in one line.
+        index: The first of them; None where the whole tensor is of the wrong kind.
+        expected: The oracle's value there.
+        actual: The submission's. Both are text where not finite, as JSON has no number for it.
+        count: How many elements are wrong.
+        total: How many elements there are.
+    """
+
+    message: str
+    index: tuple[int, ...] | None = None
+    expected: float | str | None = None
+    actual: float | str | None = None
+    count: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result for one output.
+
+    Attributes:
+        precision: The tightest class whose bound holds for every element; None for a mismatch.
+        worst: The largest error as a fraction of the fp32 class's bound: up to 1 is fp32. None
+            where the output is not finite or of the wrong kind.
+        mismatch: What is wrong; None if nothing is.
+    """
+
+    precision: Precision | None
+    worst: float | None
+    mismatch: Mismatch | None
+
+    def to_json(self) -> dict[str, object]:
+        """Give plain JSON values."""
+        return asdict(self)
+
+
+def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Comparison:
+    """Judge one output.
+
+    Args:
+        actual: What the submission gave, on any device.
+        expected: The oracle's answer.
+        exact: Whether the run's numbers are exact in float32 (`Run.is_exact`): then the fp32
+            class allows no error at all.
+
+    Returns:
+        The precision class and the worst error, or what is wrong.
+    """
+    kind = _wrong_kind(actual, expected)
+    if kind is not None:
+        return Comparison(None, None, Mismatch(kind))
+    actual = actual.to(expected.value.device)
+    unsound = _unsound(actual, expected.value)
+    if unsound.any():
+        message = _describe_unsound(actual, expected.value, unsound)
+        return Comparison(None, None, _mismatch(message, unsound, actual, expected.value))
+    # Where the oracle is not finite, the output agrees with it already.
+    error = (actual.double() - expected.value).abs()
+    error = torch.where(expected.value.isfinite(), error, 0.0)
+    worst = float((error / expected.bound(CLASSES[0])).max()) if error.numel() else 0.0
+    for precision in CLASSES:
+        bit_equal = not exact or precision.name != "fp32" or not error.any()
+        if bit_equal and bool((error <= expected.bound(precision)).all()):
+            return Comparison(precision.name, worst, None)
+    wrong = error > expected.bound(CLASSES[-1])
+    message = f"{_share(wrong)} differ from the reference by more than rounding explains"
+    return Comparison(None, worst, _mismatch(message, wrong, actual, expected.value))
+
+
+def classify(comparisons: Iterable[Comparison]) -> Precision | None:
+    """Give the tightest class that holds in every comparison; None if one has none, or for none."""
+    order = [precision.name for precision in CLASSES]
+    loosest = -1
+    for comparison in comparisons:
+        if comparison.precision is None:
+            return None
+        loosest = max(loosest, order.index(comparison.precision))
+    return order[loosest] if loosest >= 0 else None
+
+
+def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
+    if actual.shape != expected.value.shape:
+        return f"the output's shape is {tuple(actual.shape)}, not {tuple(expected.value.shape)}"
+    if actual.dtype != expected.dtype:
+        return f"the output's dtype is {actual.dtype}, not {expected.dtype}"
+    return None
+
+
+def _unsound(actual: Tensor, value: Tensor) -> Tensor:
+    """Mark the elements of which only one side is finite, or that are other infinities."""
+    disagree = actual.isfinite() != value.isfinite()
+    other = ~value.isfinite() & (actual.double().nan_to_num(0.0) != value.nan_to_num(0.0))
+    return disagree | other
+
+
+def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
+    unwritten = unsound & _poisoned(actual)
+    if unwritten.any():
+        first = _first(unwritten)
+        return f"{_share(unwritten)} were never written, the first at {first}"
+    if bool((unsound & ~value.isfinite()).any()):
+        return f"{_share(unsound)} are not the infinity or NaN that the reference gives"
+    return f"{_share(unsound)} are not finite, though the reference is"
+
+
+def _poisoned(actual: Tensor) -> Tensor:
+    if actual.dtype != torch.float32:
+        return torch.zeros_like(actual, dtype=torch.bool)
+    return actual.contiguous().view(torch.int32) == POISON
+
+
+def _mismatch(message: str, wrong: Tensor, actual: Tensor, value: Tensor) -> Mismatch:
+    index = _first(wrong)
+    return Mismatch(
+        message=message,
+        index=index,
+        expected=_plain(float(value[index])),
+        actual=_plain(float(actual[index])),
+        count=int(wrong.sum()),
+        total=wrong.numel(),
+    )
+
+
+def _plain(number: float) -> float | str:
+    return number if math.isfinite(number) else str(number)
+
+
+def _first(wrong: Tensor) -> tuple[int, ...]:
+    place = int(wrong.flatten().to(torch.uint8).argmax())
+    index = torch.unravel_index(torch.tensor(place), wrong.shape)
+    return tuple(int(i) for i in index)
+
+
+def _share(wrong: Tensor) -> str:
+    count, total = int(wrong.sum()), wrong.numel()
+    return f"{count} of {total} elements ({count / total:.2%})"

@@ -1,0 +1,81 @@
+"""Covering arrays: few rows that hold every feasible combination of a few parameters' values."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from allpairspy import AllPairs  # type: ignore[import-untyped]
+
+Levels = Mapping[str, Sequence[Any]]
+Row = dict[str, Any]
+IsFeasible = Callable[[Mapping[str, Any]], bool]
+
+
+def cover(levels: Levels, is_feasible: IsFeasible, strength: int) -> list[Row]:
+    """Find rows that hold every feasible combination of `strength` values.
+
+    allpairspy's greedy search makes most rows. It stops at the first row that adds nothing, which
+    under constraints is too early, so what is still missing is packed into rows after it.
+
+    Args:
+        levels: The values of each parameter; at least two parameters.
+        is_feasible: Says of some parameters' values whether a valid row can hold them. On a
+            part of a row it may be too generous, on a whole row it must be right.
+        strength: 2 for pairs, 3 for triples.
+
+    Returns:
+        The rows, each with a value for every parameter; the same ones in every run.
+    """
+
+    def is_row_feasible(values: Sequence[Any]) -> bool:
+        return is_feasible(dict(zip(levels, values, strict=False)))
+
+    found = AllPairs([list(values) for values in levels.values()], is_row_feasible, n=strength)
+    rows = [dict(zip(levels, values, strict=True)) for values in found]
+    missing = uncovered(levels, rows, strength)
+    while missing:
+        row = _pack(levels, is_feasible, missing)
+        if row is None:
+            missing = missing[1:]
+        else:
+            rows.append(row)
+            missing = [part for part in missing if not part.items() <= row.items()]
+    return rows
+
+
+def uncovered(levels: Levels, rows: Sequence[Row], strength: int) -> list[Row]:
+    """List the combinations of `strength` values that no row holds, feasible or not."""
+    missing = []
+    for names in itertools.combinations(levels, strength):
+        held = {tuple(row[name] for name in names) for row in rows}
+        for values in itertools.product(*(levels[name] for name in names)):
+            if values not in held:
+                missing.append(dict(zip(names, values, strict=True)))
+    return missing
+
+
+def complete(levels: Levels, is_feasible: IsFeasible, chosen: Mapping[str, Any]) -> Row | None:
+    """Find a feasible row that holds what is chosen, or None: depth first, in the levels' order."""
+    if not is_feasible(chosen):
+        return None
+    name = next((name for name in levels if name not in chosen), None)
+    if name is None:
+        return dict(chosen)
+    attempts = (complete(levels, is_feasible, {**chosen, name: v}) for v in levels[name])
+    return next((row for row in attempts if row is not None), None)
+
+
+def _pack(levels: Levels, is_feasible: IsFeasible, missing: Sequence[Row]) -> Row | None:
+    """Find a row that holds the first missing combination and many others; None if none can."""
+    row = complete(levels, is_feasible, missing[0])
+    if row is None:
+        return None
+    chosen = dict(missing[0])
+    for part in missing[1:]:
+        agrees = all(chosen.get(name, value) == value for name, value in part.items())
+        if agrees and not part.items() <= chosen.items():
+            wider = complete(levels, is_feasible, {**chosen, **part})
+            if wider is not None:
+                chosen.update(part)
+                row = wider
+    return row

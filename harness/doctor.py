@@ -1,0 +1,131 @@
+"""What this machine has and lacks, and the one command that mends each lack."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from harness.build.cache import Cache, default_root
+from harness.build.ninja import CompileError
+from harness.build.toolchain import (
+    ToolchainError,
+    find_cuda_compiler,
+    find_host_compiler,
+    find_toolchain,
+)
+from harness.devices import DeviceError, choose
+from harness.simulator.library import build_libraries
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        state: How it is.
+        remedy: The command that mends it; empty where nothing is to be mended.
+    """
+
+    name: str
+    state: str
+    remedy: str = ""
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is to be mended."""
+        return not self.remedy
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        mark = "ok" if self.is_fine else "LACKS"
+        advice = f"; run: {self.remedy}" if self.remedy else ""
+        return f"{mark:5} {self.name}: {self.state}{advice}"
+
+
+def examine() -> list[Finding]:
+    """Look at everything that the harness needs."""
+    return list(_findings())
+
+
+def _findings() -> Iterator[Finding]:
+    yield Finding("python", sys.version.split()[0])
+    yield Finding("torch", f"{torch.__version__}")
+    yield _host_compiler()
+    yield _python_headers()
+    yield _cuda_compiler()
+    yield _torch_build_needs()
+    yield _cache()
+    yield from _device()
+
+
+def _host_compiler() -> Finding:
+    try:
+        compiler = find_host_compiler()
+    except ToolchainError as error:
+        state, _, remedy = str(error).partition("; run: ")
+        return Finding("C++ compiler", state, remedy)
+    return Finding("C++ compiler", f"{compiler.path} ({compiler.version})")
+
+
+def _python_headers() -> Finding:
+    folder = Path(sysconfig.get_path("include", scheme="posix_prefix"))
+    if (folder / "Python.h").is_file():
+        return Finding("Python headers", str(folder))
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
+    return Finding("Python headers", f"no Python.h in {folder}", f"apt-get install {package}")
+
+
+def _cuda_compiler() -> Finding:
+    try:
+        compiler = find_cuda_compiler()
+    except ToolchainError as error:
+        state, _, remedy = str(error).partition("; run: ")
+        return Finding("nvcc", state, remedy)
+    return Finding("nvcc", f"{compiler.version} from {compiler.home} ({compiler.origin})")
+
+
+def _torch_build_needs() -> Finding:
+    if find_spec("setuptools") is None:
+        return Finding("setuptools", "torch.utils.cpp_extension needs it", "pip install setuptools")
+    return Finding("setuptools", "present")
+
+
+def _cache() -> Finding:
+    root = default_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        probe = root / "probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return Finding("cache", f"{root}: {error.strerror}", f"export XDG_CACHE_HOME={Path.cwd()}")
+    return Finding("cache", str(root))
+
+
+def _device() -> Iterator[Finding]:
+    try:
+        device = choose("auto")
+    except DeviceError as error:
+        state, _, remedy = str(error).partition("; run: ")
+        yield Finding("device", state, remedy)
+        return
+    if device == "cuda":
+        yield Finding("device", f"cuda: {torch.cuda.get_device_name()}")
+        return
+    yield Finding("device", "simulator: torch sees no GPU")
+    try:
+        build_libraries(Cache(default_root()), find_toolchain())
+    except ToolchainError:
+        return  # said above
+    except CompileError as error:
+        yield Finding("simulator", f"does not compile: {error}", "pip install 'torch>=2.9,<2.14'")
+    else:
+        yield Finding("simulator", "compiles with this torch")

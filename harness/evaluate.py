@@ -1,0 +1,230 @@
+"""Check one submission against one problem: the unit of work, plain data on both sides."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from harness import verdict
+from harness.build.cache import Cache, default_root
+from harness.build.flags import Device, torch_version
+from harness.build.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
+from harness.case_check import CaseCheck, CaseOutcome
+from harness.conclude import conclude
+from harness.discovery import discover
+from harness.grid import Case, Grid, cases_for
+from harness.problem import Problem, load
+from harness.report import BuildReport, CaseReport, Report, not_run
+from harness.simulator.library import build_libraries
+from harness.worker.settings import Settings
+from harness.worker.supervisor import Deadlines, Worker, WorkerFailure
+
+# A worker that dies is replaced, so that one bad case does not hide the others; but a submission
+# that dies every time would cost a start-up for each of its cases.
+MAX_RESTARTS = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Something that is known before the report is.
+
+    Attributes:
+        event: `building` an extension; `imported`, when everything that is built at import is
+            built; `case`, when one is done, before what only all cases together can tell.
+        name: The extension's name, for `building`.
+        case: The case's report, for `case`.
+    """
+
+    event: Literal["building", "imported", "case"]
+    name: str = ""
+    case: CaseReport | None = None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to check.
+
+    Attributes:
+        submission: The submission's file.
+        problem: The reference's file.
+        device: Where to run it.
+        grid: Which cases.
+        seed: What every value is drawn from.
+        only: Ids of the cases to run; None for all.
+        deadlines: How long anything may take.
+        cache: Where builds are kept.
+    """
+
+    submission: Path
+    problem: Path
+    device: Device
+    grid: Grid = "quick"
+    seed: int = 0
+    only: frozenset[str] | None = None
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    cache: Path = field(default_factory=default_root)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        plain = {**asdict(self), "only": None if self.only is None else sorted(self.only)}
+        return json.dumps(plain, default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The inverse of `to_json`."""
+        data = json.loads(text)
+        return cls(
+            submission=Path(data["submission"]),
+            problem=Path(data["problem"]),
+            device=data["device"],
+            grid=data["grid"],
+            seed=data["seed"],
+            only=None if data["only"] is None else frozenset(data["only"]),
+            deadlines=Deadlines(**data["deadlines"]),
+            cache=Path(data["cache"]),
+        )
+
+
+def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Report:
+    """Run a submission's cases in a worker of its own, and judge what comes back.
+
+    Args:
+        request: What to check.
+        on_progress: Called with what is known before the report is.
+
+    Returns:
+        A report, whatever the submission does.
+
+    Raises:
+        ValueError: The request itself is wrong: no such submission or problem.
+        harness.build.toolchain.ToolchainError: There is nothing to compile with.
+        harness.build.ninja.CompileError: The simulator itself does not compile.
+    """
+    start = time.monotonic()
+    problem = load(request.problem)
+    found = discover([request.submission])
+    if found.rejected:
+        raise ValueError(f"{found.rejected[0].path}: {found.rejected[0].message}")
+    (submission,) = found.submissions
+    cases = [
+        case
+        for case in cases_for(problem, submission, request.grid, request.device, seed=request.seed)
+        if request.only is None or case.id in request.only
+    ]
+    settings = _settings(request)
+    blank = Report(
+        submission=submission.name,
+        path=str(submission.path),
+        content_hash=submission.content_hash,
+        problem=problem.name,
+        problem_hash=problem.content_hash,
+        device=request.device,
+        grid=request.grid,
+        seed=request.seed,
+        versions={"torch": torch_version(), "nvcc": settings.toolchain.cuda.version},
+        verdict="not run",
+    )
+    evaluation = _Evaluation(problem, cases, settings, request.deadlines, on_progress)
+    report = evaluation.run(blank)
+    return replace(report, seconds=time.monotonic() - start)
+
+
+def _settings(request: Request) -> Settings:
+    toolchain = find_toolchain()
+    libraries = None
+    architecture = DEFAULT_ARCHITECTURE
+    if request.device == "simulator":
+        libraries = build_libraries(Cache(request.cache), toolchain)
+    else:
+        architecture = _gpu_architecture()
+    return Settings(
+        submission=request.submission.resolve(),
+        device=request.device,
+        architecture=architecture,
+        cache=request.cache,
+        toolchain=toolchain,
+        libraries=libraries,
+    )
+
+
+def _gpu_architecture() -> str:
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    return f"{major}{minor}"
+
+
+class _Evaluation:
+    """The course of one evaluation."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        cases: Sequence[Case],
+        settings: Settings,
+        deadlines: Deadlines,
+        on_progress: OnProgress,
+    ) -> None:
+        self._problem = problem
+        self._cases = cases
+        self._settings = settings
+        self._deadlines = deadlines
+        self._on_progress = on_progress
+        self._builds: dict[str, BuildReport] = {}
+
+    def run(self, blank: Report) -> Report:
+        """Fill in a blank report."""
+        outcomes: list[CaseOutcome] = []
+        left = list(self._cases)
+        for _ in range(1 + MAX_RESTARTS):
+            try:
+                with Worker(self._settings, self._deadlines, self._on_event) as worker:
+                    fault = worker.request("import").header.get("fault")
+                    if fault:
+                        return self._stopped(blank, verdict.of_fault(fault))
+                    self._on_progress(Progress("imported"))
+                    while left:
+                        outcomes.append(self._check(worker, left.pop(0)))
+                        self._on_progress(Progress("case", case=outcomes[-1].report))
+                        if outcomes[-1].worker_failed:
+                            break
+            except WorkerFailure as failure:
+                return self._stopped(blank, verdict.of_failure(failure))
+            if not left:
+                break
+        why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
+        outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
+        return conclude(replace(blank, builds=tuple(self._builds.values())), outcomes)
+
+    def _check(self, worker: Worker, case: Case) -> CaseOutcome:
+        start = time.monotonic()
+        outcome = CaseCheck(self._problem, case, worker).run()
+        report = replace(outcome.report, seconds=time.monotonic() - start)
+        return replace(outcome, report=report)
+
+    def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
+        """The report of a submission that could not even be imported."""
+        return replace(
+            blank,
+            verdict=what.verdict,
+            message=what.message,
+            detail=what.detail,
+            builds=tuple(self._builds.values()),
+            cases=tuple(not_run(case, f"not run: {what.message}") for case in self._cases),
+        )
+
+    def _on_event(self, event: Mapping[str, Any]) -> None:
+        name = str(event["name"])
+        if event.get("event") == "build started":
+            self._on_progress(Progress("building", name))
+        elif event.get("event") == "build finished":
+            self._builds[name] = BuildReport(
+                name, float(event["seconds"]), bool(event["reused"]), str(event["headers"])
+            )

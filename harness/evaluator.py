@@ -1,0 +1,51 @@
+"""`python -m harness.evaluator`: evaluate requests from standard input, one JSON object a line.
+
+Answers are lines of JSON on standard output: `progress` and then `report` or `error` for each
+request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from dataclasses import asdict
+
+import torch
+
+from harness.build.ninja import CompileError
+from harness.build.toolchain import ToolchainError
+from harness.evaluate import Progress, Request, evaluate
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    # So that the worker under way is seen to its end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # Several evaluators run side by side, and their tensors are small.
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        request = Request.from_json(line)
+        try:
+            report = evaluate(request, _tell_progress)
+        except (ValueError, ToolchainError, OSError) as error:
+            _tell("error", str(error))
+        except CompileError as error:
+            _tell("error", f"the simulator does not compile: {error}\n{error.output}")
+        else:
+            _tell("report", report.to_json())
+
+
+def _tell_progress(progress: Progress) -> None:
+    _tell("progress", json.dumps(asdict(progress)))
+
+
+def _tell(kind: str, text: str) -> None:
+    print(json.dumps([kind, text]), flush=True)
+
+
+if __name__ == "__main__":
+    # Whoever interrupts the harness interrupts this process too, and needs no second message.
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

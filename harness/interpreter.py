@@ -1,0 +1,23 @@
+"""Start the harness's own modules as processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_PACKAGE_PARENT = Path(__file__).resolve().parents[1]
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """The command line that runs one of the harness's modules.
+
+    The current folder is kept off the import path (`-P`): files there may have any name.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """This process's environment, in which the harness can be imported, installed or not."""
+    paths = [str(_PACKAGE_PARENT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,0 +1,193 @@
+"""What is known about one submission on one problem, as plain JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from harness.compare import Comparison, Mismatch
+from harness.grid import Case
+from harness.oracle import Precision
+
+SCHEMA = 1
+"""Of the JSON form.
+
+1: the first.
+"""
+
+Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
+
+# What decides the verdict of the whole: the first of these that any case has.
+_GRAVEST_FIRST: tuple[Verdict, ...] = ("error", "failed", "unsupported")
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """One extension that the submission had compiled.
+
+    Attributes:
+        name: As the submission named it.
+        seconds: How long compiling took when it was done.
+        reused: Whether it came from the cache.
+        headers: `light`, or `full` where those were not enough.
+    """
+
+    name: str
+    seconds: float
+    reused: bool
+    headers: str
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """How one case went.
+
+    Attributes:
+        id: The case's.
+        label: The case's.
+        verdict: `not run` where nothing could be said, because the submission did not get so far.
+        message: Why it is not `passed`, in one line; empty if it is.
+        precision: The tightest class that holds in every run of the case.
+        worst: The largest error as a fraction of the fp32 bound.
+        wrong_runs: Names of the runs with a wrong output.
+        comparison: The first wrong output's, where there is one.
+        findings: What the device's checks found, as plain data.
+        diagnosis: The known mistake behind it, where one fits.
+        detail: Several lines for who wants to know more: a traceback, a compiler's output.
+        seconds: How long the case took.
+    """
+
+    id: str
+    label: str
+    verdict: Verdict
+    message: str = ""
+    precision: Precision | None = None
+    worst: float | None = None
+    wrong_runs: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+    findings: tuple[Mapping[str, Any], ...] = ()
+    diagnosis: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """One submission on one problem.
+
+    Attributes:
+        submission: Its name.
+        path: Its file.
+        content_hash: SHA-256 of the file's bytes, in hexadecimal.
+        problem: The problem's name.
+        problem_hash: SHA-256 of the reference's bytes, in hexadecimal.
+        device: What it ran on.
+        grid: Which cases.
+        seed: From which every value was drawn; the same seed gives the same values.
+        versions: Of what may change the result.
+        verdict: The gravest of the cases', or what kept them from running.
+        message: Why it is not `passed`, in one line.
+        precision: The tightest class that holds in every case that ran.
+        shared: What the failing cases have in common.
+        smallest_failure: Id of the failing case that is easiest to follow by hand.
+        builds: What was compiled.
+        cases: How each went.
+        notes: What is worth knowing and changes no verdict.
+        detail: Several lines: the compiler's output, a traceback.
+        seconds: How long all of it took.
+    """
+
+    submission: str
+    path: str
+    content_hash: str
+    problem: str
+    problem_hash: str
+    device: str
+    grid: str
+    seed: int
+    versions: Mapping[str, str]
+    verdict: Verdict
+    message: str = ""
+    precision: Precision | None = None
+    shared: str = ""
+    smallest_failure: str = ""
+    builds: tuple[BuildReport, ...] = ()
+    cases: tuple[CaseReport, ...] = ()
+    notes: tuple[str, ...] = ()
+    detail: str = ""
+    seconds: float = 0.0
+    schema: int = field(default=SCHEMA)
+
+    def count(self, verdict: Verdict) -> int:
+        """Number of cases with a verdict."""
+        return Counter(case.verdict for case in self.cases)[verdict]
+
+    def case(self, case_id: str) -> CaseReport:
+        """One case's report.
+
+        Raises:
+            KeyError: There is none of that id.
+        """
+        for case in self.cases:
+            if case.id == case_id:
+                return case
+        raise KeyError(case_id)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Make a report from what `to_json` gave.
+
+        Raises:
+            ValueError: It is of another schema, or no report at all.
+        """
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise ValueError(f"not a report of schema {SCHEMA}; check the submission again")
+        try:
+            data["cases"] = tuple(case_from_json(case) for case in data["cases"])
+            data["builds"] = tuple(BuildReport(**build) for build in data["builds"])
+            data["notes"] = tuple(data["notes"])
+            return cls(**data)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a report that does not fit schema {SCHEMA}: {error}") from None
+
+
+def case_from_json(data: dict[str, Any]) -> CaseReport:
+    """Make a case's report from plain data, which is used up.
+
+    Raises:
+        KeyError, TypeError: The data does not fit.
+    """
+    comparison = data["comparison"]
+    if comparison:
+        mismatch = comparison["mismatch"]
+        if mismatch:
+            index = mismatch["index"]
+            mismatch = Mismatch(**{**mismatch, "index": None if index is None else tuple(index)})
+        data["comparison"] = Comparison(**{**comparison, "mismatch": mismatch})
+    data["wrong_runs"] = tuple(data["wrong_runs"])
+    data["findings"] = tuple(data["findings"])
+    return CaseReport(**data)
+
+
+def not_run(case: Case, why: str) -> CaseReport:
+    """The report of a case that nothing can be said about."""
+    return CaseReport(case.id, case.label, "not run", why)
+
+
+def overall(cases: Iterable[CaseReport]) -> Verdict:
+    """The gravest verdict among cases: `passed` if every case passed or was declined."""
+    seen = {case.verdict for case in cases}
+    for verdict in _GRAVEST_FIRST:
+        if verdict in seen:
+            return verdict
+    if "passed" in seen:
+        return "passed"
+    return "declined" if "declined" in seen else "not run"

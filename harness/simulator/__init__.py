@@ -1,0 +1,1 @@
+"""A CUDA device without a GPU."""

@@ -1,0 +1,272 @@
+#include "access.h"
+
+#include <string.h>
+
+#include "arena.h"
+
+/* Instructions reach one allocation after the other; the last one is remembered for the length of
+ * one vector, during which nothing can be freed. */
+typedef struct last_allocation {
+    uint64_t start;
+    uint64_t size;
+    int64_t to_shadow;
+} last_allocation;
+
+typedef struct place {
+    uint8_t *data;
+    uint8_t *shadow;
+} place;
+
+static inline int in_last(uint64_t address, uint64_t bytes, const last_allocation *last) {
+    uint64_t offset = address - last->start;
+    return offset < last->size && bytes <= last->size - offset;
+}
+
+static __attribute__((noinline)) int refill(uint64_t address, uint64_t bytes, last_allocation *last) {
+    const sim_allocation *found = sim_find(address);
+    if (!found || !found->live) return 0;
+    last->start = found->start;
+    last->size = found->size;
+    return in_last(address, bytes, last);
+}
+
+static inline int locate(uint32_t space, uint64_t address, uint64_t bytes, uint64_t thread,
+                         const sim_spaces *spaces, last_allocation *last, place *found) {
+    if (space == SIM_GENERIC) {
+        space = (uint32_t)(address >> SIM_SPACE_SHIFT);
+        if (space > SIM_PARAM) return 0;
+        address &= ((uint64_t)1 << SIM_SPACE_SHIFT) - 1;
+    }
+    if (space == SIM_GLOBAL) {
+        if (!in_last(address, bytes, last) && !refill(address, bytes, last)) return 0;
+        found->data = (uint8_t *)address;
+        found->shadow = found->data + last->to_shadow;
+        return 1;
+    }
+    const sim_window *window = &spaces->window[space - SIM_SHARED];
+    if (address >= window->size || bytes > window->size - address) return 0;
+    uint64_t at = (window->owner ? window->owner[thread] : 0) * window->size + address;
+    found->data = window->data + at;
+    found->shadow = window->shadow + at;
+    return 1;
+}
+
+static inline uint64_t address_of(const sim_shape *shape, const void *addresses, uint64_t index) {
+    return (shape->address_width == 8 ? ((const uint64_t *)addresses)[index]
+                                      : ((const uint32_t *)addresses)[index]) +
+           (uint64_t)shape->offset;
+}
+
+static inline uint64_t read_element(const uint8_t *data, uint32_t width, uint32_t sign_extend) {
+    switch (width) {
+    case 1: return sign_extend ? (uint64_t)*(const int8_t *)data : *data;
+    case 2: return sign_extend ? (uint64_t)*(const int16_t *)data : *(const uint16_t *)data;
+    case 4: return sign_extend ? (uint64_t)*(const int32_t *)data : *(const uint32_t *)data;
+    default: return *(const uint64_t *)data;
+    }
+}
+
+static inline void write_element(uint8_t *data, uint32_t width, uint64_t value) {
+    switch (width) {
+    case 1: *data = (uint8_t)value; break;
+    case 2: *(uint16_t *)data = (uint16_t)value; break;
+    case 4: *(uint32_t *)data = (uint32_t)value; break;
+    default: *(uint64_t *)data = value;
+    }
+}
+
+static inline int all_written(const uint8_t *shadow, uint32_t width) {
+    switch (width) {
+    case 1: return *shadow == 1;
+    case 2: return *(const uint16_t *)shadow == 0x0101;
+    case 4: return *(const uint32_t *)shadow == 0x01010101u;
+    default: return *(const uint64_t *)shadow == 0x0101010101010101u;
+    }
+}
+
+static inline void set_written(uint8_t *shadow, uint32_t width) {
+    write_element(shadow, width, 0x0101010101010101u);
+}
+
+static inline last_allocation no_allocation(void) {
+    return (last_allocation){0, 0, (int64_t)(sim_arena_shadow() - sim_arena_base())};
+}
+
+/* The loops below are one source for all shapes; the callers pass constants for the common shapes,
+ * for which the compiler then makes loops of their own. */
+static inline __attribute__((always_inline)) int64_t
+load(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
+     uint32_t register_width, const sim_spaces *spaces, const int64_t *lanes, uint64_t count,
+     const void *addresses, uint32_t address_stride, uint8_t *const *targets) {
+    last_allocation last = no_allocation();
+    int64_t faults = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
+        uint64_t address = address_of(shape, addresses, lane * address_stride);
+        uint8_t fault = SIM_FINE;
+        place found = {0};
+        if (address & (width * elements - 1)) fault = SIM_MISALIGNED;
+        else if (!locate(space, address, width * elements, lane, spaces, &last, &found))
+            fault = SIM_OUT_OF_BOUNDS;
+        for (uint32_t e = 0; e < elements; e++) {
+            uint64_t value = SIM_POISON | (uint64_t)SIM_POISON << 32;
+            if (fault == SIM_FINE || fault == SIM_UNINITIALISED) {
+                value = read_element(found.data + e * width, width, shape->sign_extend);
+                if (!all_written(found.shadow + e * width, width)) fault = SIM_UNINITIALISED;
+            }
+            write_element(targets[e] + lane * register_width, register_width, value);
+        }
+        if (fault) {
+            spaces->fault[lane] = fault;
+            faults++;
+        }
+    }
+    return faults;
+}
+
+static inline __attribute__((always_inline)) int64_t
+store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
+      uint32_t register_width, const sim_spaces *spaces, const int64_t *lanes, uint64_t count,
+      const void *addresses, uint32_t address_stride, const uint8_t *const *sources,
+      const uint32_t *source_strides) {
+    last_allocation last = no_allocation();
+    int64_t faults = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
+        uint64_t address = address_of(shape, addresses, lane * address_stride);
+        uint8_t fault = SIM_FINE;
+        place found = {0};
+        if (address & (width * elements - 1)) fault = SIM_MISALIGNED;
+        else if (!locate(space, address, width * elements, lane, spaces, &last, &found))
+            fault = SIM_OUT_OF_BOUNDS;
+        if (fault) {
+            spaces->fault[lane] = fault;
+            faults++;
+            continue;
+        }
+        for (uint32_t e = 0; e < elements; e++) {
+            const uint8_t *source = sources[e] + lane * source_strides[e] * register_width;
+            write_element(found.data + e * width, width, read_element(source, register_width, 0));
+            set_written(found.shadow + e * width, width);
+        }
+    }
+    return faults;
+}
+
+#define SHAPES(CALL)                                                                       \
+    if (shape->space == SIM_GLOBAL && shape->elements == 1 && shape->address_width == 8 && \
+        shape->width == shape->register_width) {                                           \
+        switch (shape->width) {                                                            \
+        case 2: return CALL(SIM_GLOBAL, 2, 1, 2);                                          \
+        case 4: return CALL(SIM_GLOBAL, 4, 1, 4);                                          \
+        case 8: return CALL(SIM_GLOBAL, 8, 1, 8);                                          \
+        }                                                                                  \
+    }                                                                                      \
+    return CALL(shape->space, shape->width, shape->elements, shape->register_width);
+
+/* Loads for the threads lanes[0..count), or 0..count when `lanes` is NULL, into
+ * targets[element][thread]. What cannot be read becomes poison. Addresses lie `address_stride`
+ * apart: 1, or 0 when all threads share one. Returns how many threads' accesses were faulty. */
+int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t *lanes,
+                 uint64_t count, const void *addresses, uint32_t address_stride, uint8_t *first,
+                 uint8_t *second, uint8_t *third, uint8_t *fourth) {
+    uint8_t *targets[4] = {first, second, third, fourth};
+#define LOAD(space, width, elements, register_width)                                             \
+    load(shape, space, width, elements, register_width, spaces, lanes, count, addresses,         \
+         address_stride, targets)
+    SHAPES(LOAD)
+}
+
+/* Stores; faulty accesses are dropped. Bit e of `strides` tells whether source e has a value for
+ * each thread or one for all. */
+int64_t sim_store(const sim_shape *shape, const sim_spaces *spaces, const int64_t *lanes,
+                  uint64_t count, const void *addresses, uint32_t address_stride, uint32_t strides,
+                  const uint8_t *first, const uint8_t *second, const uint8_t *third,
+                  const uint8_t *fourth) {
+    const uint8_t *sources[4] = {first, second, third, fourth};
+    const uint32_t source_strides[4] = {strides & 1, strides >> 1 & 1, strides >> 2 & 1,
+                                        strides >> 3 & 1};
+#define STORE(space, width, elements, register_width)                                            \
+    store(shape, space, width, elements, register_width, spaces, lanes, count, addresses,        \
+          address_stride, sources, source_strides)
+    SHAPES(STORE)
+}
+
+/* Operations of atom and red. Kept in step with instructions/atomic.py. */
+enum { OP_ADD, OP_MIN, OP_MAX, OP_AND, OP_OR, OP_XOR, OP_EXCH, OP_CAS, OP_INC, OP_DEC };
+enum { TYPE_UNSIGNED, TYPE_SIGNED, TYPE_FLOAT };
+
+static int64_t sign_extended(uint64_t value, uint32_t width) {
+    return width == 4 ? (int64_t)(int32_t)value : (int64_t)value;
+}
+
+static uint64_t add_float(uint64_t old, uint64_t operand, uint32_t width) {
+    if (width == 4) {
+        uint32_t a = (uint32_t)old, b = (uint32_t)operand, bits;
+        float x, y;
+        memcpy(&x, &a, 4);
+        memcpy(&y, &b, 4);
+        x += y;
+        memcpy(&bits, &x, 4);
+        return x != x ? 0x7FFFFFFFu : bits;
+    }
+    double x, y;
+    memcpy(&x, &old, 8);
+    memcpy(&y, &operand, 8);
+    x += y;
+    memcpy(&old, &x, 8);
+    return old;
+}
+
+static uint64_t combine(uint32_t op, uint32_t type, uint32_t width, uint64_t old, uint64_t operand,
+                        uint64_t swap) {
+    int less = type == TYPE_SIGNED ? sign_extended(old, width) < sign_extended(operand, width)
+                                   : old < operand;
+    switch (op) {
+    case OP_ADD: return type == TYPE_FLOAT ? add_float(old, operand, width) : old + operand;
+    case OP_MIN: return less ? old : operand;
+    case OP_MAX: return less ? operand : old;
+    case OP_AND: return old & operand;
+    case OP_OR: return old | operand;
+    case OP_XOR: return old ^ operand;
+    case OP_CAS: return old == operand ? swap : old;
+    case OP_INC: return old >= operand ? 0 : old + 1;
+    case OP_DEC: return old == 0 || old > operand ? operand : old - 1;
+    default: return operand;
+    }
+}
+
+/* Read-modify-write, one thread after the other in the order of `lanes`. `operation` holds the
+ * operation and the type (<< 8); `target` may be NULL (red). Bits of `strides`: as in sim_store. */
+int64_t sim_atomic(const sim_shape *shape, const sim_spaces *spaces, const int64_t *lanes,
+                   uint64_t count, const void *addresses, uint32_t address_stride,
+                   uint32_t operation, uint32_t strides, const uint8_t *operand,
+                   const uint8_t *swap, uint8_t *target) {
+    last_allocation last = no_allocation();
+    int64_t faults = 0;
+    uint32_t width = shape->width;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
+        uint64_t address = address_of(shape, addresses, lane * address_stride);
+        uint64_t old = SIM_POISON | (uint64_t)SIM_POISON << 32;
+        uint8_t fault = SIM_FINE;
+        place found = {0};
+        if (address & (width - 1)) fault = SIM_MISALIGNED;
+        else if (!locate(shape->space, address, width, lane, spaces, &last, &found))
+            fault = SIM_OUT_OF_BOUNDS;
+        else {
+            if (!all_written(found.shadow, width)) fault = SIM_UNINITIALISED;
+            old = read_element(found.data, width, 0);
+            uint64_t a = read_element(operand + lane * (strides & 1) * width, width, 0);
+            uint64_t b = swap ? read_element(swap + lane * (strides >> 1 & 1) * width, width, 0) : 0;
+            write_element(found.data, width, combine(operation & 255, operation >> 8, width, old, a, b));
+            set_written(found.shadow, width);
+        }
+        if (target) write_element(target + lane * width, width, old);
+        if (fault) {
+            spaces->fault[lane] = fault;
+            faults++;
+        }
+    }
+    return faults;
+}

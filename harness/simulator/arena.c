@@ -1,0 +1,186 @@
+#define _GNU_SOURCE
+#include "arena.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE ((uint64_t)65536) /* a multiple of every page size in use on x86-64 and AArch64 */
+#define LARGEST_RANGE ((uint64_t)256 << 30)
+#define SMALLEST_RANGE ((uint64_t)4 << 30)
+#define TABLE_ENTRIES ((uint64_t)4 << 20)
+#define DEFAULT_LIMIT ((uint64_t)8 << 30)
+
+static struct {
+    pthread_mutex_t lock;
+    uint8_t *base;
+    uint8_t *shadow;
+    uint64_t size;
+    uint64_t used; /* bytes of the range handed out, guards included */
+    uint64_t live_bytes;
+    uint64_t limit;
+    sim_allocation *table;
+    uint64_t count;
+} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT};
+
+static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+static void *reserve(uint64_t bytes, int protection) {
+    void *range = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return range == MAP_FAILED ? NULL : range;
+}
+
+static int reserve_ranges(uint64_t size) {
+    arena.base = reserve(size, PROT_NONE);
+    /* The shadow is writable as a whole: untouched pages cost nothing, and a process may only have
+     * some 65,000 mappings. */
+    arena.shadow = reserve(size, PROT_READ | PROT_WRITE);
+    if (arena.base && arena.shadow) {
+        arena.size = size;
+        return 0;
+    }
+    if (arena.base) munmap(arena.base, size);
+    if (arena.shadow) munmap(arena.shadow, size);
+    arena.base = arena.shadow = NULL;
+    return -1;
+}
+
+static int init_locked(void) {
+    if (arena.table) return 0;
+    sim_allocation *table = reserve(TABLE_ENTRIES * sizeof *table, PROT_READ | PROT_WRITE);
+    if (!table) return -1;
+    for (uint64_t size = LARGEST_RANGE; size >= SMALLEST_RANGE; size /= 2)
+        if (reserve_ranges(size) == 0) {
+            arena.table = table;
+            return 0;
+        }
+    munmap(table, TABLE_ENTRIES * sizeof *table);
+    return -1;
+}
+
+int sim_arena_init(void) {
+    pthread_mutex_lock(&arena.lock);
+    int status = init_locked();
+    pthread_mutex_unlock(&arena.lock);
+    return status;
+}
+
+static void fill_poison(uint8_t *start, uint64_t bytes) {
+    uint32_t *words = (uint32_t *)start;
+    for (uint64_t i = 0; i < bytes / 4; i++) words[i] = SIM_POISON;
+}
+
+static void *alloc_locked(uint64_t size) {
+    if (size == 0 || init_locked() || arena.count == TABLE_ENTRIES) return NULL;
+    if (size > arena.limit || arena.live_bytes > arena.limit - size) return NULL;
+    uint64_t mapped = round_up(size, PAGE);
+    uint64_t needed = PAGE + mapped + PAGE;
+    if (needed > arena.size || arena.used > arena.size - needed) return NULL;
+    uint8_t *start = arena.base + arena.used + PAGE;
+    if (mprotect(start, mapped, PROT_READ | PROT_WRITE)) return NULL;
+    fill_poison(start, mapped);
+    arena.table[arena.count] = (sim_allocation){(uint64_t)start, size, 1, arena.count};
+    arena.count++;
+    arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
+    arena.live_bytes += size;
+    return start;
+}
+
+void *sim_alloc(size_t size) {
+    pthread_mutex_lock(&arena.lock);
+    void *start = alloc_locked(size);
+    pthread_mutex_unlock(&arena.lock);
+    return start;
+}
+
+const sim_allocation *sim_find(uint64_t address) {
+    uint64_t low = 0, high = arena.count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (arena.table[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &arena.table[low - 1] : NULL;
+}
+
+static int free_locked(uint8_t *start) {
+    sim_allocation *found = (sim_allocation *)sim_find((uint64_t)start);
+    if (!found || found->start != (uint64_t)start || !found->live) return -1;
+    uint64_t mapped = round_up(found->size, PAGE);
+    madvise(start, mapped, MADV_DONTNEED);
+    madvise(arena.shadow + (start - arena.base), mapped, MADV_DONTNEED);
+    mprotect(start, mapped, PROT_NONE);
+    found->live = 0;
+    arena.live_bytes -= found->size;
+    return 0;
+}
+
+int sim_free(void *pointer) {
+    if (!pointer) return 0;
+    pthread_mutex_lock(&arena.lock);
+    int status = free_locked(pointer);
+    pthread_mutex_unlock(&arena.lock);
+    return status;
+}
+
+int sim_contains(const void *pointer) {
+    return arena.base && (uint64_t)((const uint8_t *)pointer - arena.base) < arena.size;
+}
+
+/* Calls `visit` for each part of [start, start + size) that lies in a live allocation. */
+static void each_live_part(uint64_t start, uint64_t size,
+                           void (*visit)(uint64_t, uint64_t, const void *), const void *context) {
+    uint64_t end = start + size < start ? UINT64_MAX : start + size;
+    const sim_allocation *entry = sim_find(start);
+    const sim_allocation *last = arena.table + arena.count;
+    for (entry = entry ? entry : arena.table; entry < last && entry->start < end; entry++) {
+        uint64_t from = start > entry->start ? start : entry->start;
+        uint64_t stop = entry->start + entry->size;
+        uint64_t to = end < stop ? end : stop;
+        if (entry->live && from < to) visit(from, to - from, context);
+    }
+}
+
+static uint8_t *shadow_of(uint64_t address) { return arena.shadow + (address - (uint64_t)arena.base); }
+
+static void mark(uint64_t start, uint64_t size, const void *unused) {
+    (void)unused;
+    memset(shadow_of(start), 1, size);
+}
+
+void sim_mark_written(const void *pointer, size_t size) {
+    pthread_mutex_lock(&arena.lock);
+    if (sim_contains(pointer)) each_live_part((uint64_t)pointer, size, mark, NULL);
+    pthread_mutex_unlock(&arena.lock);
+}
+
+typedef struct copied {
+    uint64_t target;
+    uint64_t source;
+} copied;
+
+static void copy_shadow(uint64_t start, uint64_t size, const void *context) {
+    const copied *from = context;
+    memmove(shadow_of(start), shadow_of(from->source + (start - from->target)), size);
+}
+
+void sim_copy_written(void *target, const void *source, size_t size) {
+    pthread_mutex_lock(&arena.lock);
+    copied context = {(uint64_t)target, (uint64_t)source};
+    if (sim_contains(target)) {
+        int device = sim_contains(source) && sim_contains((const uint8_t *)source + size - 1);
+        each_live_part((uint64_t)target, size, device ? copy_shadow : mark, &context);
+    }
+    pthread_mutex_unlock(&arena.lock);
+}
+
+void sim_set_limit(uint64_t bytes) { arena.limit = bytes; }
+uint64_t sim_get_limit(void) { return arena.limit; }
+uint64_t sim_live_bytes(void) { return arena.live_bytes; }
+uint64_t sim_arena_base(void) { return (uint64_t)arena.base; }
+uint64_t sim_arena_size(void) { return arena.size; }
+uint64_t sim_arena_shadow(void) { return (uint64_t)arena.shadow; }
+const sim_allocation *sim_arena_table(void) { return arena.table; }
+uint64_t sim_arena_table_count(void) { return arena.count; }

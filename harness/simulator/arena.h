@@ -1,0 +1,68 @@
+/* Device memory of the simulator: guarded allocations in one reserved range of addresses.
+ *
+ * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
+ * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
+ * written it, 1 afterwards.
+ */
+#ifndef SIM_ARENA_H
+#define SIM_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What fresh memory holds, as repeated 32-bit words: a NaN as float, and as double. */
+#define SIM_POISON 0x7FB1DEADu
+
+/* One allocation, dead or alive. The table is append-only and, as addresses are never used twice,
+ * sorted by start. */
+typedef struct sim_allocation {
+    uint64_t start;  /* device address */
+    uint64_t size;   /* bytes, as asked for */
+    uint64_t live;   /* 1 until it is freed */
+    uint64_t serial; /* 0 for the first allocation of this process, then 1, 2, ... */
+} sim_allocation;
+
+/* Reserves the ranges; does nothing when they are there. 0, or -1 when the system has no room. */
+int sim_arena_init(void);
+
+/* `size` bytes of device memory, 512-byte aligned, with unmapped pages on both sides and filled
+ * with SIM_POISON. NULL for size 0, beyond the limit of live bytes, or out of addresses. */
+void *sim_alloc(size_t size);
+
+/* Gives an allocation back; its addresses are never used again. Nonzero when `pointer` is not the
+ * start of a live allocation; NULL is fine and does nothing. */
+int sim_free(void *pointer);
+
+/* Most bytes that may be allocated at a time; 8 GiB until it is set. */
+void sim_set_limit(uint64_t bytes);
+uint64_t sim_get_limit(void);
+uint64_t sim_live_bytes(void);
+
+/* 1 when the pointer lies in the reserved range, in an allocation or not. */
+int sim_contains(const void *pointer);
+
+/* The host has written these bytes. Only what lies in live allocations is marked. */
+void sim_mark_written(const void *pointer, size_t size);
+
+/* `size` bytes have been copied to `target`: it is now as initialised as `source` was, wholly when
+ * the source is host memory. */
+void sim_copy_written(void *target, const void *source, size_t size);
+
+uint64_t sim_arena_base(void);
+uint64_t sim_arena_size(void);
+uint64_t sim_arena_shadow(void);
+const sim_allocation *sim_arena_table(void);
+uint64_t sim_arena_table_count(void);
+
+/* The last allocation that starts at or below `address`, or NULL. */
+const sim_allocation *sim_find(uint64_t address);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,73 @@
+"""What can stop the simulated device."""
+
+from __future__ import annotations
+
+from harness.simulator.ptx import Location
+
+
+class UnsupportedInstruction(NotImplementedError):  # noqa: N818 - it names what was met
+    """The kernel needs an instruction that the simulator does not know.
+
+    Attributes:
+        instruction: the instruction as PTX text.
+        kernel: readable name of the kernel.
+        file, line: the place in the source, where the PTX tells it.
+    """
+
+    def __init__(self, instruction: str, kernel: str, location: Location | None) -> None:
+        self.instruction = instruction
+        self.kernel = kernel
+        place = location.outermost if location else None
+        self.file = place.file if place else None
+        self.line = place.line if place else None
+        where = f" ({self.file}:{self.line})" if place else ""
+        super().__init__(f"the simulator lacks `{instruction}`, which {kernel} needs{where}")
+
+
+class BarrierDeadlock(RuntimeError):  # noqa: N818 - it names what was met
+    """No thread of a block can go on: all that are left wait, and not at one barrier.
+
+    Attributes:
+        kernel: readable name of the kernel.
+        block: the block that is stuck.
+        waiting: for each barrier that threads wait at, its number and how many wait.
+    """
+
+    def __init__(
+        self, kernel: str, block: tuple[int, int, int], waiting: tuple[tuple[int, int], ...]
+    ) -> None:
+        self.kernel = kernel
+        self.block = block
+        self.waiting = waiting
+        places = ", ".join(f"{count} threads at barrier {number}" for number, count in waiting)
+        super().__init__(f"{kernel}: block {block} is stuck in a deadlock: {places}")
+
+
+class KernelTrap(RuntimeError):  # noqa: N818 - it names what was met
+    """A thread executed `trap`, as `__trap()` and a failed `assert` do.
+
+    Attributes:
+        kernel: readable name of the kernel.
+        block, thread: who did.
+        file, line: the place in the source, where the PTX tells it.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+        location: Location | None,
+    ) -> None:
+        self.kernel = kernel
+        self.block = block
+        self.thread = thread
+        place = location.outermost if location else None
+        self.file = place.file if place else None
+        self.line = place.line if place else None
+        where = f" at {self.file}:{self.line}" if place else ""
+        super().__init__(f"{kernel}: trap in block {block}, thread {thread}{where}")
+
+
+class InvalidLaunch(ValueError):  # noqa: N818 - it names what was met
+    """A launch that CUDA would refuse: a wrong number of arguments, an empty or oversized block."""

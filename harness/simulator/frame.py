@@ -1,0 +1,188 @@
+"""The registers and private memory of the threads that run together."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.codegen import Slots
+from harness.simulator.instructions.operation import DTYPES, Array
+from harness.simulator.memory import POISON
+from harness.simulator.native import Spaces
+
+WARP = 32
+
+Extent = tuple[int, int, int]
+
+
+def coordinates(index: int, extent: Extent) -> Extent:
+    """Where number `index` lies in a grid or block that is counted x first."""
+    x, y, _ = extent
+    return index % x, index // x % y, index // (x * y)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A launch's grid and block, in blocks and threads."""
+
+    grid: Extent
+    block: Extent
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads(self) -> int:
+        """Threads in a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+class Frame:
+    """Registers of `lanes` threads, as arrays; views of them are added as compiled code needs them.
+
+    `varying` and `uniform` hold, for each slot, the view with one element for each thread and the
+    view with one for all; the pointers are their addresses.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.varying: list[Array] = []
+        self.uniform: list[Array] = []
+        self.varying_pointers: list[int] = []
+        self.uniform_pointers: list[int] = []
+        self._storage: dict[int, tuple[Array, Array]] = {}
+
+    def extend(self, slots: Slots) -> None:
+        """Adds what has been added to `slots`."""
+        for register, kind in slots.pairs[len(self.varying) :]:
+            bits = slots.bits[register]
+            if register not in self._storage:
+                self._storage[register] = _storage(bits, self.lanes), _storage(bits, 1)
+            many, one = self._storage[register]
+            self.varying.append(_view(many, kind))
+            self.uniform.append(_view(one, kind))
+            self.varying_pointers.append(many.ctypes.data)
+            self.uniform_pointers.append(one.ctypes.data)
+
+
+def _storage(bits: int, length: int) -> Array:
+    return np.zeros(length, np.bool_ if bits == 1 else f"u{bits // 8}")
+
+
+def _view(storage: Array, kind: str) -> Array:
+    dtype = np.dtype(DTYPES[kind])
+    if kind.endswith("x2"):
+        return storage.view(dtype).reshape(-1, 2)
+    return storage.view(dtype)[:: storage.dtype.itemsize // dtype.itemsize]
+
+
+class PrivateMemory:
+    """Shared memory of the blocks, local memory of the threads, and the kernel's arguments."""
+
+    def __init__(
+        self, lanes: int, threads: int, shared_bytes: int, local_bytes: int, arguments: bytes
+    ) -> None:
+        blocks = lanes // threads
+        self._shared = _padded(blocks * shared_bytes)
+        self._shared_shadow = np.zeros_like(self._shared)
+        self._local = _padded(lanes * local_bytes)
+        self._local_shadow = np.zeros_like(self._local)
+        self._arguments = np.frombuffer(arguments.ljust(8, b"\0"), np.uint8).copy()
+        self._arguments_shadow = np.ones_like(self._arguments)
+        self._block_of = np.repeat(np.arange(blocks, dtype=np.uint32), threads)
+        self._thread_of = np.arange(lanes, dtype=np.uint32)
+        self.fault = np.zeros(lanes, np.uint8)
+        self.spaces = Spaces()
+        rows = (
+            (self._shared, self._shared_shadow, shared_bytes, self._block_of),
+            (self._local, self._local_shadow, local_bytes, self._thread_of),
+            (self._arguments, self._arguments_shadow, len(arguments), None),
+        )
+        for window, (data, shadow, size, owner) in zip(self.spaces.window, rows, strict=True):
+            window.data = data.ctypes.data
+            window.shadow = shadow.ctypes.data
+            window.size = size
+            window.owner = None if owner is None else owner.ctypes.data
+        self.spaces.fault = self.fault.ctypes.data
+        self.pointer = ctypes.addressof(self.spaces)
+        self.sizes = {1: shared_bytes, 2: local_bytes, 3: len(arguments)}
+
+    def reset(self) -> None:
+        """Makes shared and local memory fresh, for other blocks."""
+        for data, shadow in (
+            (self._shared, self._shared_shadow),
+            (self._local, self._local_shadow),
+        ):
+            data.view(np.uint32)[...] = POISON
+            shadow[...] = 0
+
+
+def _padded(nbytes: int) -> npt.NDArray[np.uint8]:
+    return np.empty(-(-nbytes // 8) * 8, np.uint8)
+
+
+Specials = Mapping[str, Callable[[], Array]]
+
+
+def special_registers(
+    geometry: Geometry, blocks: range, lanes: int, dynamic_bytes: int, total_bytes: int
+) -> dict[str, Callable[[], Array]]:
+    """For each special register what makes its values: one for each thread, or one for all.
+
+    Threads beyond those of `blocks` (which do not exist) get some value.
+    """
+    threads = geometry.threads
+    count = lanes // threads
+    thread = np.arange(threads, dtype=np.uint32)
+
+    def per_thread(values: Array) -> Array:
+        return np.tile(_shortest(values), count if len(_shortest(values)) > 1 else 1)
+
+    def per_block(axis: int) -> Array:
+        index = np.minimum(np.arange(blocks.start, blocks.start + count), geometry.blocks - 1)
+        values = _shortest(coordinates_of(index, geometry.grid)[axis].astype(np.uint32))
+        return np.repeat(values, threads) if len(values) > 1 else values
+
+    def constant(value: int) -> Array:
+        return np.array([value], np.uint32)
+
+    lane = thread % WARP
+    bit = np.left_shift(np.uint32(1), lane)
+    makers: dict[str, Callable[[], Array]] = {
+        "%laneid": lambda: per_thread(lane),
+        "%warpid": lambda: per_thread(thread // WARP),
+        "%nwarpid": lambda: constant(-(-threads // WARP)),
+        "%lanemask_eq": lambda: per_thread(bit),
+        "%lanemask_lt": lambda: per_thread(bit - 1),
+        "%lanemask_le": lambda: per_thread(bit | (bit - 1)),
+        "%lanemask_gt": lambda: per_thread(~(bit | (bit - 1))),
+        "%lanemask_ge": lambda: per_thread(~(bit - 1)),
+        "%smid": lambda: constant(0),
+        "%nsmid": lambda: constant(1),
+        "%gridid": lambda: constant(0).astype(np.uint64),
+        "%dynamic_smem_size": lambda: constant(dynamic_bytes),
+        "%total_smem_size": lambda: constant(total_bytes),
+    }
+    for axis, name in enumerate("xyz"):
+        tid = coordinates_of(thread, geometry.block)[axis]
+        makers[f"%tid.{name}"] = lambda tid=tid: per_thread(tid)  # type: ignore[misc]
+        makers[f"%ctaid.{name}"] = lambda axis=axis: per_block(axis)  # type: ignore[misc]
+        makers[f"%ntid.{name}"] = lambda n=geometry.block[axis]: constant(n)  # type: ignore[misc]
+        makers[f"%nctaid.{name}"] = lambda n=geometry.grid[axis]: constant(n)  # type: ignore[misc]
+    return makers
+
+
+def coordinates_of(index: Array, extent: Extent) -> tuple[Array, Array, Array]:
+    """`coordinates` of many."""
+    x, y, _ = extent
+    return index % x, index // x % y, index // (x * y)
+
+
+def _shortest(values: Array) -> Array:
+    return values[:1] if (values == values[0]).all() else values

@@ -1,0 +1,40 @@
+"""What each PTX instruction does: a table from opcode to what makes its `Operation`.
+
+Loads, stores, atomics, branches, calls and barriers are not here: they act on memory or on the flow
+of threads, and `program.py` knows them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from harness.simulator.instructions import bits, compare, conversion, floating, integer
+from harness.simulator.instructions.operation import Builder, Context, Operation, UnknownForm
+from harness.simulator.ptx import Instruction
+
+_OTHER: Mapping[str, Builder] = MappingProxyType(
+    {**bits.OPERATIONS, **compare.OPERATIONS, **conversion.OPERATIONS}
+)
+
+
+def operation_of(instruction: Instruction, context: Context) -> Operation:
+    """What the instruction computes.
+
+    Raises:
+        UnknownForm: this opcode, or this form of it, is not implemented.
+    """
+    opcode = instruction.opcode
+    is_float = bool(instruction.modifiers) and instruction.modifiers[-1] in floating.FLOATS
+    table = floating.OPERATIONS if is_float else integer.OPERATIONS
+    builder = _OTHER.get(opcode) or table.get(opcode)
+    if builder is None:
+        raise UnknownForm(opcode)
+    try:
+        return builder(instruction, context)
+    except (ValueError, KeyError, IndexError) as error:
+        # A form with more or fewer parts than the builder takes apart.
+        raise UnknownForm(instruction.text) from error
+
+
+__all__ = ["Builder", "Context", "Operation", "UnknownForm", "operation_of"]

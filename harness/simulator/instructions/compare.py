@@ -1,0 +1,168 @@
+"""Comparison and selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.instructions.narrow import bf16_to_f32
+from harness.simulator.instructions.operation import (
+    Array,
+    Builder,
+    Context,
+    Operation,
+    UnknownForm,
+)
+from harness.simulator.ptx import Instruction, Pair
+
+_ORDERED = MappingProxyType(
+    {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "lo": np.less,
+        "ls": np.less_equal,
+        "hi": np.greater,
+        "hs": np.greater_equal,
+    }
+)
+_COMBINE = MappingProxyType({"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor})
+
+
+def _not(ufunc: np.ufunc) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.logical_not(ufunc(a, b))
+
+
+def _either_nan(a: Array, b: Array) -> Array:
+    return np.isnan(a) | np.isnan(b)
+
+
+def _float_ne(a: Array, b: Array) -> Array:
+    """Different and neither a NaN."""
+    return np.less(a, b) | np.greater(a, b)
+
+
+_FLOAT: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
+    {
+        "eq": np.equal,
+        "ne": _float_ne,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "equ": _not(_float_ne),  # type: ignore[arg-type]
+        "neu": np.not_equal,
+        "ltu": _not(np.greater_equal),
+        "leu": _not(np.greater),
+        "gtu": _not(np.less_equal),
+        "geu": _not(np.less),
+        "nan": _either_nan,
+        "num": lambda a, b: np.logical_not(_either_nan(a, b)),
+    }
+)
+
+
+def flushed(a: Array) -> Array:
+    """float32 with subnormal numbers replaced by zeros of their sign (`.ftz`)."""
+    return np.where(np.abs(a) < np.float32(2.0**-126), np.copysign(np.float32(0), a), a)
+
+
+def _comparison(name: str, kind: str, is_flushed: bool) -> Callable[[Array, Array], Array]:
+    if kind[0] in "sub" and kind != "bf16":
+        if name not in _ORDERED:
+            raise UnknownForm
+        return _ORDERED[name]
+    if name not in _FLOAT:
+        raise UnknownForm
+    compare = _FLOAT[name]
+    if kind == "bf16":
+        return lambda a, b: compare(bf16_to_f32(a), bf16_to_f32(b))
+    if kind not in ("f16", "f32", "f64"):
+        raise UnknownForm
+    if is_flushed and kind == "f32":
+        return lambda a, b: compare(flushed(a), flushed(b))
+    return compare
+
+
+def _unsigned_names(name: str, kind: str) -> str:
+    return "u" + kind[1:] if name in ("lo", "ls", "hi", "hs") else kind
+
+
+def _setp(instruction: Instruction, _context: Context) -> Operation:
+    modifiers = [m for m in instruction.modifiers if m != "ftz"]
+    name, kind = modifiers[0], modifiers[-1]
+    compare = _comparison(name, kind, "ftz" in instruction.modifiers)
+    kind = _unsigned_names(name, kind)
+    pair = isinstance(instruction.operands[0], Pair)
+    outputs = ("pred", "pred") if pair else ("pred",)
+    if len(modifiers) == 2:
+        if isinstance(compare, np.ufunc) and not pair:
+            return Operation((kind, kind), outputs, compare)
+
+        def plain(a: Array, b: Array, *out: Array) -> None:
+            result = compare(a, b)
+            np.copyto(out[0], result)
+            if pair:
+                np.logical_not(result, out[1])
+
+        return Operation((kind, kind), outputs, plain)
+    combine = _COMBINE[modifiers[1]]
+
+    def combined(a: Array, b: Array, c: Array, *out: Array) -> None:
+        result = compare(a, b)
+        inverse = combine(np.logical_not(result), c)
+        combine(result, c, out[0])
+        if pair:
+            np.copyto(out[1], inverse)
+
+    return Operation((kind, kind, "pred"), outputs, combined)
+
+
+def _set(instruction: Instruction, _context: Context) -> Operation:
+    modifiers = [m for m in instruction.modifiers if m != "ftz"]
+    if len(modifiers) not in (3, 4) or modifiers[-2] not in ("u32", "s32", "f32"):
+        raise UnknownForm
+    name, target, kind = modifiers[0], modifiers[-2], modifiers[-1]
+    compare = _comparison(name, kind, "ftz" in instruction.modifiers)
+    kind = _unsigned_names(name, kind)
+    true = np.float32(1) if target == "f32" else np.int64(-1)
+    combine = _COMBINE[modifiers[1]] if len(modifiers) == 4 else None
+
+    def compute(a: Array, b: Array, *rest: Array) -> None:
+        result = compare(a, b)
+        if combine:
+            result = combine(result, rest[0])
+        np.copyto(rest[-1], np.where(result, true, 0), casting="unsafe")
+
+    return Operation((kind, kind, "pred")[: 3 if combine else 2], (target,), compute)
+
+
+def _selp(instruction: Instruction, _context: Context) -> Operation:
+    (kind,) = instruction.modifiers
+
+    def compute(a: Array, b: Array, choice: Array, out: Array) -> None:
+        np.copyto(out, np.where(choice, a, b))
+
+    return Operation((kind, kind, "pred"), (kind,), compute)
+
+
+def _slct(instruction: Instruction, _context: Context) -> Operation:
+    kind, condition = (m for m in instruction.modifiers if m != "ftz")
+    if condition not in ("s32", "f32"):
+        raise UnknownForm
+
+    def compute(a: Array, b: Array, choice: Array, out: Array) -> None:
+        np.copyto(out, np.where(choice >= 0, a, b))
+
+    return Operation((kind, kind, condition), (kind,), compute)
+
+
+OPERATIONS: Mapping[str, Builder] = MappingProxyType(
+    {"setp": _setp, "set": _set, "selp": _selp, "slct": _slct}
+)
+"""Builders by opcode."""

@@ -1,0 +1,292 @@
+"""Floating-point arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.instructions.compare import flushed
+from harness.simulator.instructions.narrow import (
+    bf16_to_f32,
+    f32_to_bf16,
+    f64_to_f32_odd,
+    sum_odd,
+)
+from harness.simulator.instructions.operation import (
+    DTYPES,
+    Array,
+    Builder,
+    Context,
+    Operation,
+    UnknownForm,
+)
+from harness.simulator.ptx import Instruction
+
+FLOATS = frozenset({"f16", "bf16", "f16x2", "bf16x2", "f32", "f64"})
+ROUNDINGS: Mapping[str, int] = MappingProxyType({"rn": 0, "rz": 1, "rm": 2, "rp": 3})
+"""Rounding modes and their numbers in arithmetic.c."""
+
+_ROUNDED = MappingProxyType({"add": 0, "mul": 1, "fma": 2, "div": 3, "sqrt": 4})
+CANONICAL_NAN = np.array(0x7FFFFFFF, np.uint32).view(np.float32)
+"""The NaN that float32 arithmetic gives."""
+
+Function = Callable[..., object]
+
+
+def saturated(a: Array) -> Array:
+    """Clamped to [0, 1], NaN to 0 (`.sat`)."""
+    return np.where(a > 0, np.minimum(a, 1), np.zeros(1, a.dtype)).astype(a.dtype)
+
+
+def adjusted(function: Function, instruction: Instruction, kind: str) -> Function:
+    """`function` with what `.ftz` and `.sat` add to it."""
+    ftz = "ftz" in instruction.modifiers and kind == "f32"
+    sat = "sat" in instruction.modifiers
+    if not ftz and not sat:
+        return function
+
+    def compute(*arrays: Array) -> None:
+        *inputs, out = arrays
+        shape = np.broadcast_shapes(*(a.shape for a in inputs))
+        result = np.empty(shape, out.dtype)
+        function(*(flushed(a) if ftz else a for a in inputs), result)
+        if ftz:
+            result = flushed(result)
+        np.copyto(out, saturated(result) if sat else result)
+
+    return compute
+
+
+def _float_type(instruction: Instruction, *allowed: str) -> str:
+    *others, kind = instruction.modifiers
+    if kind not in FLOATS or set(others) - {"rn", "rz", "rm", "rp", "ftz", "sat", *allowed}:
+        raise UnknownForm
+    return kind
+
+
+def _rounding(instruction: Instruction) -> str:
+    return next((m for m in instruction.modifiers if m in ROUNDINGS), "rn")
+
+
+def _arithmetic(count: int) -> Builder:
+    """add, sub, mul, fma, div, sqrt and rcp with one rounding."""
+
+    def build(instruction: Instruction, context: Context) -> Operation:
+        kind = _float_type(instruction)
+        if kind not in ("f32", "f64"):
+            return _narrow(instruction, kind, count)
+        rounding = _rounding(instruction)
+        if rounding == "rn":
+            return _nearest(instruction, context, kind, count)
+        function = _directed(instruction.opcode.replace("mad", "fma"), ROUNDINGS[rounding], kind, context)
+        return Operation((kind,) * count, (kind,), adjusted(function, instruction, kind))
+
+    return build
+
+
+def _nearest(instruction: Instruction, context: Context, kind: str, count: int) -> Operation:
+    opcode = "fma" if instruction.opcode == "mad" else instruction.opcode
+    plain: dict[str, Function] = {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": np.divide,
+        "sqrt": np.sqrt,
+    }
+    if opcode == "rcp":
+        return Operation((kind,), (kind,), adjusted(_reciprocal(context, kind), instruction, kind))
+    native = None if kind == "f64" and opcode in plain else f"{opcode}_{kind}"
+    base = context.native(native) if native else plain[opcode]
+    function = adjusted(base, instruction, kind)
+    return Operation(
+        (kind,) * count, (kind,), function, native if function is base else None
+    )
+
+
+def _reciprocal(context: Context, kind: str) -> Function:
+    divide = context.native("div_f32") if kind == "f32" else np.divide
+    return lambda a, out: divide(np.ones(1, a.dtype), a, out)
+
+
+def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Function:
+    one = np.ones(1, DTYPES[kind])
+    if opcode == "sub":
+        add = context.native(f"rounded_{kind}", _ROUNDED["add"], rounding)
+        return lambda a, b, out: add(a, -b, one, out)
+    if opcode == "rcp":
+        divide = context.native(f"rounded_{kind}", _ROUNDED["div"], rounding)
+        return lambda a, out: divide(one, a, one, out)
+    native = context.native(f"rounded_{kind}", _ROUNDED[opcode], rounding)
+    return {
+        "fma": lambda a, b, c, out: native(a, b, c, out),
+        "sqrt": lambda a, out: native(a, one, one, out),
+    }.get(opcode, lambda a, b, out: native(a, b, one, out))
+
+
+def _narrow(instruction: Instruction, kind: str, count: int) -> Operation:
+    """Half precision: computed in float64, where products are exact, and rounded once."""
+    opcode = "fma" if instruction.opcode == "mad" else instruction.opcode
+    if _rounding(instruction) != "rn" or opcode not in ("add", "sub", "mul", "fma"):
+        raise UnknownForm
+    is_bf16 = kind.startswith("bf16")
+
+    def widen(a: Array) -> Array:
+        return (bf16_to_f32(a) if is_bf16 else a).astype(np.float64)
+
+    def compute(*arrays: Array) -> None:
+        *inputs, out = arrays
+        a, b, *rest = (widen(x) for x in inputs)
+        with np.errstate(all="ignore"):
+            if opcode in ("mul", "fma"):
+                result = a * b
+                if rest:
+                    result = sum_odd(*np.broadcast_arrays(result, rest[0]))
+            else:
+                result = sum_odd(*np.broadcast_arrays(a, b if opcode == "add" else -b))
+            if "sat" in instruction.modifiers:
+                result = saturated(result)
+            if is_bf16:
+                np.copyto(out, f32_to_bf16(f64_to_f32_odd(result)))
+            else:
+                half = np.where(np.isnan(result), np.nan, result).astype(np.float16)
+                bits = np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16))
+                np.copyto(out.view(np.uint16), bits)
+
+    return Operation((kind,) * count, (kind,), compute)
+
+
+def _approximate(function: Callable[[Array], Array]) -> Builder:
+    """Computed in float64 and rounded: within every error that PTX allows."""
+
+    def build(instruction: Instruction, _context: Context) -> Operation:
+        kind = _float_type(instruction, "approx")
+        if kind != "f32" or "approx" not in instruction.modifiers:
+            raise UnknownForm
+
+        def compute(a: Array, out: Array) -> None:
+            with np.errstate(all="ignore"):
+                result = function(a.astype(np.float64)).astype(np.float32)
+            np.copyto(out, np.where(np.isnan(result), CANONICAL_NAN, result))
+
+        return Operation((kind,), (kind,), adjusted(compute, instruction, kind))
+
+    return build
+
+
+def _or_approximate(exact: Builder, approximate: Builder) -> Builder:
+    def build(instruction: Instruction, context: Context) -> Operation:
+        chosen = approximate if "approx" in instruction.modifiers else exact
+        return chosen(instruction, context)
+
+    return build
+
+
+def _div(instruction: Instruction, context: Context) -> Operation:
+    if not {"approx", "full"} & set(instruction.modifiers):
+        return _arithmetic(2)(instruction, context)
+    kind = _float_type(instruction, "approx", "full")
+    if kind != "f32":
+        raise UnknownForm
+    divide = context.native("div_f32")
+    return Operation((kind, kind), (kind,), adjusted(divide, instruction, kind))
+
+
+def _extremum(instruction: Instruction, context: Context) -> Operation:
+    kind = _float_type(instruction, "NaN", "xorsign", "abs")
+    if len(instruction.operands) != 3 or {"xorsign", "abs"} & set(instruction.modifiers):
+        raise UnknownForm
+    is_bf16 = kind.startswith("bf16")
+    extremum = context.native(f"{instruction.opcode}_{'f64' if kind == 'f64' else 'f32'}")
+    propagates = "NaN" in instruction.modifiers
+
+    def compute(a: Array, b: Array, out: Array) -> None:
+        if kind != "f64":
+            a = bf16_to_f32(a) if is_bf16 else a.astype(np.float32)
+            b = bf16_to_f32(b) if is_bf16 else b.astype(np.float32)
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        result = np.empty(shape, a.dtype)
+        extremum(np.broadcast_to(a, shape), np.broadcast_to(b, shape), result)
+        if propagates:
+            result[np.broadcast_to(np.isnan(a) | np.isnan(b), shape)] = CANONICAL_NAN
+        if kind in ("f32", "f64"):
+            np.copyto(out, result)
+        elif is_bf16:
+            np.copyto(out, f32_to_bf16(result))
+        else:
+            bits = result.astype(np.float16).view(np.uint16)
+            np.copyto(out.view(np.uint16), np.where(np.isnan(result), np.uint16(0x7FFF), bits))
+
+    if kind in ("f32", "f64") and not propagates and "ftz" not in instruction.modifiers:
+        name = f"{instruction.opcode}_{kind}"
+        return Operation((kind, kind), (kind,), extremum, name)
+    return Operation((kind, kind), (kind,), adjusted(compute, instruction, kind))
+
+
+def _sign(instruction: Instruction, _context: Context) -> Operation:
+    """abs and neg: the sign bit alone."""
+    kind = _float_type(instruction)
+    if kind in ("bf16", "bf16x2"):
+        mask = np.uint16(0x8000)
+        function: Function = (
+            (lambda a, out: np.bitwise_xor(a, mask, out))
+            if instruction.opcode == "neg"
+            else (lambda a, out: np.bitwise_and(a, ~mask, out))
+        )
+    else:
+        function = np.negative if instruction.opcode == "neg" else np.absolute
+    return Operation((kind,), (kind,), adjusted(function, instruction, kind))
+
+
+def _copysign(instruction: Instruction, _context: Context) -> Operation:
+    kind = _float_type(instruction)
+    if kind not in ("f32", "f64"):
+        raise UnknownForm
+    return Operation((kind, kind), (kind,), lambda sign, a, out: np.copysign(a, sign, out))
+
+
+_TESTS: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
+    {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda a: ~np.isnan(a),
+        "notanumber": np.isnan,
+        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+        "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
+    }
+)
+
+
+def _testp(instruction: Instruction, _context: Context) -> Operation:
+    test, kind = instruction.modifiers
+    if test not in _TESTS or kind not in ("f32", "f64"):
+        raise UnknownForm
+    return Operation((kind,), ("pred",), lambda a, out: np.copyto(out, _TESTS[test](a)))
+
+
+OPERATIONS: Mapping[str, Builder] = MappingProxyType(
+    {
+        "add": _arithmetic(2),
+        "sub": _arithmetic(2),
+        "mul": _arithmetic(2),
+        "fma": _arithmetic(3),
+        "mad": _arithmetic(3),
+        "div": _div,
+        "sqrt": _or_approximate(_arithmetic(1), _approximate(np.sqrt)),
+        "rcp": _or_approximate(_arithmetic(1), _approximate(np.reciprocal)),
+        "rsqrt": _approximate(lambda a: 1 / np.sqrt(a)),
+        "ex2": _approximate(np.exp2),
+        "lg2": _approximate(np.log2),
+        "sin": _approximate(np.sin),
+        "cos": _approximate(np.cos),
+        "tanh": _approximate(np.tanh),
+        "min": _extremum,
+        "max": _extremum,
+        "abs": _sign,
+        "neg": _sign,
+        "copysign": _copysign,
+        "testp": _testp,
+    }
+)
+"""Builders by opcode, for the floating-point types."""

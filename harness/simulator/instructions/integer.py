@@ -1,0 +1,158 @@
+"""Integer arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.instructions.operation import (
+    BITS,
+    DTYPES,
+    Array,
+    Builder,
+    Context,
+    Operation,
+    UnknownForm,
+)
+from harness.simulator.ptx import Instruction
+
+INTEGERS = frozenset({"u16", "s16", "u32", "s32", "u64", "s64"})
+
+
+def integer_type(instruction: Instruction, *allowed_modifiers: str) -> str:
+    """The instruction's integer type.
+
+    Raises:
+        UnknownForm: another type, or a modifier that is not in `allowed_modifiers`.
+    """
+    *others, kind = instruction.modifiers
+    if kind not in INTEGERS or set(others) - set(allowed_modifiers):
+        raise UnknownForm
+    return kind
+
+
+def _unsigned(kind: str) -> str:
+    return "u" + kind[1:]
+
+
+def _wrapping(ufunc: np.ufunc) -> Builder:
+    """Addition, subtraction: the same bits signed and unsigned, modulo 2^width."""
+
+    def build(instruction: Instruction, _context: Context) -> Operation:
+        if instruction.modifiers == ("sat", "s32"):
+            return Operation(("s32", "s32"), ("s32",), _saturating(ufunc))
+        kind = _unsigned(integer_type(instruction))
+        return Operation((kind, kind), (kind,), ufunc)
+
+    return build
+
+
+def _saturating(ufunc: np.ufunc) -> Callable[..., None]:
+    def compute(a: Array, b: Array, out: Array) -> None:
+        wide = ufunc(a.astype(np.int64), b.astype(np.int64))
+        np.copyto(out, np.clip(wide, -(2**31), 2**31 - 1), casting="unsafe")
+
+    return compute
+
+
+def _mul(instruction: Instruction, context: Context) -> Operation:
+    kind = integer_type(instruction, "lo", "hi", "wide")
+    if "wide" in instruction.modifiers:
+        wide = f"{kind[0]}{BITS[kind] * 2}"
+        name = f"mul_wide_{kind}"
+        return Operation((kind, kind), (wide,), context.native(name), name)
+    if "hi" in instruction.modifiers:
+        name = f"mul_hi_{kind}"
+        return Operation((kind, kind), (kind,), context.native(name), name)
+    kind = _unsigned(kind)
+    return Operation((kind, kind), (kind,), np.multiply)
+
+
+def _mad(instruction: Instruction, context: Context) -> Operation:
+    if instruction.modifiers == ("hi", "sat", "s32"):
+        raise UnknownForm
+    kind = integer_type(instruction, "lo", "hi", "wide")
+    if "wide" in instruction.modifiers:
+        wide = f"u{BITS[kind] * 2}"
+        name = f"mad_wide_{kind}"
+        return Operation((kind, kind, wide), (wide,), context.native(name), name)
+    if "hi" in instruction.modifiers:
+        high = context.native(f"mul_hi_{kind}")
+
+        def compute(a: Array, b: Array, c: Array, out: Array) -> None:
+            product = np.empty(np.broadcast_shapes(a.shape, b.shape), DTYPES[kind])
+            high(a, b, product)
+            np.add(product, c, out)
+
+        return Operation((kind, kind, kind), (kind,), compute)
+    kind = _unsigned(kind)
+    name = f"mad_lo_{kind}"
+    return Operation((kind, kind, kind), (kind,), context.native(name), name)
+
+
+def _low_24(a: Array) -> Array:
+    """The low 24 bits, sign- or zero-extended as the type says, in 64 bits."""
+    if a.dtype.kind == "i":
+        return (a.astype(np.int64) << 40) >> 40
+    return a.astype(np.int64) & 0xFFFFFF
+
+
+def _mul24(instruction: Instruction, _context: Context) -> Operation:
+    kind = integer_type(instruction, "lo", "hi")
+    shift = 16 if "hi" in instruction.modifiers else 0
+
+    def multiply(a: Array, b: Array, out: Array) -> None:
+        np.copyto(out, (_low_24(a) * _low_24(b)) >> shift, casting="unsafe")
+
+    def multiply_add(a: Array, b: Array, c: Array, out: Array) -> None:
+        np.copyto(out, ((_low_24(a) * _low_24(b)) >> shift) + c, casting="unsafe")
+
+    if instruction.opcode == "mad24":
+        return Operation((kind, kind, kind), (kind,), multiply_add)
+    return Operation((kind, kind), (kind,), multiply)
+
+
+def _division(instruction: Instruction, context: Context) -> Operation:
+    kind = integer_type(instruction)
+    name = f"{instruction.opcode}_{kind}"
+    return Operation((kind, kind), (kind,), context.native(name), name)
+
+
+def _elementwise(ufunc: np.ufunc) -> Builder:
+    def build(instruction: Instruction, _context: Context) -> Operation:
+        kind = integer_type(instruction)
+        return Operation((kind,) * ufunc.nin, (kind,), ufunc)
+
+    return build
+
+
+def _sad(instruction: Instruction, _context: Context) -> Operation:
+    kind = integer_type(instruction)
+
+    def compute(a: Array, b: Array, c: Array, out: Array) -> None:
+        # Modulo 2^width the larger minus the smaller is right even where it overflows.
+        np.add(np.maximum(a, b) - np.minimum(a, b), c, out)
+
+    return Operation((kind, kind, kind), (kind,), compute)
+
+
+OPERATIONS: Mapping[str, Builder] = MappingProxyType(
+    {
+        "add": _wrapping(np.add),
+        "sub": _wrapping(np.subtract),
+        "mul": _mul,
+        "mad": _mad,
+        "mul24": _mul24,
+        "mad24": _mul24,
+        "div": _division,
+        "rem": _division,
+        "abs": _elementwise(np.absolute),
+        "neg": _elementwise(np.negative),
+        "min": _elementwise(np.minimum),
+        "max": _elementwise(np.maximum),
+        "sad": _sad,
+    }
+)
+"""Builders by opcode, for the integer types."""

@@ -1,0 +1,82 @@
+"""What an instruction computes, thread by thread, as a function on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.ptx import Instruction, Operand
+
+Array = npt.NDArray[Any]
+
+DTYPES: dict[str, type[np.generic]] = {
+    "pred": np.bool_,
+    "b8": np.uint8,
+    "u8": np.uint8,
+    "s8": np.int8,
+    "b16": np.uint16,
+    "u16": np.uint16,
+    "s16": np.int16,
+    "b32": np.uint32,
+    "u32": np.uint32,
+    "s32": np.int32,
+    "b64": np.uint64,
+    "u64": np.uint64,
+    "s64": np.int64,
+    "f16": np.float16,
+    "bf16": np.uint16,
+    "f16x2": np.float16,
+    "bf16x2": np.uint16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+"""NumPy's type for each PTX type. bfloat16 is seen as its bits; of the packed types the elements."""
+
+BITS = {name: np.dtype(dtype).itemsize * 8 for name, dtype in DTYPES.items()} | {
+    "pred": 1,
+    "f16x2": 32,
+    "bf16x2": 32,
+}
+"""Width of a value of each PTX type."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A computation without side effects.
+
+    `function(*inputs, *outputs)` takes arrays of the types named in `inputs` and fills those of
+    `outputs`; an input has a value for each thread, or one for all (length 1), and an output may be
+    the same array as an input: it may only be written after every input has been read. Where
+    `native` names a function of arithmetic.c with the same meaning, that is called instead.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    function: Callable[..., object]
+    native: str | None = None
+
+
+class Context(Protocol):
+    """What a builder may ask about the instruction's surroundings."""
+
+    def register_bits(self, operand: Operand) -> int:
+        """Width of a register operand, 0 for anything else."""
+
+    def native(self, name: str, *leading: int) -> Callable[..., None]:
+        """Function `name` of arithmetic.c as `function(*inputs, output)` on arrays."""
+
+
+class UnknownForm(LookupError):
+    """The opcode is known, but not with these modifiers or operands."""
+
+
+Builder = Callable[[Instruction, Context], Operation]
+
+
+def copy(source: Array, out: Array) -> None:
+    """Fills `out`, converting as C does."""
+    np.copyto(out, source, casting="unsafe")

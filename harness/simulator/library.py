@@ -1,0 +1,52 @@
+"""Compile the simulator's own C and C++: the CUDA runtime, and the device of PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch.utils import cpp_extension
+
+from harness.build.builder import build_shared_library
+from harness.build.cache import Cache
+from harness.build.flags import torch_language_standard
+from harness.build.toolchain import Toolchain, find_c_compiler
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """Paths of the finished shared objects."""
+
+    runtime: Path
+    device: Path
+
+
+def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
+    """Both libraries, from the cache or freshly compiled (half a minute).
+
+    Raises:
+        harness.build.ninja.CompileError: one does not compile; for the device that means that this
+            release of torch has moved its internals.
+        harness.build.toolchain.ToolchainError: there is no C compiler.
+    """
+    runtime = build_shared_library(
+        cache,
+        "libharness_cudart.so",
+        find_c_compiler(),
+        ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include)],
+        sorted(_HERE.glob("*.c")),
+    )
+    libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
+    # They stand before the sources that need them.
+    libraries += ["-Wl,--no-as-needed", "-lc10", "-ltorch_cpu"]
+    includes = [word for path in cpp_extension.include_paths("cpu") for word in ("-isystem", path)]
+    device = build_shared_library(
+        cache,
+        "libharness_device.so",
+        toolchain.host,
+        [torch_language_standard(), "-O1", *includes, *libraries],
+        [_HERE / "device.cpp"],
+    )
+    return Libraries(runtime.library, device.library)

@@ -1,0 +1,251 @@
+"""Runs kernels: PTX in, changed memory and findings out.
+
+All threads of a chunk of blocks run as one vector: every instruction is a few calls on arrays, one
+element for each thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harness.simulator.codegen import Compiler
+from harness.simulator.errors import InvalidLaunch
+from harness.simulator.faults import Faults
+from harness.simulator.frame import (
+    Extent,
+    Frame,
+    Geometry,
+    PrivateMemory,
+    special_registers,
+)
+from harness.simulator.memory import Memory
+from harness.simulator.native import Native
+from harness.simulator.parser import parse
+from harness.simulator.program import Program, prepare
+from harness.simulator.ptx import Function, Module, Symbol
+from harness.simulator.sanitizer import Finding
+from harness.simulator.scheduler import Prepared, Scheduler
+
+CHUNK_LANES = 16384
+"""Threads that run together: their registers are to stay in the processor's cache."""
+CHUNK_PRIVATE_BYTES = 64 << 20
+"""Most shared and local memory of the blocks that run together."""
+MAX_THREADS_PER_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """What a kernel did, apart from its effect on memory.
+
+    `thread_instructions` is how many PTX instructions were executed, summed over threads;
+    instructions whose guard was false do not count, guarded branches always do.
+    """
+
+    findings: tuple[Finding, ...]
+    thread_instructions: int
+
+    @property
+    def is_illegal(self) -> bool:
+        """Whether real hardware would have stopped the kernel with an illegal address."""
+        return any(f.is_illegal_access for f in self.findings)
+
+
+@dataclass
+class LoadedModule:
+    """A module whose variables have been placed in device memory.
+
+    Kernels are prepared when they are first launched, and kept.
+    """
+
+    module: Module
+    addresses: Mapping[str, int]
+    prepared: dict[str, Prepared] = field(default_factory=dict)
+    frames: dict[str, Frame] = field(default_factory=dict)
+
+    @property
+    def kernels(self) -> Mapping[str, Function]:
+        """The kernels by (mangled) name."""
+        return self.module.kernels
+
+    def address_of(self, name: str) -> int:
+        """Where the variable is; 0 when there is none of that name."""
+        return self.addresses.get(name, 0)
+
+
+class Machine:
+    """Executes kernels on a device memory."""
+
+    def __init__(self, memory: Memory, *, chunk_lanes: int = CHUNK_LANES) -> None:
+        self.memory = memory
+        self._native = Native(memory.library)
+        self._chunk_lanes = chunk_lanes
+
+    def load(self, ptx_text: str) -> LoadedModule:
+        """Parses PTX and places its global and constant variables, initialised, in memory.
+
+        Raises:
+            PtxSyntaxError: the text cannot be read.
+            OutOfDeviceMemory: the variables do not fit.
+        """
+        module = parse(ptx_text)
+        placed = [v for v in module.variables.values() if v.space in ("global", "const") and v.size]
+        addresses = {v.name: self.memory.allocate(v.size) for v in placed}
+        for variable in placed:
+            data = b"".join(
+                _element(value, addresses).to_bytes(variable.element, "little")
+                for value in variable.values
+            )
+            # CUDA C++ initialises what has no initialiser with zeros.
+            self.memory.write(addresses[variable.name], data.ljust(variable.size, b"\0"))
+        return LoadedModule(module, addresses)
+
+    def unload(self, loaded: LoadedModule) -> None:
+        """Gives the memory of the module's variables back."""
+        for address in loaded.addresses.values():
+            self.memory.free(address)
+
+    def prepare(self, loaded: LoadedModule, kernel_name: str) -> Prepared:
+        """The kernel, ready to run; the second time at no cost.
+
+        Raises:
+            KeyError: the module has no such kernel.
+            UnsupportedInstruction: the kernel needs what the machine has not got.
+        """
+        if kernel_name not in loaded.prepared:
+            program = prepare(
+                loaded.module,
+                kernel_name,
+                readable(kernel_name),
+                loaded.addresses,
+                self._native.on_arrays,
+            )
+            loaded.prepared[kernel_name] = Prepared(Compiler(program, self._native))
+        return loaded.prepared[kernel_name]
+
+    def launch(  # noqa: PLR0913 - they are CUDA's
+        self,
+        loaded: LoadedModule,
+        kernel_name: str,
+        grid: Extent,
+        block: Extent,
+        dynamic_shared_bytes: int,
+        parameters: Sequence[bytes],
+    ) -> LaunchResult:
+        """Runs a kernel to its end; `parameters` are the raw bytes of its arguments.
+
+        Faulty accesses do not stop it: what cannot be read gives poison, what cannot be written is
+        dropped, and each is a finding.
+
+        Raises:
+            KeyError: the module has no such kernel.
+            InvalidLaunch: grid, block or parameters are not possible.
+            UnsupportedInstruction: the kernel needs what the machine has not got.
+            KernelTrap: a thread executed `trap`.
+            BarrierDeadlock: threads of a block wait for what cannot happen.
+        """
+        prepared = self.prepare(loaded, kernel_name)
+        program = prepared.compiler.program
+        geometry = Geometry(grid, block)
+        _check(geometry)
+        arguments = _arguments(loaded.kernels[kernel_name], parameters)
+        shared_bytes = program.dynamic_shared_offset + dynamic_shared_bytes
+        if not dynamic_shared_bytes:
+            shared_bytes = program.shared_bytes
+        blocks = self._blocks_at_once(geometry, shared_bytes, program.local_bytes)
+        lanes = blocks * geometry.threads
+        frame = loaded.frames.get(kernel_name)
+        if frame is None or frame.lanes != lanes:
+            frame = loaded.frames[kernel_name] = Frame(lanes)
+        private = PrivateMemory(
+            lanes, geometry.threads, shared_bytes, program.local_bytes, arguments
+        )
+        faults = Faults(prepared.compiler, self.memory, geometry, private)
+        scheduler = Scheduler(prepared, frame, private, geometry, faults)
+        with np.errstate(all="ignore"):
+            for first in range(0, geometry.blocks, blocks):
+                private.reset()
+                count = min(blocks, geometry.blocks - first)
+                chunk = range(first, first + count)
+                uniform = _fill_specials(
+                    prepared, frame, geometry, chunk, dynamic_shared_bytes, shared_bytes
+                )
+                scheduler.run(first, count, uniform)
+        return LaunchResult(faults.findings, scheduler.thread_instructions)
+
+    def _blocks_at_once(self, geometry: Geometry, shared_bytes: int, local_bytes: int) -> int:
+        per_block = shared_bytes + local_bytes * geometry.threads
+        by_memory = CHUNK_PRIVATE_BYTES // per_block if per_block else geometry.blocks
+        by_lanes = self._chunk_lanes // geometry.threads
+        return max(1, min(geometry.blocks, by_memory, by_lanes))
+
+
+def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:
+    """An initialiser's element as bits; the address of a function, which nothing uses yet, is 0."""
+    if isinstance(value, Symbol):
+        return addresses.get(value.name, -value.offset) + value.offset
+    return value % 2**64
+
+
+def _check(geometry: Geometry) -> None:
+    if min(*geometry.grid, *geometry.block) < 1 or geometry.threads > MAX_THREADS_PER_BLOCK:
+        raise InvalidLaunch(f"grid {geometry.grid}, block {geometry.block}")
+
+
+def _arguments(kernel: Function, parameters: Sequence[bytes]) -> bytes:
+    if len(parameters) != len(kernel.parameters):
+        raise InvalidLaunch(
+            f"{readable(kernel.name)} takes {len(kernel.parameters)} arguments, not {len(parameters)}"
+        )
+    data = bytearray(kernel.parameter_bytes)
+    for parameter, value in zip(kernel.parameters, parameters, strict=True):
+        if len(value) != parameter.size:
+            raise InvalidLaunch(f"{parameter.name} has {parameter.size} bytes, not {len(value)}")
+        data[parameter.offset : parameter.offset + parameter.size] = value
+    return bytes(data)
+
+
+def _fill_specials(  # noqa: PLR0913
+    prepared: Prepared,
+    frame: Frame,
+    geometry: Geometry,
+    blocks: range,
+    dynamic_bytes: int,
+    total_bytes: int,
+) -> int:
+    """Gives the special registers their values; returns those that are uniform, as bits."""
+    program: Program = prepared.compiler.program
+    slots = prepared.compiler.slots
+    makers = special_registers(geometry, blocks, frame.lanes, dynamic_bytes, total_bytes)
+    makers["dynamic shared memory"] = lambda: np.array([program.dynamic_shared_offset], np.uint32)
+    uniform = 0
+    for name, register in program.specials.items():
+        slot = slots.number(register, f"b{program.register_bits[register]}")
+        frame.extend(slots)
+        values = makers[name]()
+        if len(values) == 1:
+            frame.uniform[slot][...] = values
+            uniform |= 1 << register
+        else:
+            frame.varying[slot][...] = values
+    return uniform
+
+
+def readable(name: str) -> str:
+    """The name in C++, where the mangled form is simple enough; else as it is."""
+    nested = re.match(r"_ZN(?:\d|S)", name)
+    match = re.match(r"_Z(\d+)", name)
+    if nested or not match:
+        parts = []
+        rest = name[3:] if nested else ""
+        while part := re.match(r"(\d+)", rest):
+            length = int(part[1])
+            start = part.end()
+            parts.append(rest[start : start + length])
+            rest = rest[start + length :]
+        return "::".join(p for p in parts if not p.startswith("_GLOBAL__N")) or name
+    start, length = match.end(), int(match[1])
+    return name[start : start + length]

@@ -1,0 +1,194 @@
+"""The simulated device's memory, seen from Python."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+POISON = 0x7FB1DEAD
+"""The 32-bit word that fresh device memory is filled with: a NaN as float32 and as float64."""
+
+
+class OutOfDeviceMemory(MemoryError):  # noqa: N818 - it names what was met
+    """An allocation beyond the limit of live bytes, or beyond the range of addresses."""
+
+
+class NotAnAllocation(ValueError):  # noqa: N818 - it names what was met
+    """The address is not one that the call can work with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A piece of device memory: `size` bytes from `start`; dead once it is freed."""
+
+    start: int
+    size: int
+    is_live: bool
+    serial: int
+
+    @property
+    def end(self) -> int:
+        """The first address past it."""
+        return self.start + self.size
+
+
+class _Entry(ctypes.Structure):
+    """`sim_allocation` of arena.h."""
+
+    _fields_ = (
+        ("start", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("live", ctypes.c_uint64),
+        ("serial", ctypes.c_uint64),
+    )
+
+
+_SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
+    ("sim_arena_init", ctypes.c_int, ()),
+    ("sim_alloc", ctypes.c_void_p, (ctypes.c_size_t,)),
+    ("sim_free", ctypes.c_int, (ctypes.c_void_p,)),
+    ("sim_set_limit", None, (ctypes.c_uint64,)),
+    ("sim_get_limit", ctypes.c_uint64, ()),
+    ("sim_live_bytes", ctypes.c_uint64, ()),
+    ("sim_contains", ctypes.c_int, (ctypes.c_void_p,)),
+    ("sim_mark_written", None, (ctypes.c_void_p, ctypes.c_size_t)),
+    ("sim_copy_written", None, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
+    ("sim_arena_base", ctypes.c_uint64, ()),
+    ("sim_arena_size", ctypes.c_uint64, ()),
+    ("sim_arena_shadow", ctypes.c_uint64, ()),
+    ("sim_arena_table", ctypes.c_uint64, ()),
+    ("sim_arena_table_count", ctypes.c_uint64, ()),
+    ("sim_find", ctypes.POINTER(_Entry), (ctypes.c_uint64,)),
+)
+
+
+class Memory:
+    """Allocations of one simulated device, which the C library `library` keeps.
+
+    The library is one shared object made of arena.c, access.c and arithmetic.c; all instances over
+    one library see the same memory.
+
+    Raises:
+        OSError: the system has no room for the range of addresses.
+    """
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+        for name, result, arguments in _SIGNATURES:
+            function = getattr(library, name)
+            function.restype = result
+            function.argtypes = arguments
+        if library.sim_arena_init():
+            raise OSError("no room for the simulated device's range of addresses")
+        self.base: int = library.sim_arena_base()
+        self.size: int = library.sim_arena_size()
+        self.shadow_base: int = library.sim_arena_shadow()
+
+    @property
+    def limit(self) -> int:
+        """Most bytes that may be allocated at a time."""
+        return int(self.library.sim_get_limit())
+
+    @limit.setter
+    def limit(self, nbytes: int) -> None:
+        self.library.sim_set_limit(nbytes)
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes allocated and not freed."""
+        return int(self.library.sim_live_bytes())
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of `nbytes` fresh bytes, poisoned and not yet written.
+
+        Raises:
+            OutOfDeviceMemory: there are not so many.
+        """
+        address = self.library.sim_alloc(nbytes)
+        if not address:
+            raise OutOfDeviceMemory(
+                f"{nbytes} bytes asked for, {self.live_bytes} of {self.limit} in use"
+            )
+        return int(address)
+
+    def free(self, address: int) -> None:
+        """Gives an allocation back; its addresses are not used again.
+
+        Raises:
+            NotAnAllocation: `address` is not the start of a live allocation.
+        """
+        if self.library.sim_free(address):
+            raise NotAnAllocation(f"0x{address:x} is not the start of a live allocation")
+
+    def contains(self, address: int) -> bool:
+        """Whether the address is one of the device's, allocated or not."""
+        return bool(self.library.sim_contains(address))
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation, dead or alive, that holds the address."""
+        below = self.at_or_below(address)
+        return below if below and address < below.end else None
+
+    def at_or_below(self, address: int) -> Allocation | None:
+        """The last allocation, dead or alive, that starts at or below the address."""
+        entry = self.library.sim_find(address)
+        if not entry:
+            return None
+        found = entry.contents
+        return Allocation(found.start, found.size, bool(found.live), found.serial)
+
+    def nearest(self, address: int) -> Allocation | None:
+        """The allocation, dead or alive, that holds the address or else is the closest to it."""
+        below = self.at_or_below(address)
+        following = below.serial + 1 if below else 0
+        above = self._entry(following)
+        if below is None or above is None:
+            return below or above
+        is_below = address < below.end or address - below.end < above.start - address
+        return below if is_below else above
+
+    def _entry(self, serial: int) -> Allocation | None:
+        if serial >= self.library.sim_arena_table_count():
+            return None
+        address = self.library.sim_arena_table() + serial * ctypes.sizeof(_Entry)
+        found = _Entry.from_address(address)
+        return Allocation(found.start, found.size, bool(found.live), found.serial)
+
+    def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.bool_]:
+        """For each byte from `address` on, whether nothing has written it since it was allocated.
+
+        Raises:
+            NotAnAllocation: the bytes are not within one live allocation.
+        """
+        self._require(address, nbytes)
+        return self._bytes(self.shadow_base + address - self.base, nbytes) == 0
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        """A copy of `nbytes` bytes, written or not.
+
+        Raises:
+            NotAnAllocation: the bytes are not within one live allocation.
+        """
+        self._require(address, nbytes)
+        return ctypes.string_at(address, nbytes)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copies host bytes to the device; they count as written from now on.
+
+        Raises:
+            NotAnAllocation: the bytes are not within one live allocation.
+        """
+        self._require(address, len(data))
+        ctypes.memmove(address, data, len(data))
+        self.library.sim_mark_written(address, len(data))
+
+    def _require(self, address: int, nbytes: int) -> None:
+        found = self.find(address)
+        if not found or not found.is_live or address + nbytes > found.end:
+            raise NotAnAllocation(f"0x{address:x} + {nbytes} is not within a live allocation")
+
+    def _bytes(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))

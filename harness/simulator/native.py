@@ -1,0 +1,112 @@
+"""The functions and structures of access.c and arithmetic.c, as Python sees them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from harness.simulator.instructions.operation import Array, UnknownForm
+
+_POINTER = ctypes.c_void_p
+
+
+class Window(ctypes.Structure):
+    """`sim_window`: a space of which each block or thread has a part of its own."""
+
+    _fields_ = (
+        ("data", _POINTER),
+        ("shadow", _POINTER),
+        ("size", ctypes.c_uint64),
+        ("owner", _POINTER),
+    )
+
+
+class Spaces(ctypes.Structure):
+    """`sim_spaces`: shared, local and param, and where faults are noted."""
+
+    _fields_ = (("window", Window * 3), ("fault", _POINTER))
+
+
+class Shape(ctypes.Structure):
+    """`sim_shape`: what is known of a load or store before it runs."""
+
+    _fields_ = (
+        ("space", ctypes.c_uint32),
+        ("width", ctypes.c_uint32),
+        ("elements", ctypes.c_uint32),
+        ("register_width", ctypes.c_uint32),
+        ("sign_extend", ctypes.c_uint32),
+        ("address_width", ctypes.c_uint32),
+        ("offset", ctypes.c_int64),
+    )
+
+
+OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
+"""What access.c notes in `fault`."""
+
+_U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
+_SITE = (_POINTER, _POINTER, _POINTER, _U64, _POINTER, _U32)
+_ACCESS = {
+    "sim_load": (*_SITE, _POINTER, _POINTER, _POINTER, _POINTER),
+    "sim_store": (*_SITE, _U32, _POINTER, _POINTER, _POINTER, _POINTER),
+    "sim_atomic": (*_SITE, _U32, _U32, _POINTER, _POINTER, _POINTER),
+}
+
+
+class Native:
+    """The library's functions with their types declared."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self._vectors: dict[str, Any] = {}
+        for name, arguments in _ACCESS.items():
+            function = getattr(library, name)
+            function.argtypes = arguments
+            function.restype = ctypes.c_int64
+        self.load = library.sim_load
+        self.store = library.sim_store
+        self.atomic = library.sim_atomic
+
+    def vector(self, name: str, inputs: int) -> Any:
+        """Function `name` of arithmetic.c: threads, (pointer, stride) of each input, result.
+
+        Raises:
+            UnknownForm: there is no such function.
+        """
+        if name not in self._vectors:
+            try:
+                function = self._library[f"sim_{name}"]
+            except AttributeError:
+                raise UnknownForm(name) from None
+            function.argtypes = (_U64, *((_POINTER, _U32) * inputs), _POINTER)
+            function.restype = None
+            self._vectors[name] = function
+        return self._vectors[name]
+
+    def on_arrays(self, name: str, *leading: int) -> Callable[..., None]:
+        """The same, as `function(*inputs, output)` on arrays of any layout.
+
+        `leading` are integer arguments that the function takes before the inputs.
+
+        Raises:
+            UnknownForm: there is no such function.
+        """
+        try:
+            function = self._library[f"sim_{name}"]
+        except AttributeError:
+            raise UnknownForm(name) from None
+        function.restype = None
+
+        def call(*arrays: Array) -> None:
+            *inputs, out = (np.ascontiguousarray(a) for a in arrays)
+            arguments: list[Any] = [_U64(out.size), *map(_U32, leading)]
+            for a in inputs:
+                arguments += [_POINTER(a.ctypes.data), _U32(int(a.size == out.size))]
+            function(*arguments, _POINTER(out.ctypes.data))
+            if out is not arrays[-1]:
+                np.copyto(arrays[-1], out)
+
+        return call

@@ -1,0 +1,34 @@
+"""What the simulated device has seen go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Check = Literal["memcheck", "initcheck", "racecheck", "synccheck"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One kind of mistake at one place in the source, made by one or more threads.
+
+    `message` is one plain line about the first thread that made it, which `block` and `thread` name;
+    `count` is how many thread accesses were wrong in the same way. `file` and `line` are None where
+    the PTX has no line information. `address` is the device address, or the offset into shared or
+    local memory.
+    """
+
+    check: Check
+    message: str
+    kernel: str
+    file: str | None
+    line: int | None
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    address: int
+    count: int
+
+    @property
+    def is_illegal_access(self) -> bool:
+        """Whether real hardware would stop the kernel with an error here."""
+        return self.check == "memcheck"

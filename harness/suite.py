@@ -1,0 +1,162 @@
+"""The evaluations behind a pytest session: started side by side, awaited test by test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+from harness import store
+from harness.evaluate import Progress, Request
+from harness.pool import EvaluationError, Pool
+from harness.render import case_lines, one_line
+from harness.report import CaseReport, Report
+
+# After which a person wonders what is going on.
+_PATIENCE_SECONDS = 5.0
+
+Say = Callable[[str], None]
+
+
+class PendingEvaluation:
+    """One submission on one problem, under way."""
+
+    def __init__(self, request: Request, say: Say) -> None:
+        self.request = request
+        self._say = say
+        self._changed = threading.Condition()
+        self._imported = False
+        self._activity = "waiting for its turn"
+        self._cases: dict[str, CaseReport] = {}
+        self._future: Future[Report] | None = None
+
+    @property
+    def title(self) -> str:
+        """Submission and problem, for messages."""
+        return f"{self.request.submission.stem} on {self.request.problem.stem}"
+
+    def start(self, pool: Pool) -> None:
+        """Ask for the evaluation; does nothing when it was asked for."""
+        if self._future is None:
+            self._future = pool.submit(self.request, self._on_progress)
+            self._future.add_done_callback(lambda _: self._wake())
+
+    def wait_until_imported(self) -> str | None:
+        """Wait until the submission is imported; answers what kept it from that, or None."""
+        self._wait(lambda: self._imported)
+        if self._imported:
+            return None
+        report = self.report()
+        lines = [one_line(report), *report.detail.splitlines()]
+        return "\n".join(lines)
+
+    def wait_for_case(self, case_id: str) -> CaseReport:
+        """Wait for one case's report."""
+        self._wait(lambda: case_id in self._cases)
+        return self._cases.get(case_id) or self.report().case(case_id)
+
+    def explain(self, case_id: str) -> str:
+        """Everything that is known of a failing case, with what all cases together tell."""
+        report = self.report()
+        lines = [f"{self.title}: {report.case(case_id).verdict}", *case_lines(report.case(case_id))]
+        if report.shared:
+            lines.append(f"pattern: {report.shared}")
+        if report.smallest_failure not in ("", case_id):
+            lines.append(f"smallest failing case: {report.smallest_failure}")
+        lines.append(f"replay: --harness-seed {report.seed}")
+        return "\n".join(lines)
+
+    def report(self) -> Report:
+        """Wait for the whole report.
+
+        Raises:
+            EvaluationError: there is none.
+        """
+        if self._future is None:
+            raise EvaluationError(f"{self.title} was not asked for")
+        return self._future.result()
+
+    def is_done(self) -> bool:
+        """Whether the report is there."""
+        return self._future is not None and self._future.done() and not self._future.cancelled()
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        """Until `ready()` or the end of the evaluation, saying what is going on meanwhile."""
+        said = ""
+        with self._changed:
+            while not ready() and not (self._future and self._future.done()):
+                if not self._changed.wait(_PATIENCE_SECONDS) and said != self._activity:
+                    said = self._activity
+                    self._say(f"{self.title}: {said} ...")
+
+    def _on_progress(self, progress: Progress) -> None:
+        with self._changed:
+            if progress.event == "building":
+                self._activity = f"building {progress.name}"
+            elif progress.event == "imported":
+                self._imported = True
+                self._activity = "running cases"
+            elif progress.case:
+                self._cases[progress.case.id] = progress.case
+            self._changed.notify_all()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+class Suite:
+    """All evaluations of a session, in the order in which tests will ask for them."""
+
+    def __init__(self, jobs: int, reports: Path, say: Say, *, ahead: bool) -> None:
+        """A suite of `jobs` evaluations at a time; `ahead` of their tests, or only when asked for.
+
+        One process of several (pytest-xdist) does not know which tests will be its own.
+        """
+        self._jobs = jobs
+        self._ahead = ahead
+        self._reports = reports
+        self._say = say
+        self._pool: Pool | None = None
+        self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
+        self._complete: set[tuple[Path, Path]] = set()
+
+    def expect(self, request: Request, *, complete: bool) -> None:
+        """Announce a request; `complete` says that it has every case of its grid."""
+        key = (request.submission, request.problem)
+        self._pending[key] = PendingEvaluation(request, self._say)
+        if complete:
+            self._complete.add(key)
+
+    def evaluation(self, submission: Path, problem: Path) -> PendingEvaluation:
+        """The evaluation of one pair; the first call starts what can be started ahead."""
+        asked = self._pending[submission, problem]
+        if self._pool is None:
+            self._pool = Pool(self._jobs)
+            for pending in self._pending.values() if self._ahead else ():
+                pending.start(self._pool)
+        asked.start(self._pool)
+        return asked
+
+    def finish(self) -> list[Report]:
+        """End what is under way; keep and answer the reports that are done."""
+        reports = []
+        for key, pending in self._pending.items():
+            if pending.is_done():
+                try:
+                    report = pending.report()
+                except EvaluationError:
+                    continue
+                reports.append(report)
+                if key in self._complete:
+                    store.save(report, self._reports)
+        if self._pool is not None:
+            self._pool.close()
+        return reports
+
+
+def restricted(request: Request, cases: frozenset[str]) -> Request:
+    """The same request for some of its cases."""
+    return replace(request, only=cases)

@@ -1,0 +1,99 @@
+"""From what happened in a step to what it means, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.build.ninja import first_error
+from harness.problem import Problem
+from harness.report import Verdict
+from harness.values import runs_for
+from harness.worker.supervisor import WorkerFailure
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a step ended what was being done.
+
+    Attributes:
+        verdict: What it makes of the case, or of all of them.
+        message: One line.
+        detail: Several lines for who wants to know more.
+    """
+
+    verdict: Verdict
+    message: str
+    detail: str = ""
+
+
+def of_fault(fault: Mapping[str, Any], *, own_configuration: bool = False) -> Stop:
+    """What an exception means that a worker reported.
+
+    Args:
+        fault: `worker.faults.Fault` as plain data.
+        own_configuration: Whether the case is the problem's own, which nobody may decline.
+    """
+    kind = fault.get("kind")
+    message = str(fault.get("message", "no message"))
+    detail = str(fault.get("detail", ""))
+    if kind == "build":
+        return Stop("error", f"does not compile: {first_error(detail)}", detail)
+    if kind == "unsupported":
+        return Stop("unsupported", message, detail)
+    if kind == "refusal" and own_configuration:
+        return Stop("failed", f"declines the problem's own configuration: {message}", detail)
+    if kind == "refusal":
+        return Stop("declined", message, detail)
+    return Stop("error", message, detail)
+
+
+def of_failure(failure: WorkerFailure) -> Stop:
+    """What it means that a worker had to be given up."""
+    return Stop("error", str(failure))
+
+
+def merge_findings(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """One finding for each place and kind, over all runs of a case; the first stands for all."""
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for finding in findings:
+        key = tuple(finding.get(name) for name in ("check", "kernel", "file", "line"))
+        if key in merged:
+            merged[key]["count"] += finding["count"]
+        else:
+            merged[key] = dict(finding)
+    return tuple(merged.values())
+
+
+def describe_finding(finding: Mapping[str, Any]) -> str:
+    """One line: the check, what it found, where in the source and in the grid."""
+    place = f" at {finding['file']}:{finding['line']}" if finding.get("file") else ""
+    thread = f"block {_triple(finding['block'])} thread {_triple(finding['thread'])}"
+    others = f" and {finding['count'] - 1} more" if finding["count"] > 1 else ""
+    return (
+        f"{finding['check']}: {finding['message']} in {finding['kernel']}{place}, {thread}{others}"
+    )
+
+
+def _triple(numbers: Sequence[int]) -> str:
+    return "(" + ",".join(str(number) for number in numbers) + ")"
+
+
+def describe_wrong_runs(problem: Problem, wrong: Sequence[str]) -> str:
+    """What it tells which runs of a case went wrong, where it tells anything.
+
+    Runs follow one another on one instance: new inputs in the same storage, then new weights.
+    """
+    runs = runs_for(problem)
+    right = [run for run in runs if run.name not in wrong]
+    if not wrong or not right or runs[0] not in right:
+        return ""
+    first_weights = runs[0].weights
+    if all(run.weights == first_weights for run in right) and len(right) == len(
+        [run for run in runs if run.weights == first_weights]
+    ):
+        return "Wrong only after the weights changed: something computed from old weights is kept."
+    if right == [runs[0]]:
+        return "Right only at the first call: something of the first call is kept."
+    return f"Wrong only with these inputs: {', '.join(wrong)}."

@@ -1,0 +1,1 @@
+"""Run a submission where it can do no harm: supervisor here, the submission over there."""

@@ -1,0 +1,85 @@
+"""Say what an exception of a submission means, in the words of a report.
+
+Runs in the worker, so what it says is the worker's claim.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from harness.build.extension import ExtensionBuildError
+from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.fatbinary import FatBinaryError
+
+Kind = Literal["build", "refusal", "unsupported", "out of memory", "exception"]
+
+# Shorter string literals turn up in messages that are not the submission's own.
+_TELLING_LITERAL = 8
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a step of a submission did not end well."""
+
+    kind: Kind
+    message: str
+    """One line."""
+    detail: str = ""
+    """The compiler's output, or the traceback within the submission."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for a message."""
+        return asdict(self)
+
+
+def describe(error: BaseException, submission: Path) -> Fault:
+    """What `error`, raised while the submission's code ran, means."""
+    if isinstance(error, ExtensionBuildError):
+        return Fault("build", str(error).partition("\n")[0], error.output)
+    if isinstance(error, UnsupportedInstruction | FatBinaryError):
+        return Fault("unsupported", _one_line(error))
+    missing = re.search(r"undefined symbol: (\w+)", str(error))
+    if isinstance(error, ImportError) and missing:
+        return Fault("unsupported", f"the simulator has no {missing[1]}()")
+    where = _own_frames(error, submission)
+    detail = "".join(traceback.format_list(where)).rstrip()
+    place = f" ({submission.name}:{where[-1].lineno}, in {where[-1].name})" if where else ""
+    text = f"{type(error).__name__}: {_one_line(error)}{place}"
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return Fault("out of memory", text, detail)
+    if _is_refusal(error, submission):
+        return Fault("refusal", _one_line(error) or text, detail)
+    return Fault("exception", text, detail)
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    return " ".join(str(error).split())[:500]
+
+
+def _own_frames(error: BaseException, submission: Path) -> list[traceback.FrameSummary]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if Path(frame.filename) == submission]
+
+
+def _is_refusal(error: BaseException, submission: Path) -> bool:
+    """Whether the submission itself says no: its own `raise` or `assert`, or its TORCH_CHECK.
+
+    An exception that some other code raised because of a mistake in the submission is not one.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or Path(frames[-1].filename) != submission:
+        return False
+    if re.match(r"(raise|assert)\b", frames[-1].line or ""):
+        return True
+    literals = re.findall(r'"((?:[^"\\\n]|\\.)+)"', submission.read_text(errors="replace"))
+    return isinstance(error, RuntimeError) and any(
+        literal in str(error) for literal in literals if len(literal) >= _TELLING_LITERAL
+    )

@@ -1,0 +1,60 @@
+"""The untrusted side: `python -m harness.worker.main DESCRIPTOR SETTINGS`."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from harness.worker.faults import describe
+from harness.worker.protocol import Channel, Disconnected, Message
+from harness.worker.session import Session
+from harness.worker.settings import Settings
+
+_PR_SET_PDEATHSIG = 1
+
+Answer = tuple[dict[str, Any], Sequence[torch.Tensor]]
+
+
+def main() -> None:
+    """Serve the supervisor until it hangs up."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    settings = Settings.from_json(sys.argv[2])
+    # The submission sees a command line of its own.
+    sys.argv = [str(settings.submission)]
+    torch.set_num_threads(1)
+    session = Session(settings, channel.send)
+    steps: dict[str, Callable[[Message], Answer]] = {
+        "import": session.import_submission,
+        "construct": session.construct,
+        "weights": session.set_weights,
+        "forward": session.forward,
+    }
+    channel.send({"event": "ready"})
+    try:
+        while True:
+            _serve(channel, steps, settings)
+    except Disconnected:
+        return
+
+
+def _serve(
+    channel: Channel, steps: dict[str, Callable[[Message], Answer]], settings: Settings
+) -> None:
+    message = channel.receive()
+    try:
+        header, tensors = steps[message.header["step"]](message)
+    except BaseException as error:  # a submission may raise anything, SystemExit too
+        channel.send({"fault": describe(error, settings.submission).to_json()})
+    else:
+        channel.send(header, tensors)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The submission's side of a check: import it, construct it, run it.
+
+Everything here runs beside untrusted code; what it reports is a claim, and what it returns is
+judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from harness.build.builder import Builder
+from harness.build.cache import Cache
+from harness.build.extension import BuildEvent, ExtensionLoader
+from harness.simulator.runtime import SimulatedDevice
+from harness.worker.protocol import DTYPES, Message
+from harness.worker.settings import Settings
+
+# Enough to notice an output that is handed out twice, without keeping all of them alive.
+_REMEMBERED_OUTPUTS = 2
+
+
+class Session:
+    """One submission in this process."""
+
+    def __init__(self, settings: Settings, notify: Callable[[dict[str, Any]], None]) -> None:
+        self._settings = settings
+        self._device = SimulatedDevice(settings.libraries) if settings.libraries else None
+        builder = Builder(settings.toolchain, Cache(settings.cache), settings.target)
+
+        def tell(event: BuildEvent) -> None:
+            if event.entry is None:
+                notify({"event": "build started", "name": event.name})
+                return
+            entry = event.entry
+            notify(
+                {
+                    "event": "build finished",
+                    "name": event.name,
+                    "seconds": entry.seconds,
+                    "reused": entry.reused,
+                    "headers": entry.notes["headers"],
+                }
+            )
+
+        ExtensionLoader(settings.submission, builder, tell).install()
+        self._model: torch.nn.Module | None = None
+        self._module: Any = None
+        self._inputs: list[torch.Tensor] = []
+        self._outputs: list[torch.Tensor] = []
+
+    def import_submission(self, _: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+        """Run the submission's file as a module."""
+        path = self._settings.submission
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path.name} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        spec.loader.exec_module(module)
+        self._module = module
+        return {}, ()
+
+    def construct(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+        """Make a `ModelNew` on the device; answers its parameters and buffers."""
+        torch.manual_seed(message.header["seed"])
+        self._model, self._inputs, self._outputs = None, [], []
+        model = self._module.ModelNew(**message.header["arguments"])
+        self._model = model.cuda().eval()
+        self._raise_device_failure()
+        state = self._state()
+        return {"names": list(state)}, tuple(state.values())
+
+    def set_weights(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+        """Overwrite parameters and buffers in place."""
+        state = self._state()
+        with torch.no_grad():
+            for name, value in zip(message.header["names"], message.tensors, strict=True):
+                state[name].copy_(value)
+        return {}, ()
+
+    def forward(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+        """Run the model on inputs that lie in the same storage at every call of one shape."""
+        assert self._model is not None, "construct comes before forward"  # noqa: S101
+        inputs = self._fill_inputs(message.tensors)
+        with torch.no_grad():
+            output = self._model(*inputs)
+        torch.cuda.synchronize()
+        findings = self._raise_device_failure()
+        if type(output) is not torch.Tensor:
+            kind = type(output)
+            return {"type": f"{kind.__module__}.{kind.__qualname__}", "findings": findings}, ()
+        header = {
+            "type": "torch.Tensor",
+            "device": output.device.type,
+            "shares": self._shares_storage_with(output, inputs),
+            "findings": findings,
+            "transferable": output.dtype in DTYPES.values(),
+        }
+        self._outputs = [*self._outputs, output][-_REMEMBERED_OUTPUTS:]
+        if not header["transferable"]:
+            return {**header, "type": f"a tensor of {output.dtype}"}, ()
+        return header, (output, *self._unwritten(output))
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        assert self._model is not None, "construct comes first"  # noqa: S101
+        return {
+            **dict(self._model.named_parameters()),
+            **{name: value for name, value in self._model.named_buffers() if value is not None},
+        }
+
+    def _fill_inputs(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        fits = len(self._inputs) == len(values) and all(
+            kept.shape == value.shape and kept.dtype == value.dtype
+            for kept, value in zip(self._inputs, values, strict=True)
+        )
+        if fits:
+            for kept, value in zip(self._inputs, values, strict=True):
+                kept.copy_(value)
+        else:
+            self._inputs = [value.cuda() for value in values]
+        return self._inputs
+
+    def _shares_storage_with(
+        self, output: torch.Tensor, inputs: Sequence[torch.Tensor]
+    ) -> str | None:
+        def storage(tensor: torch.Tensor) -> int:
+            return tensor.untyped_storage().data_ptr()
+
+        if not output.numel():
+            return None
+        if any(storage(output) == storage(tensor) for tensor in inputs):
+            return "its input"
+        if any(storage(output) == storage(tensor) for tensor in self._outputs):
+            return "an earlier output"
+        return None
+
+    def _unwritten(self, output: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Which elements of the output nothing wrote, where the device knows."""
+        if self._device is None or output.device.type != "cuda" or not output.is_contiguous():
+            return ()
+        return (self._device.unwritten(output),)
+
+    def _raise_device_failure(self) -> list[dict[str, Any]]:
+        """Findings since the last call, after whatever stopped the device was raised."""
+        if self._device is None:
+            return []
+        return [asdict(finding) for finding in self._device.observe().findings]

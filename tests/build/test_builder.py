@@ -1,0 +1,75 @@
+"""Building extensions with the real compilers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.build.builder import Builder
+from harness.build.cache import Cache
+from harness.build.flags import Extension, Target
+from harness.build.ninja import CompileError
+from harness.build.toolchain import find_toolchain
+
+# Small sources without torch's headers: what is under test is not the compiler's speed.
+BINDINGS = (
+    "#include <pybind11/pybind11.h>\nint answer();\n"
+    "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"answer\", &answer); }\n"
+)
+
+
+def builder(folder: Path) -> Builder:
+    return Builder(find_toolchain(), Cache(folder), Target("simulator"))
+
+
+def extension(code: str, **options: tuple[str, ...]) -> Extension:
+    return Extension("small", (("main.cpp", BINDINGS), ("code.cpp", code)), **options)
+
+
+def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
+    """Another flag is another build, and its code sees it."""
+    code = "int answer() { return ANSWER; }"
+    with pytest.raises(CompileError, match="ANSWER"):
+        builder(tmp_path).build(extension(code))
+    built = builder(tmp_path).build(extension(code, cpp_flags=("-DANSWER=42",)))
+    other = builder(tmp_path).build(extension(code, cpp_flags=("-DANSWER=43",)))
+    again = builder(tmp_path).build(extension(code, cpp_flags=("-DANSWER=42",)))
+    assert built.library != other.library
+    assert again.reused
+    assert again.library == built.library
+
+
+def test_own_header_is_watched(tmp_path: Path) -> None:
+    """A changed header of the submission's makes a new build, though no source has changed."""
+    headers = tmp_path / "headers"
+    headers.mkdir()
+    (headers / "value.h").write_text("#define VALUE 1\n")
+    asked = extension(
+        '#include "value.h"\nint answer() { return VALUE; }', include_paths=(str(headers),)
+    )
+    cache = tmp_path / "cache"
+    builder(cache).build(asked)
+    assert builder(cache).build(asked).reused
+    (headers / "value.h").write_text("#define VALUE 2\n")
+    assert not builder(cache).build(asked).reused
+
+
+def test_full_headers_are_the_fallback(tmp_path: Path) -> None:
+    """What the light headers lack, torch's own have."""
+    code = "#include <torch/extension.h>\nint answer() { return torch::nn::LinearOptions(1, 2).bias(); }"
+    assert builder(tmp_path).build(extension(code)).notes["headers"] == "full"
+
+
+def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
+    """Options that name an architecture choose the PTX, in each of nvcc's spellings."""
+    code = (
+        "__global__ void kernel(int *out) { *out = 1; }\n"
+        "int answer() { kernel<<<1, 1>>>(nullptr); return 0; }\n"
+    )
+    for flags in (("-arch=sm_80",), ("-gencode", "arch=compute_80,code=sm_80")):
+        asked = Extension(
+            "small", (("main.cpp", BINDINGS), ("code.cu", code)), cuda_flags=flags
+        )
+        library = builder(tmp_path).build(asked).library
+        assert b".target sm_80" in library.read_bytes()

@@ -1,0 +1,196 @@
+import json
+import struct
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.compare import POISON, Comparison, Mismatch, classify, compare
+from harness.oracle import CLASSES, Expected
+
+SHAPE = (2, 3, 4)
+
+
+@pytest.fixture
+def oracle() -> Expected:
+    """Sums of 100 terms whose absolute values add up to 2, of numbers up to 1."""
+    generator = torch.Generator().manual_seed(0)
+    value = torch.rand(SHAPE, generator=generator) + 0.5
+    return Expected(
+        value=value.double(),
+        magnitude=torch.full(SHAPE, 2.0, dtype=torch.float64),
+        terms=torch.full((1, 3, 4), 100.0, dtype=torch.float64),
+        largest_operand=1.0,
+        dtype=torch.float32,
+    )
+
+
+def right(oracle: Expected) -> Tensor:
+    return oracle.value.float()
+
+
+def changed(oracle: Expected, index: tuple[int, ...], number: float) -> Tensor:
+    actual = right(oracle)
+    actual[index] = number
+    return actual
+
+
+def refused(comparison: Comparison) -> Mismatch:
+    assert comparison.precision is None
+    assert comparison.mismatch is not None
+    assert "\n" not in comparison.mismatch.message
+    return comparison.mismatch
+
+
+def test_right_output_is_float32(oracle: Expected) -> None:
+    """The oracle's own value has no error at all."""
+    assert compare(right(oracle), oracle) == Comparison("fp32", 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "name"), [(1e-6, "fp32"), (1e-4, "tf32"), (3e-3, "tf32"), (2e-2, "bf16")]
+)
+def test_error_within_a_bound_gives_its_class(oracle: Expected, error: float, name: str) -> None:
+    """One element decides: the class is the tightest whose bound its error keeps."""
+    actual = changed(oracle, (1, 2, 3), float(oracle.value[1, 2, 3]) + error)
+    result = compare(actual, oracle)
+    assert (result.precision, result.mismatch) == (name, None)
+
+
+def test_lost_subnormals_are_float16(oracle: Expected) -> None:
+    """An absolute error that only float16's narrow range explains is told from a relative one."""
+    tiny = replace(oracle, value=oracle.value * 1e-6, magnitude=oracle.magnitude * 1e-6)
+    assert compare(tiny.value.float() + 1e-6, tiny).precision == "fp16"
+    assert compare(tiny.value.float() + 1e-5, tiny).precision is None
+
+
+def test_worst_is_a_fraction_of_the_float32_bound(oracle: Expected) -> None:
+    """Half of the fp32 bound in one place reads as 0.5, and is fp32."""
+    index = (1, 0, 2)
+    error = 0.5 * float(oracle.bound(CLASSES[0])[index])
+    result = compare(changed(oracle, index, float(oracle.value[index]) + error), oracle)
+    assert result.precision == "fp32"
+    assert result.worst == pytest.approx(0.5, abs=0.01)
+
+
+def test_beyond_every_bound_is_a_mismatch(oracle: Expected) -> None:
+    """The first wrong index, both numbers, the count and the share are told."""
+    actual = changed(oracle, (1, 2, 3), 9.0)
+    actual[0, 1, 2] = -7.0
+    result = compare(actual, oracle)
+    mismatch = refused(result)
+    assert mismatch.index == (0, 1, 2)
+    assert mismatch.actual == -7.0
+    assert mismatch.expected == pytest.approx(float(oracle.value[0, 1, 2]))
+    assert (mismatch.count, mismatch.total) == (2, 24)
+    assert "2 of 24 elements (8.33%)" in mismatch.message
+    assert result.worst is not None
+    assert result.worst > 1e3
+
+
+def test_exact_run_allows_float32_no_error(oracle: Expected) -> None:
+    """What rounding would excuse elsewhere is not float32 where float32 is exact."""
+    nearly = changed(oracle, (0, 0, 0), float(oracle.value[0, 0, 0]) + 2.0**-22)
+    assert compare(nearly, oracle).precision == "fp32"
+    assert compare(nearly, oracle, exact=True).precision == "tf32"
+    assert compare(right(oracle), oracle, exact=True).precision == "fp32"
+
+
+def test_negative_zero_is_zero(oracle: Expected) -> None:
+    """The sign of a zero depends on the order of summation and is nobody's mistake."""
+    zero = replace(oracle, value=torch.zeros(SHAPE, dtype=torch.float64))
+    assert compare(torch.full(SHAPE, -0.0), zero, exact=True).precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("actual", "words"),
+    [
+        (torch.zeros(2, 3, 5), ["shape", "(2, 3, 5)", "(2, 3, 4)"]),
+        (torch.zeros(24), ["shape", "(24,)"]),
+        (torch.zeros(SHAPE, dtype=torch.float16), ["dtype", "float16", "float32"]),
+        (torch.zeros(SHAPE, dtype=torch.float64), ["dtype", "float64"]),
+    ],
+)
+def test_wrong_kind_of_tensor(oracle: Expected, actual: Tensor, words: list[str]) -> None:
+    """Shape and dtype are told with what they should be; no element is looked at."""
+    mismatch = refused(compare(actual, oracle))
+    assert all(word in mismatch.message for word in words)
+    assert mismatch.index is None
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_not_finite_where_the_oracle_is(oracle: Expected, number: float) -> None:
+    """NaN and infinity never pass, and are written as text for JSON's sake."""
+    result = compare(changed(oracle, (0, 2, 1), number), oracle)
+    mismatch = refused(result)
+    assert (mismatch.index, mismatch.count) == ((0, 2, 1), 1)
+    assert mismatch.actual == str(number)
+    assert "not finite" in mismatch.message
+    assert "never written" not in mismatch.message
+    json.dumps(result.to_json(), allow_nan=False)
+
+
+def test_poison_was_never_written(oracle: Expected) -> None:
+    """The simulator's own NaN means memory that the kernel left as it was."""
+    actual = right(oracle)
+    actual.view(torch.int32)[1, :, 2:] = POISON
+    mismatch = refused(compare(actual, oracle))
+    assert "6 of 24 elements (25.00%) were never written" in mismatch.message
+    assert mismatch.index == (1, 0, 2)
+
+
+def test_poison_is_a_nan_that_no_arithmetic_gives() -> None:
+    """Its quiet bit is clear: a processor's own results never have these bits."""
+    (number,) = struct.unpack("<f", struct.pack("<I", POISON))
+    assert number != number
+    assert POISON & 0x0040_0000 == 0
+
+
+def test_the_references_own_infinity_is_right(oracle: Expected) -> None:
+    """Where the reference is not finite, the same is expected and anything else is wrong."""
+    value = oracle.value.clone()
+    value[0, 0, :3] = torch.tensor([float("inf"), float("-inf"), float("nan")])
+    oracle = replace(oracle, value=value)
+    assert compare(value.float(), oracle).precision == "fp32"
+    for index, number in (((0, 0, 0), 1.0), ((0, 0, 0), float("-inf")), ((0, 0, 2), 0.0)):
+        actual = value.float()
+        actual[index] = number
+        assert refused(compare(actual, oracle)).index == index
+
+
+def test_integers_are_compared_exactly() -> None:
+    """An index off by one is wrong, whatever the bounds of floating point are."""
+    value = torch.tensor([1, 2, 3])
+    oracle = Expected(
+        value.double(), torch.zeros(3).double(), torch.ones(()).double(), 1.0, torch.int64
+    )
+    assert compare(value, oracle).precision == "fp32"
+    assert refused(compare(value + torch.tensor([0, 1, 0]), oracle)).index == (1,)
+
+
+def test_views_are_compared_by_value(oracle: Expected) -> None:
+    """A submission's output need not be contiguous."""
+    assert compare(right(oracle).mT.contiguous().mT, oracle).precision == "fp32"
+
+
+def test_empty_output_is_right() -> None:
+    """No elements, no error."""
+    nothing = torch.zeros(0, 3, dtype=torch.float64)
+    oracle = Expected(nothing, nothing, nothing, 0.0, torch.float32)
+    assert compare(nothing.float(), oracle) == Comparison("fp32", 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (["fp32", "fp32"], "fp32"),
+        (["fp32", "bf16", "tf32"], "bf16"),
+        (["tf32", "fp16"], "fp16"),
+        (["fp32", None], None),
+        ([], None),
+    ],
+)
+def test_class_of_many_is_the_loosest(classes: list[str | None], expected: str | None) -> None:
+    """A submission has the class that held in every run; one mismatch leaves it none."""
+    assert classify(Comparison(c, 0.0, None) for c in classes) == expected  # type: ignore[arg-type]

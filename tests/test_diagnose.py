@@ -1,0 +1,170 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import conv_transpose1d
+
+from harness.diagnose import Diagnosis, WrongRun, diagnose, diagnose_length
+from harness.discovery import Kind, Parameter, Submission
+from harness.grid import Case, Convolution, cases_for
+from harness.mistakes import LENGTH_MISTAKES, MISTAKES, Mistake, Operands, transposed_convolution
+from harness.oracle import CLASSES, gamma
+from harness.problem import load
+from harness.values import runs_for, values_for
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+ANY = Submission(
+    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+)
+BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
+
+
+def operands_of(case: Case, name: str) -> Operands:
+    problem = load(REFERENCE / f"{name}.py")
+    values = values_for(problem, case, runs_for(problem)[1])
+    weight = values.weights["conv1d_transpose.weight"]
+    bias = values.weights.get("conv1d_transpose.bias")
+    return Operands.of(case.convolution, values.inputs[0], weight, bias)
+
+
+@pytest.fixture(scope="module")
+def grid() -> list[Operands]:
+    """The operands of every case of the two references that between them take everything."""
+    found = []
+    for name in ("conv_transpose1d", "conv_transpose1d_strided_dilated"):
+        cases = cases_for(load(REFERENCE / f"{name}.py"), ANY)
+        found += [operands_of(case, name) for case in cases]
+    return found
+
+
+def is_wrong(operands: Operands, mistake: Mistake) -> bool:
+    """Whether the mistake shows beyond the loosest class's bound."""
+    difference = (mistake.compute(operands) - transposed_convolution(operands)).abs()
+    terms = operands.weight.shape[0] * operands.weight.shape[2] + 1.0
+    rounding = 3.1 * CLASSES[-1].roundoff + gamma(torch.tensor(terms), 2.0**-22)
+    bound = rounding * transposed_convolution(operands.absolute()) + 1e-6
+    return bool((difference > bound).any())
+
+
+def wrong_runs(grid: list[Operands], mistake: Mistake) -> list[WrongRun]:
+    """What a float32 kernel with this mistake gives, in the cases where that is wrong."""
+    return [
+        WrongRun(operands, mistake.compute(operands).float())
+        for operands in grid
+        if is_wrong(operands, mistake)
+    ]
+
+
+def test_computes_what_torch_computes(grid: list[Operands]) -> None:
+    """Without a mistake, the gathered sum is PyTorch's transposed convolution."""
+    for o in grid:
+        c = o.sizes
+        y = conv_transpose1d(
+            o.x, o.weight, o.bias, c.stride, c.padding, c.output_padding, c.groups, c.dilation
+        )
+        assert torch.allclose(transposed_convolution(o), y, rtol=1e-12, atol=1e-12), c
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_each_mistake_is_diagnosed_as_itself(grid: list[Operands], mistake: Mistake) -> None:
+    """From the wrong cases of the grid the mistake is named, and no other fits them all."""
+    runs = wrong_runs(grid, mistake)
+    assert runs, "no case of the grid shows this mistake"
+    assert diagnose(runs) == Diagnosis(mistake.name, mistake.advice)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_one_wrong_case_is_enough_to_be_among_the_named(
+    grid: list[Operands], mistake: Mistake
+) -> None:
+    """From the smallest wrong case alone, the mistake is named or listed as an alternative."""
+    run = min(wrong_runs(grid, mistake), key=lambda r: r.operands.sizes.work)
+    diagnosis = diagnose([run])
+    assert diagnosis is not None
+    named = (diagnosis.name, *diagnosis.alternatives)
+    # Values that should be something and are nothing are told as such: that is as good a lead.
+    assert mistake.name in named or diagnosis.name == "elements not written"
+
+
+def test_names_are_unique() -> None:
+    """A name stands for one mistake; its advice is a sentence of its own."""
+    assert len({m.name for m in MISTAKES}) == len({m.advice for m in MISTAKES}) == len(MISTAKES)
+    assert all(mistake.advice.endswith(".") for mistake in MISTAKES)
+
+
+def test_unknown_mistake_has_no_diagnosis(grid: list[Operands]) -> None:
+    """A wrong output that no known mistake gives is not explained away."""
+    operands = grid[3]
+    noise = transposed_convolution(operands) * 1.5 + 0.3
+    assert diagnose([WrongRun(operands, noise.float())]) is None
+
+
+def test_mistake_must_explain_every_run(grid: list[Operands]) -> None:
+    """Two runs with different mistakes have no one diagnosis."""
+    one = wrong_runs(grid, BY_NAME["kernel flipped"])[0]
+    other = wrong_runs(grid, BY_NAME["bias ignored"])[0]
+    assert diagnose([one]) is not None
+    assert diagnose([other]) is not None
+    assert diagnose([one, other]) is None
+
+
+def test_nothing_wrong_nothing_said() -> None:
+    """No wrong runs: no diagnosis."""
+    assert diagnose([]) is None
+
+
+def big(grid: list[Operands]) -> Operands:
+    return max(grid, key=lambda o: o.sizes.output_length)
+
+
+@pytest.mark.parametrize("blank", [0.0, float("nan")])
+def test_tail_of_positions_not_written(grid: list[Operands], blank: float) -> None:
+    """Zero or garbage from one position on is told with that position."""
+    operands = big(grid)
+    actual = transposed_convolution(operands).float()
+    actual[..., 256:] = blank
+    diagnosis = diagnose([WrongRun(operands, actual)])
+    assert diagnosis is not None
+    assert diagnosis.name == "elements not written"
+    assert f"from position 256 of {operands.sizes.output_length} on" in diagnosis.advice
+
+
+def test_tail_of_the_flat_output_not_written(grid: list[Operands]) -> None:
+    """A grid that is too small for batch * channels * length leaves a flat tail."""
+    operands = next(o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9)
+    actual = transposed_convolution(operands).float().contiguous()
+    actual.view(-1)[-10:] = 0.0
+    diagnosis = diagnose([WrongRun(operands, actual)])
+    assert diagnosis is not None
+    assert f"from element {actual.numel() - 10} of {actual.numel()} on" in diagnosis.advice
+
+
+def test_holes_are_not_called_a_tail(grid: list[Operands]) -> None:
+    """Unwritten elements in the middle are told as such."""
+    operands = big(grid)
+    actual = transposed_convolution(operands).float()
+    actual[..., 5:9] = 0.0
+    diagnosis = diagnose([WrongRun(operands, actual)])
+    assert diagnosis is not None
+    assert "in several places" in diagnosis.advice
+
+
+LENGTH_SIZES = [
+    Convolution(1, 1, 3, 1, 7, stride=3, padding=2, output_padding=1, dilation=2),
+    Convolution(1, 1, 5, 1, 4, stride=4, padding=3, output_padding=2, dilation=3),
+]
+
+
+@pytest.mark.parametrize(("words", "length"), LENGTH_MISTAKES)
+def test_each_wrong_length_is_diagnosed(words: str, length: object) -> None:
+    """Every known mistake in the formula is recognised from two cases."""
+    assert callable(length)
+    sentence = diagnose_length([(sizes, length(sizes)) for sizes in LENGTH_SIZES])
+    assert sentence is not None
+    assert sentence.startswith(f"In the output length, {words};")
+
+
+def test_unknown_length_has_no_diagnosis() -> None:
+    """A length that no known mistake gives, or none at all, is left unexplained."""
+    assert diagnose_length([(sizes, 1000) for sizes in LENGTH_SIZES]) is None
+    assert diagnose_length([]) is None

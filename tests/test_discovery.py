@@ -1,0 +1,308 @@
+from pathlib import Path
+
+import pytest
+
+from harness.discovery import Discovery, Kind, Parameter, Submission, discover, fits
+from harness.problem import Problem, load
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+SIMPLE = """
+class ModelNew:
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        pass
+"""
+
+
+def write(path: Path, text: str = SIMPLE) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(tmp_path: Path, text: str) -> Submission:
+    """Discover the one submission that a text makes."""
+    found = discover([write(tmp_path / "kernel.py", text)])
+    assert found.rejected == ()
+    return found.submissions[0]
+
+
+def rejection(tmp_path: Path, text: str) -> str:
+    """Discover a text that makes no submission, and give the one line that says why."""
+    found = discover([write(tmp_path / "kernel.py", text)])
+    assert found.submissions == ()
+    message = found.rejected[0].message
+    assert "\n" not in message
+    return message
+
+
+def names(submission: Submission) -> list[str]:
+    return [parameter.name for parameter in submission.parameters]
+
+
+@pytest.fixture(scope="module")
+def dilated() -> Problem:
+    return load(REFERENCE / "conv_transpose1d_dilated.py")
+
+
+@pytest.fixture(scope="module")
+def plain() -> Problem:
+    return load(REFERENCE / "conv_transpose1d.py")
+
+
+def test_reads_every_kind_of_parameter(tmp_path: Path) -> None:
+    """Name, kind, default and whether it is required are read from the def."""
+    submission = read(
+        tmp_path,
+        """
+class ModelNew:
+    def __init__(self, a, /, b, c=-1, *rest, d, e=WIDTH, **others):
+        pass
+""",
+    )
+    assert submission.parameters == (
+        Parameter("a", Kind.POSITIONAL_ONLY),
+        Parameter("b"),
+        Parameter("c", required=False, default=-1),
+        Parameter("rest", Kind.VAR_POSITIONAL, required=False),
+        Parameter("d", Kind.KEYWORD_ONLY),
+        Parameter("e", Kind.KEYWORD_ONLY, required=False),
+        Parameter("others", Kind.VAR_KEYWORD, required=False),
+    )
+    assert submission.accepts_any
+
+
+def test_never_runs_the_file(tmp_path: Path) -> None:
+    """A submission is untrusted: discovery leaves no trace of its module-level code."""
+    trace = tmp_path / "trace"
+    read(tmp_path, f"open({str(trace)!r}, 'w').close()\n{SIMPLE}")
+    assert not trace.exists()
+
+
+def test_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
+    """The content hash changes with any byte and does not depend on the path."""
+    one = discover([write(tmp_path / "a" / "k.py")]).submissions[0]
+    same = discover([write(tmp_path / "b" / "k.py")]).submissions[0]
+    other = discover([write(tmp_path / "c" / "k.py", SIMPLE + "\n")]).submissions[0]
+    assert one.content_hash == same.content_hash != other.content_hash
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "class Base:\n def __init__(self, a): pass\nclass ModelNew(Base): pass",
+            ["a"],
+            id="base",
+        ),
+        pytest.param(
+            "class Net:\n def __init__(self, a): pass\nModelNew = Net", ["a"], id="assignment"
+        ),
+        pytest.param(
+            "if True:\n class ModelNew:\n  def __init__(self, a): pass", ["a"], id="in an if"
+        ),
+        pytest.param(
+            "try:\n class ModelNew:\n  def __init__(self, a): pass\n"
+            "except ImportError:\n class ModelNew:\n  def __init__(self, b): pass",
+            ["a"],
+            id="the try's own branch",
+        ),
+        pytest.param(
+            "from torch import nn\nclass ModelNew(nn.Module): pass", [], id="nn.Module's own"
+        ),
+        pytest.param(
+            "class ModelNew:\n def __init__(self, a): pass\n"
+            "class ModelNew:\n def __init__(self, b): pass",
+            ["b"],
+            id="the last definition",
+        ),
+        pytest.param(
+            "from torch import nn\nclass ModelNew(nn.Module):\n @compiled\n"
+            " def __init__(self, a): pass",
+            ["a"],
+            id="decorated",
+        ),
+    ],
+)
+def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -> None:
+    """ModelNew may inherit its constructor, be an assignment, or lie in a module-level block."""
+    assert names(read(tmp_path, text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch.nn as nn\nclass ModelNew(nn.ConvTranspose1d): pass",
+        "import torch\nclass ModelNew(torch.nn.ConvTranspose1d): pass",
+        "from torch.nn import ConvTranspose1d as Base\nclass ModelNew(Base): pass",
+        "import torch.nn as nn\nModelNew = nn.ConvTranspose1d",
+    ],
+)
+def test_knows_the_constructors_of_torch(tmp_path: Path, text: str) -> None:
+    """A class of torch.nn as base gives its signature, whatever name it was imported under."""
+    submission = read(tmp_path, text)
+    assert names(submission)[:4] == ["in_channels", "out_channels", "kernel_size", "stride"]
+    assert submission.accepts("dilation")
+    assert [p.name for p in submission.parameters if p.required] == names(submission)[:3]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1", ["ModelNew"]),
+        ("", ["ModelNew"]),
+        ("def f(:\n", ["line 1", "invalid syntax"]),
+        ("x = 1\ny = (\n", ["line 2", "never closed"]),
+        ("a = 1\0", ["parse"]),
+        ("(" * 5000 + ")" * 5000, ["parse"]),
+        ("ModelNew = " + "-" * 20000 + "1", ["parse"]),
+        ("ModelNew = " + "a." * 2500 + "b", ["deep"]),
+        ("ModelNew = build()", ["computed", "build()"]),
+        ("def ModelNew(): pass", ["function"]),
+        ("from other import ModelNew", ["other.ModelNew", "self-contained"]),
+        ("class ModelNew(Model): pass", ["Model", "self-contained"]),
+        ("class A(B): pass\nclass B(A): pass\nModelNew = A", ["itself"]),
+        ("@dataclass\nclass ModelNew:\n a: int", ["@dataclass"]),
+        ("class ModelNew:\n __init__ = make()", ["__init__"]),
+        ("if __name__ == '__main__':\n class ModelNew: pass", ["defines no ModelNew"]),
+    ],
+)
+def test_says_why_a_file_is_no_submission(tmp_path: Path, text: str, words: list[str]) -> None:
+    """Each way of not being a submission is told in one line, with the place where there is one."""
+    message = rejection(tmp_path, text)
+    assert all(word in message for word in words), message
+
+
+def test_says_where_a_file_is_not_utf8(tmp_path: Path) -> None:
+    """The message names the line of the first byte that is not UTF-8."""
+    path = tmp_path / "kernel.py"
+    path.write_bytes(b"a = 1\nb = '\xe9'\n")
+    assert "line 2" in discover([path]).rejected[0].message
+
+
+def test_searches_folders_but_not_everything(tmp_path: Path) -> None:
+    """Tests, private files, hidden folders, caches and virtual environments are left out."""
+    for name in ("b.py", "deep/er/a.py"):
+        write(tmp_path / name)
+    for name in (
+        "_helper.py",
+        "test_b.py",
+        "conftest.py",
+        ".hidden/c.py",
+        "__pycache__/d.py",
+        "venv/e.py",
+        "notes.txt",
+    ):
+        write(tmp_path / name)
+    write(tmp_path / "venv" / "pyvenv.cfg", "")
+    found = discover([tmp_path])
+    assert [s.name for s in found.submissions] == ["b", "a"]
+    assert found.rejected == ()
+
+
+def test_reads_a_file_that_is_named(tmp_path: Path) -> None:
+    """What a folder search leaves out is still read when it is given by name."""
+    assert discover([write(tmp_path / "_mine.py")]).submissions[0].name == "_mine"
+
+
+def test_others_still_run(tmp_path: Path) -> None:
+    """A bad file is reported and does not stand in the way of a good one."""
+    write(tmp_path / "good.py")
+    bad = write(tmp_path / "bad.py", "def")
+    found = discover([tmp_path])
+    assert [s.name for s in found.submissions] == ["good"]
+    assert [r.path for r in found.rejected] == [bad]
+
+
+def test_rejects_both_of_one_name(tmp_path: Path) -> None:
+    """Two submissions with one name are both rejected, each naming the other."""
+    one, other = write(tmp_path / "a" / "k.py"), write(tmp_path / "b" / "k.py")
+    found = discover([tmp_path])
+    assert found.submissions == ()
+    assert [r.path for r in found.rejected] == [one, other]
+    assert str(other) in found.rejected[0].message
+    assert str(one) in found.rejected[1].message
+
+
+def test_same_file_twice_counts_once(tmp_path: Path) -> None:
+    """A file given by name, in its folder and through a link is one submission."""
+    path = write(tmp_path / "k.py")
+    (tmp_path / "link.py").symlink_to(path)
+    assert len(discover([path, tmp_path, tmp_path / "." / "k.py"]).submissions) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("gone.py", "exist"), ("empty", "no .py"), ("notes.txt", "not a Python")]
+)
+def test_says_what_is_wrong_with_a_path(tmp_path: Path, name: str, word: str) -> None:
+    """A path without a submission is reported and not passed over in silence."""
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "notes.txt")
+    assert word in discover([tmp_path / name]).rejected[0].message
+
+
+def test_order_does_not_depend_on_the_arguments(tmp_path: Path) -> None:
+    """Discovery is sorted, so that reports and test ids are stable."""
+    paths = [write(tmp_path / name) for name in ("b.py", "a.py", "c.py")]
+    assert discover(paths) == discover(reversed(paths))
+    assert [s.name for s in discover(paths).submissions] == ["a", "b", "c"]
+
+
+def test_nothing_given_gives_nothing() -> None:
+    """No paths: an empty discovery, and no error."""
+    assert discover([]) == Discovery((), ())
+
+
+def test_fits_when_all_that_matters_is_taken(tmp_path: Path, plain: Problem) -> None:
+    """A parameter that the problem leaves neutral need not be taken."""
+    assert fits(read(tmp_path, SIMPLE), plain) is None
+
+
+def test_does_not_fit_without_dilation(tmp_path: Path, dilated: Problem) -> None:
+    """A submission that cannot be told the dilation cannot stand for a dilated problem."""
+    reason = fits(read(tmp_path, SIMPLE), dilated)
+    assert reason is not None
+    assert "dilation=3" in reason
+
+
+def test_any_keyword_fits(tmp_path: Path, dilated: Problem) -> None:
+    """**kwargs takes every name."""
+    assert fits(read(tmp_path, "class ModelNew:\n def __init__(self, **kw): pass"), dilated) is None
+
+
+def test_does_not_fit_with_an_unknown_requirement(tmp_path: Path, plain: Problem) -> None:
+    """A required parameter that the problem has no value for is named."""
+    text = "class ModelNew:\n def __init__(self, in_channels, out_channels, kernel): pass"
+    reason = fits(read(tmp_path, text), plain)
+    assert reason is not None
+    assert reason.startswith("requires kernel,")
+
+
+def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
+    """Arguments go by name, so a positional-only parameter cannot be given."""
+    text = "class ModelNew:\n def __init__(self, in_channels, /, **kw): pass"
+    reason = fits(read(tmp_path, text), plain)
+    assert reason is not None
+    assert "position" in reason
+
+
+def test_value_that_is_not_models_default_must_be_taken(tmp_path: Path) -> None:
+    """Even a neutral value counts where Model's own default is another."""
+    reference = write(
+        tmp_path / "reference.py",
+        """
+from torch import nn, rand
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, dilation=2):
+        super().__init__()
+        self.layer = nn.ConvTranspose1d(in_channels, out_channels, kernel_size, dilation=dilation)
+    def forward(self, x):
+        return self.layer(x)
+def get_inputs():
+    return [rand(1, 2, 3)]
+def get_init_inputs():
+    return [2, 2, 3, 1]
+""",
+    )
+    reason = fits(read(tmp_path, SIMPLE), load(reference))
+    assert reason is not None
+    assert "dilation=1" in reason

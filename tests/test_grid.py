@@ -1,0 +1,291 @@
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness import grid
+from harness.covering import complete, uncovered
+from harness.discovery import Parameter, Submission
+from harness.grid import Case, Convolution, cases_for, corners, covering
+from harness.problem import NEUTRAL, Problem, load
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+EVERYTHING = frozenset({"in_channels", "out_channels", "kernel_size", "batch", "length", *NEUTRAL})
+
+
+def submission(*names: str) -> Submission:
+    required = [Parameter(n) for n in ("in_channels", "out_channels", "kernel_size")]
+    optional = [Parameter(n, required=False, default=NEUTRAL[n]) for n in names]
+    return Submission("kernel", Path("kernel.py"), "0" * 64, (*required, *optional))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Problem:
+    return load(REFERENCE / "conv_transpose1d.py")
+
+
+@pytest.fixture(scope="module")
+def dilated() -> Problem:
+    return load(REFERENCE / "conv_transpose1d_dilated.py")
+
+
+@pytest.fixture(scope="module")
+def everything(plain: Problem) -> tuple[Case, ...]:
+    return cases_for(plain, submission(*NEUTRAL))
+
+
+def accepted_by_torch(c: Convolution) -> bool:
+    """Whether torch computes these sizes to the output length that we think, and not to nothing."""
+    x = torch.zeros(c.batch, c.in_channels, c.length)
+    try:
+        layer = torch.nn.ConvTranspose1d(
+            c.in_channels,
+            c.out_channels,
+            c.kernel_size,
+            c.stride,
+            c.padding,
+            c.output_padding,
+            c.groups,
+            c.bias,
+            c.dilation,
+        )
+        y = layer(x)
+        return y.numel() > 0 and tuple(y.shape) == (c.batch, c.out_channels, c.output_length)
+    except (RuntimeError, ValueError):
+        return False
+
+
+def test_is_valid_agrees_with_torch() -> None:
+    """Output length and validity are PyTorch's own, over small sizes of every kind."""
+    sizes = itertools.product((1, 2, 3), (1, 2), (0, 1, 3), (0, 1, 2), (1, 3), (1, 2), (1, 4))
+    seen = set()
+    for kernel, stride, padding, output_padding, dilation, groups, length in sizes:
+        c = Convolution(2, 4, kernel, 1, length, stride, padding, output_padding, dilation, groups)
+        assert c.is_valid == accepted_by_torch(c), c
+        seen.add(c.is_valid)
+    assert seen == {False, True}
+
+
+@pytest.mark.parametrize("channels", [(3, 4), (4, 3)])
+def test_groups_must_divide_both_channels(channels: tuple[int, int]) -> None:
+    """Two groups of an odd number of channels are not valid on either side."""
+    c = Convolution(*channels, kernel_size=1, batch=1, length=4, groups=2)
+    assert not c.is_valid
+    assert not accepted_by_torch(c)
+
+
+@pytest.mark.parametrize("strength", [2, 3])
+@pytest.mark.parametrize("left_out", [set(), {"dilation"}, {"groups", "bias", "output_padding"}])
+def test_covers_every_feasible_combination(strength: int, left_out: set[str]) -> None:
+    """Whatever pair or triple a valid convolution can have, some case has."""
+    varied = EVERYTHING - left_out
+    levels: dict[str, Any] = {n: v for n, v in grid._LEVELS.items() if n in varied}
+    fixed = {n: v for n, v in NEUTRAL.items() if n not in varied}
+    rows = [symbolic for c in covering(varied, strength) for symbolic in spellings(c, levels)]
+    missing = uncovered(levels, rows, strength)
+    possible = [m for m in missing if complete(levels, lambda k: allowed({**fixed, **k}), m)]
+    assert possible == []
+
+
+def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
+    """Spell a convolution in the grid's levels: a padding of 2 may also be the full one."""
+    paddings: list[object] = [p for p in (c.padding,) if p in levels["padding"]]
+    if c.padding == c.dilation * (c.kernel_size - 1):
+        paddings.append("full")
+    groups: list[object] = [g for g in (c.groups,) if g in levels.get("groups", ())]
+    if c.groups == c.in_channels:
+        groups.append("each")
+    base = {name: getattr(c, name) for name in levels}
+    pairs = itertools.product(paddings, groups or [1])
+    return [
+        {**base, **({"padding": p, "groups": g} if "groups" in levels else {"padding": p})}
+        for p, g in pairs
+    ]
+
+
+def allowed(known: dict[str, Any]) -> bool:
+    """Decide by whole convolutions only, without the grid's own partial rules."""
+    if len(known) < len(EVERYTHING):
+        return grid._is_feasible(known)
+    c = grid._resolve(known)
+    return c.is_valid and c.work <= grid._MAX_WORK
+
+
+@pytest.mark.parametrize("name", ["quick", "full"])
+def test_every_case_is_valid_and_affordable(plain: Problem, name: grid.Grid) -> None:
+    """PyTorch takes every case, and no case of the grid is too much to simulate."""
+    for case in cases_for(plain, submission(*NEUTRAL), name)[1:]:
+        assert accepted_by_torch(case.convolution), case.id
+        assert case.convolution.work <= 1_500_000, case.id
+
+
+def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
+    """About 60 cases for a submission that takes everything; triples are several times as many."""
+    assert 45 <= len(everything) <= 70
+    assert 120 <= len(cases_for(plain, submission(*NEUTRAL), "full")) <= 300
+
+
+def test_ids_are_unique_and_do_not_depend_on_the_seed(
+    plain: Problem, everything: tuple[Case, ...]
+) -> None:
+    """Ids can be given to pytest -k from one run to the next; the values' seeds change."""
+    ids = [case.id for case in everything]
+    assert len(set(ids)) == len(ids)
+    again = cases_for(plain, submission(*NEUTRAL), seed=7)
+    assert [case.id for case in again] == ids
+    assert {case.seed for case in again}.isdisjoint({case.seed for case in everything})
+
+
+def test_no_configuration_twice(everything: tuple[Case, ...]) -> None:
+    """A corner that the covering array also holds is checked once."""
+    assert len({case.convolution for case in everything}) == len(everything)
+
+
+def test_own_configuration_is_first_and_reduced(everything: tuple[Case, ...]) -> None:
+    """On the simulator only batch and length are cut down, and the label says so."""
+    own = everything[0]
+    assert (own.label, own.input_shapes) == ("reduced", ((2, 128, 64),))
+    assert own.arguments["in_channels"] == 128
+
+
+def test_own_configuration_is_native_on_cuda(plain: Problem) -> None:
+    """On a GPU the problem's own shapes are kept."""
+    own = cases_for(plain, submission(), device="cuda")[0]
+    assert (own.label, own.input_shapes) == ("native", ((64, 128, 65536),))
+
+
+def test_only_what_the_constructor_takes_is_varied(plain: Problem) -> None:
+    """Arguments hold the names that both sides take, and nothing else leaves its neutral value."""
+    for case in cases_for(plain, submission("stride")):
+        assert set(case.arguments) == {"in_channels", "out_channels", "kernel_size", "stride"}
+        c = case.convolution
+        assert (c.padding, c.output_padding, c.dilation, c.groups, c.bias) == (0, 0, 1, 1, False)
+
+
+def test_only_what_the_model_takes_is_varied(plain: Problem) -> None:
+    """The reference without dilation is not given one, though the submission would take it."""
+    assert all("dilation" not in case.arguments for case in cases_for(plain, submission(*NEUTRAL)))
+
+
+def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
+    """Model takes the arguments of each of its cases and gives the expected shape."""
+    for case in cases_for(dilated, submission(*NEUTRAL)):
+        y = dilated.model(**case.arguments)(torch.zeros(case.input_shapes[0]))
+        c = case.convolution
+        assert tuple(y.shape) == (c.batch, c.out_channels, c.output_length)
+
+
+@pytest.mark.parametrize(
+    ("what", "holds"),
+    [
+        ("kernel smaller than stride", lambda c: c.kernel_size < c.stride),
+        (
+            "padding of dilation * (kernel - 1)",
+            lambda c: c.padding == c.dilation * (c.kernel_size - 1) > 0,
+        ),
+        ("dilated full padding", lambda c: c.padding == 2 * c.dilation > 2 == c.kernel_size - 1),
+        ("length 1", lambda c: c.length == 1),
+        ("output length 1", lambda c: c.output_length == 1),
+        ("depthwise", lambda c: c.groups == c.in_channels > 1),
+        ("most output padding", lambda c: c.output_padding == c.stride - 1 == 7),
+        ("more than one block", lambda c: c.output_length > 256),
+    ],
+)
+def test_corners_are_always_in(what: str, holds: Any) -> None:
+    """Each corner that the grid promises is there, whatever the covering array happens to hold."""
+    assert any(holds(c) for c in corners(EVERYTHING)), what
+    assert all(c.is_valid for c in corners(EVERYTHING))
+
+
+def test_corners_need_only_what_is_varied() -> None:
+    """A corner that needs a parameter that is not taken is left out, the others stay."""
+    some = list(corners({"kernel_size", "length", "stride"}))
+    assert 0 < len(some) < len(list(corners(EVERYTHING)))
+    assert all((c.padding, c.dilation, c.groups) == (0, 1, 1) for c in some)
+
+
+def test_json_round_trip(everything: tuple[Case, ...]) -> None:
+    """A case goes through JSON text unchanged."""
+    for case in everything:
+        assert Case.from_json(json.loads(json.dumps(case.to_json()))) == case
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"label": "odd"}, "unknown label 'odd'"), ({"seed": None}, "lacks seed")],
+)
+def test_bad_json_is_refused(
+    everything: tuple[Case, ...], change: dict[str, Any], message: str
+) -> None:
+    """Another program's JSON is refused with the field that is wrong."""
+    data = {**everything[0].to_json(), **change}
+    data = {name: value for name, value in data.items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        Case.from_json(data)
+
+
+OTHER = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, features=32):
+        super().__init__()
+        self.layer = nn.{layer}
+
+    def forward(self, {names}):
+        return {forward}
+
+def get_inputs():
+    return {inputs}
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "names", "forward", "inputs", "shapes"),
+    [
+        (
+            "Linear(features, 8)",
+            "x",
+            "self.layer(x)",
+            "[torch.rand(512, 32)]",
+            ((2, 32),),
+        ),
+        (
+            "Conv2d(features, 128, 3)",
+            "x",
+            "self.layer(x)",
+            "[torch.rand(16, 32, 256, 256)]",
+            ((2, 32, 64, 64),),
+        ),
+        (
+            "Identity()",
+            "a, b",
+            "a @ b",
+            "[torch.rand(512, 256), torch.rand(256, 1024)]",
+            ((64, 64), (64, 64)),
+        ),
+        ("Linear(400, 8)", "x", "self.layer(x)", "[torch.rand(512, 400)]", ((2, 400),)),
+    ],
+)
+def test_other_references_get_their_own_configuration(
+    tmp_path: Path,
+    layer: str,
+    names: str,
+    forward: str,
+    inputs: str,
+    shapes: tuple[tuple[int, ...], ...],
+) -> None:
+    """What is no transposed convolution has one case, cut down as far as Model lets it be."""
+    path = tmp_path / "other.py"
+    path.write_text(OTHER.format(layer=layer, names=names, forward=forward, inputs=inputs))
+    any_keyword = submission()
+    (case,) = cases_for(load(path), any_keyword)
+    assert case.label == "reduced"
+    assert case.input_shapes == shapes

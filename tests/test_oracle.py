@@ -1,0 +1,284 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import conv_transpose1d
+
+from harness.discovery import Kind, Parameter, Submission
+from harness.grid import Case, cases_for
+from harness.oracle import CLASSES, Expected, PrecisionClass, expected, gamma
+from harness.problem import Problem, load
+from harness.values import Run, Values, runs_for, values_for
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+ANY = Submission(
+    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+)
+FP32, TF32, FP16, BF16 = CLASSES
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return load(REFERENCE / "conv_transpose1d.py")
+
+
+@pytest.fixture(scope="module")
+def cases(problem: Problem) -> tuple[Case, ...]:
+    return cases_for(problem, ANY)
+
+
+def compute(case: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Compute in the operands' own dtype."""
+    c = case.convolution
+    return conv_transpose1d(
+        x, weight, bias, c.stride, c.padding, c.output_padding, c.groups, c.dilation
+    )
+
+
+def operands(values: Values) -> tuple[Tensor, Tensor, Tensor | None]:
+    weights = values.weights
+    return (
+        values.inputs[0],
+        weights["conv1d_transpose.weight"],
+        weights.get("conv1d_transpose.bias"),
+    )
+
+
+def to_tf32(x: Tensor) -> Tensor:
+    """Drop the 13 bits that TF32 does not have, as a tensor core does."""
+    return (x.view(torch.int32) & -(2**13)).view(torch.float32)
+
+
+def to_half(x: Tensor) -> Tensor:
+    return x.half().float()
+
+
+def to_bfloat16(x: Tensor) -> Tensor:
+    return x.bfloat16().float()
+
+
+def unchanged(x: Tensor) -> Tensor:
+    return x
+
+
+def rounded(case: Case, values: Values, to: Callable[[Tensor], Tensor]) -> Tensor:
+    """Round the operands, then compute in float32."""
+    x, weight, bias = operands(values)
+    return compute(case, to(x), to(weight), bias)
+
+
+def everything(problem: Problem, cases: tuple[Case, ...]) -> Iterator[tuple[Case, Run, Values]]:
+    for case in cases:
+        for run in runs_for(problem):
+            yield case, run, values_for(problem, case, run)
+
+
+def fraction(actual: Tensor, oracle: Expected, precision: PrecisionClass) -> float:
+    return float(((actual.double() - oracle.value).abs() / oracle.bound(precision)).max())
+
+
+@pytest.mark.parametrize(
+    ("to", "precision"),
+    [(unchanged, FP32), (to_tf32, TF32), (to_half, FP16), (to_bfloat16, BF16)],
+)
+def test_bound_holds_for_its_own_class(
+    problem: Problem,
+    cases: tuple[Case, ...],
+    to: Callable[[Tensor], Tensor],
+    precision: PrecisionClass,
+) -> None:
+    """A computation in a class's precision stays within its bound, in every case and run."""
+    for case, run, values in everything(problem, cases):
+        oracle = expected(problem, case, *(values.weights, values.inputs))
+        assert fraction(rounded(case, values, to), oracle, precision) <= 1.0, (case.id, run.name)
+
+
+@pytest.mark.parametrize(
+    ("to", "tighter"),
+    [(to_tf32, FP32), (to_half, FP32), (to_bfloat16, FP16), (to_bfloat16, TF32), (to_half, TF32)],
+)
+def test_bound_fails_for_a_worse_class(
+    problem: Problem,
+    cases: tuple[Case, ...],
+    to: Callable[[Tensor], Tensor],
+    tighter: PrecisionClass,
+) -> None:
+    """Over the grid, less precise operands leave a tighter class's bound."""
+    worst = max(
+        fraction(
+            rounded(case, values, to),
+            expected(problem, case, values.weights, values.inputs),
+            tighter,
+        )
+        for case, _, values in everything(problem, cases)
+    )
+    assert worst > 1.0
+
+
+def test_float16_sums_are_in_no_class(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Adding up in float16 is worse than rounding operands to it, and long sums show it."""
+    x, weight, _ = operands(values_for(problem, cases[0], runs_for(problem)[0]))
+    products = (x[0, :, 5].half() * weight[:, 0, 0].half()).abs().repeat(64)
+    total = torch.zeros((), dtype=torch.float16)
+    for product in products:
+        total = total + product
+    exact = products.double().sum()
+    oracle = Expected(exact, exact, torch.tensor(float(products.numel())), 2.0, torch.float32)
+    assert fraction(total.float(), oracle, FP16) > 1.0
+
+
+def test_exact_run_distinguishes_float32_from_rounded_operands(
+    problem: Problem, cases: tuple[Case, ...]
+) -> None:
+    """On exact integers float32 is bit-equal to the oracle; TF32, float16 and bfloat16 are not."""
+    run = Run("exact", "exact", "B")
+    for case in cases:
+        values = values_for(problem, case, run)
+        oracle = expected(problem, case, values.weights, values.inputs)
+        assert torch.equal(rounded(case, values, unchanged).double(), oracle.value), case.id
+    case = cases[0]
+    values = values_for(problem, case, run)
+    oracle = expected(problem, case, values.weights, values.inputs)
+    for to in (to_tf32, to_half, to_bfloat16):
+        changed = rounded(case, values, to).double() != oracle.value
+        assert float(changed.double().mean()) > 0.9
+
+
+def test_split_operands_pass_as_float32(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Three products of TF32 parts (3xTF32) are as good as float32, in every case and run."""
+    for case, run, values in everything(problem, cases):
+        x, weight, bias = operands(values)
+        high_x, high_w = to_tf32_nearest(x), to_tf32_nearest(weight)
+        low_x, low_w = to_tf32_nearest(x - high_x), to_tf32_nearest(weight - high_w)
+        y = compute(case, high_x, high_w, bias)
+        y = y + compute(case, high_x, low_w, None) + compute(case, low_x, high_w, None)
+        oracle = expected(problem, case, values.weights, values.inputs)
+        assert fraction(y, oracle, FP32) <= 1.0, (case.id, run.name)
+
+
+def to_tf32_nearest(x: Tensor) -> Tensor:
+    """Round to 11 significant bits, halves away from zero (cvt.rna.tf32.f32)."""
+    return ((x.view(torch.int32) + 2**12) & -(2**13)).view(torch.float32)
+
+
+def test_terms_are_counted(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Terms are the products of an output's sum and its bias: counted here by a loop."""
+    for case in cases[1:12]:
+        c = case.convolution
+        values = values_for(problem, case, runs_for(problem)[0])
+        oracle = expected(problem, case, values.weights, values.inputs)
+        for t in range(c.output_length):
+            taps = sum(
+                1
+                for k in range(c.kernel_size)
+                if (t + c.padding - k * c.dilation) % c.stride == 0
+                and 0 <= (t + c.padding - k * c.dilation) // c.stride < c.length
+            )
+            count = taps * c.in_channels // c.groups + int(c.bias)
+            assert bool((oracle.terms[..., t] == count).all()), (case.id, t)
+
+
+def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """|w| on |x| plus |bias|, and the value itself never exceeds it."""
+    for case in cases:
+        values = values_for(problem, case, Run("normal", "normal", "A"))
+        oracle = expected(problem, case, values.weights, values.inputs)
+        x, weight, bias = (None if v is None else v.double().abs() for v in operands(values))
+        assert x is not None
+        assert weight is not None
+        assert torch.equal(oracle.magnitude, compute(case, x, weight, bias))
+        assert bool((oracle.value.abs() <= oracle.magnitude * (1 + 1e-12)).all())
+
+
+def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Where the stride leaves a gap, the fp32 bound allows what underflows and nothing else."""
+    case = next(c for c in cases if c.convolution.kernel_size < c.convolution.stride)
+    values = values_for(problem, case, runs_for(problem)[0])
+    oracle = expected(problem, case, values.weights, values.inputs)
+    gap = (oracle.terms == 0).expand_as(oracle.value)
+    assert bool(gap.any())
+    assert bool((oracle.bound(FP32)[gap] < 1e-37).all())
+    assert bool((oracle.bound(FP32) > 0).all())
+
+
+def test_gamma_is_highams() -> None:
+    """It is n u / (1 - n u), and nothing is promised from n u = 1 on."""
+    assert float(gamma(torch.tensor(3.0, dtype=torch.float64), 0.125)) == 0.375 / 0.625
+    assert float(gamma(torch.tensor(8.0), 0.125)) == float("inf")
+
+
+def test_slices_of_the_batch_agree(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """A large batch can be judged in slices: the numbers are those of the whole."""
+    case = cases[0]
+    values = values_for(problem, case, runs_for(problem)[0])
+    whole = expected(problem, case, values.weights, values.inputs)
+    part = expected(problem, case, values.weights, [values.inputs[0][1:]])
+    assert torch.allclose(part.value, whole.value[1:], rtol=1e-13, atol=0)
+    assert torch.allclose(part.magnitude, whole.magnitude[1:], rtol=1e-13, atol=0)
+    assert torch.equal(part.terms, whole.terms)
+
+
+def test_random_state_is_left_alone(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Building Model draws weights that nobody uses; a caller's seed must not notice."""
+    values = values_for(problem, cases[1], runs_for(problem)[0])
+    torch.manual_seed(3)
+    first = torch.rand(2)
+    torch.manual_seed(3)
+    expected(problem, cases[1], values.weights, values.inputs)
+    assert torch.equal(torch.rand(2), first)
+
+
+OTHER = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 32)
+    def forward(self, x):
+        return {result}
+def get_inputs():
+    return [torch.rand(64, 64)]
+def get_init_inputs():
+    return []
+"""
+
+
+def other(tmp_path: Path, result: str) -> tuple[Problem, Case, Values]:
+    path = tmp_path / "other.py"
+    path.write_text(OTHER.format(result=result))
+    problem = load(path)
+    (case,) = cases_for(problem, ANY)
+    return problem, case, values_for(problem, case, runs_for(problem)[0])
+
+
+def test_estimate_separates_precisions(tmp_path: Path) -> None:
+    """Of another reference, float32 passes as fp32, TF32 and bfloat16 only as what they are."""
+    problem, case, values = other(tmp_path, "torch.softmax(self.layer(x), 1)")
+    oracle = expected(problem, case, values.weights, values.inputs)
+    x, (weight, bias) = values.inputs[0], values.weights.values()
+
+    def forward(to: Callable[[Tensor], Tensor]) -> Tensor:
+        return torch.softmax(to(x) @ to(weight).T + bias, 1)
+
+    assert fraction(forward(unchanged), oracle, FP32) <= 1.0
+    assert fraction(forward(to_tf32), oracle, FP32) > 1.0
+    assert fraction(forward(to_tf32), oracle, TF32) <= 1.0
+    assert fraction(forward(to_bfloat16), oracle, BF16) <= 1.0
+    assert fraction(forward(lambda v: v + 0.1), oracle, BF16) > 1.0
+
+
+def test_integer_output_keeps_its_dtype(tmp_path: Path) -> None:
+    """An index is expected as an index, not as float32."""
+    problem, case, values = other(tmp_path, "self.layer(x).argmax(1)")
+    assert expected(problem, case, values.weights, values.inputs).dtype == torch.int64
+
+
+def test_only_one_tensor_is_supported(tmp_path: Path) -> None:
+    """A reference that gives a tuple is refused with its path."""
+    problem, case, values = other(tmp_path, "(x, x)")
+    with pytest.raises(ValueError, match=r"other\.py: forward gives tuple"):
+        expected(problem, case, values.weights, values.inputs)

@@ -1,0 +1,227 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.problem import InputSpec, ProblemError, load
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+
+TEMPLATE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, bias=False):
+        super().__init__()
+        self.layer = nn.ConvTranspose1d(in_channels, out_channels, kernel_size, stride, bias=bias)
+        {extra}
+
+    def forward(self, x):
+        return {forward}
+
+def get_inputs():
+    return {inputs}
+
+def get_init_inputs():
+    return {arguments}
+"""
+
+
+def write(
+    folder: Path,
+    *,
+    extra: str = "",
+    forward: str = "self.layer(x)",
+    inputs: str = "[torch.rand(2, 4, 5)]",
+    arguments: str = "[4, 6, 3]",
+) -> Path:
+    path = folder / "reference.py"
+    path.write_text(
+        TEMPLATE.format(extra=extra, forward=forward, inputs=inputs, arguments=arguments)
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "shape"),
+    [
+        (
+            "conv_transpose1d",
+            {
+                "in_channels": 128,
+                "out_channels": 128,
+                "kernel_size": 3,
+                "stride": 1,
+                "padding": 0,
+                "output_padding": 0,
+                "groups": 1,
+                "bias": False,
+            },
+            (64, 128, 65536),
+        ),
+        (
+            "conv_transpose1d_dilated",
+            {
+                "in_channels": 32,
+                "out_channels": 64,
+                "kernel_size": 5,
+                "stride": 1,
+                "padding": 0,
+                "dilation": 3,
+                "bias": False,
+            },
+            (32, 32, 131072),
+        ),
+        (
+            "conv_transpose1d_strided_dilated",
+            {
+                "in_channels": 32,
+                "out_channels": 64,
+                "kernel_size": 3,
+                "stride": 2,
+                "padding": 1,
+                "dilation": 2,
+                "bias": False,
+            },
+            (16, 32, 131072),
+        ),
+    ],
+)
+def test_our_own_references(
+    name: str, arguments: dict[str, object], shape: tuple[int, ...]
+) -> None:
+    """The three problems have the sizes they are known by, each value under its own name."""
+    problem = load(REFERENCE / f"{name}.py")
+    assert problem.name == name
+    assert problem.arguments == arguments
+    assert problem.inputs == (InputSpec(shape, "float32"),)
+    assert problem.is_transposed_convolution
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "[4, 6, 3, 2]",
+        "(4, 6, 3, 2)",
+        "{'kernel_size': 3, 'in_channels': 4, 'out_channels': 6, 'stride': 2}",
+        "[[4, 6], {'stride': 2, 'kernel_size': 3}]",
+    ],
+)
+def test_binds_every_form_of_init_inputs(tmp_path: Path, arguments: str) -> None:
+    """A list, a dict and KernelBench's pair of both bind to the same names."""
+    assert load(write(tmp_path, arguments=arguments)).arguments == {
+        "in_channels": 4,
+        "out_channels": 6,
+        "kernel_size": 3,
+        "stride": 2,
+        "bias": False,
+    }
+
+
+def test_defaults_are_those_of_the_signature(tmp_path: Path) -> None:
+    """Defaults hold the optional parameters only."""
+    assert load(write(tmp_path)).defaults == {"stride": 1, "bias": False}
+
+
+@pytest.mark.parametrize(
+    ("extra", "forward"),
+    [
+        ("", "self.layer(x).relu()"),
+        ("", "self.layer(x) + 1.0"),
+        ("self.norm = nn.BatchNorm1d(6)", "self.norm(self.layer(x))"),
+        ("self.layer = nn.Conv1d(4, 6, 3)", "self.layer(x)"),
+        ("self.scale = nn.Parameter(torch.ones(1))", "self.layer(x) * self.scale"),
+    ],
+)
+def test_more_than_a_convolution_is_not_one(tmp_path: Path, extra: str, forward: str) -> None:
+    """The bound of a plain sum must not be used where something follows the sum."""
+    assert not load(write(tmp_path, extra=extra, forward=forward)).is_transposed_convolution
+
+
+def test_a_convolution_with_padding_and_bias_is_one(tmp_path: Path) -> None:
+    """Recognition does not depend on the arguments."""
+    assert load(write(tmp_path, arguments="[4, 6, 3, 2, True]")).is_transposed_convolution
+
+
+def test_loading_leaves_the_random_state_alone(tmp_path: Path) -> None:
+    """Seeds that a caller set still mean what they meant."""
+    path = write(tmp_path)
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    load(path)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    """References are told apart by path and content, not by their stem."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    one = load(write(tmp_path / "a", arguments="[4, 6, 3]"))
+    other = load(write(tmp_path / "b", arguments="[4, 6, 5]"))
+    assert one.model is not other.model
+    assert (one.arguments["kernel_size"], other.arguments["kernel_size"]) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"inputs": "[torch.rand(2, 4, 5).numpy()]"}, ["get_inputs()", "meta"]),
+        ({"inputs": "[3]"}, ["int", "tensors"]),
+        ({"inputs": "[]"}, ["list of tensors"]),
+        ({"arguments": "[4]"}, ["get_init_inputs()", "out_channels"]),
+        ({"arguments": "[4, 6, 3, 1, False, 9]"}, ["too many"]),
+        ({"arguments": "7"}, ["int", "list or a dict"]),
+        ({"arguments": "[4, 6, 3, 0]"}, ["Model fails", "stride"]),
+        ({"arguments": "[4, 6, 'three']"}, ["Model cannot be built"]),
+        ({"arguments": "[4, 6, {3}]"}, ["JSON"]),
+    ],
+)
+def test_says_what_is_wrong(tmp_path: Path, changes: dict[str, str], words: list[str]) -> None:
+    """Each mistake in a reference is one line with the file, the place and what to do."""
+    path = write(tmp_path, **changes)
+    with pytest.raises(ProblemError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("x = ", "SyntaxError"),
+        ("raise OSError('two\\nlines')", "OSError: two"),
+        ("class Model: pass", "get_inputs"),
+        (
+            "class Model: pass\ndef get_inputs(): pass\ndef get_init_inputs(): pass",
+            "not a torch.nn.Module",
+        ),
+    ],
+)
+def test_says_why_a_file_is_no_reference(tmp_path: Path, text: str, word: str) -> None:
+    """A file that does not import, or lacks a name, is told apart from a broken one."""
+    path = tmp_path / "reference.py"
+    path.write_text(text)
+    with pytest.raises(ProblemError, match=word):
+        load(path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    """A path that does not exist is a ProblemError as well."""
+    with pytest.raises(ProblemError, match="cannot be read"):
+        load(tmp_path / "gone.py")
+
+
+def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
+    """Arguments are bound by name, so *args cannot be a reference's signature."""
+    path = tmp_path / "reference.py"
+    path.write_text(
+        "from torch import nn\n"
+        "class Model(nn.Module):\n def __init__(self, *sizes): super().__init__()\n"
+        "def get_inputs(): return []\ndef get_init_inputs(): return [1, 2]\n"
+    )
+    with pytest.raises(ProblemError, match=r"\*sizes"):
+        load(path)

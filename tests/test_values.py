@@ -1,0 +1,162 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.discovery import Kind, Parameter, Submission
+from harness.grid import Case, cases_for
+from harness.problem import Problem, load
+from harness.values import Run, initialisation_seed, runs_for, values_for
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+ANY = Submission(
+    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return load(REFERENCE / "conv_transpose1d.py")
+
+
+@pytest.fixture(scope="module")
+def cases(problem: Problem) -> tuple[Case, ...]:
+    return cases_for(problem, ANY)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Run:
+    return Run("exact", "exact", "B")
+
+
+def test_same_case_same_values(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """A run is replayed from the case alone; the process's own random state has no part in it."""
+    for run in runs_for(problem):
+        torch.manual_seed(1)
+        one = values_for(problem, cases[1], run)
+        torch.manual_seed(2)
+        other = values_for(problem, cases[1], run)
+        assert torch.equal(one.inputs[0], other.inputs[0])
+        assert all(torch.equal(one.weights[n], other.weights[n]) for n in one.weights)
+
+
+def test_another_seed_gives_other_values(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """The case's seed decides inputs and weights."""
+    run = runs_for(problem)[0]
+    one = values_for(problem, cases[1], run)
+    other = values_for(problem, replace(cases[1], seed=cases[1].seed + 1), run)
+    assert not torch.equal(one.inputs[0], other.inputs[0])
+    assert not torch.equal(*(v.weights["conv1d_transpose.weight"] for v in (one, other)))
+
+
+def test_inputs_change_in_every_run_and_weights_with_their_name(
+    problem: Problem, cases: tuple[Case, ...]
+) -> None:
+    """Each run has inputs of its own; weights change exactly where the run's weights do."""
+    runs = runs_for(problem)
+    values = [values_for(problem, cases[0], run) for run in runs]
+    for i, one in enumerate(values):
+        for j, other in enumerate(values[:i]):
+            assert not torch.equal(one.inputs[0], other.inputs[0])
+            same = torch.equal(*(v.weights["conv1d_transpose.weight"] for v in (one, other)))
+            assert same == (runs[i].weights == runs[j].weights)
+
+
+def test_weights_change_after_inputs_did(problem: Problem) -> None:
+    """Stale inputs and stale weights both show: inputs change first, then weights twice."""
+    assert [run.weights for run in runs_for(problem)] == ["A"] * 5 + ["B", "C"]
+
+
+def test_first_weights_are_the_models_own(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """After torch.manual_seed, Model initialises itself to weights A."""
+    case = cases[1]
+    torch.manual_seed(initialisation_seed(case))
+    expected = problem.model(**case.arguments).state_dict()
+    weights = values_for(problem, case, runs_for(problem)[0]).weights
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+def test_distributions(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Each distribution has the range that it is named for."""
+    x = {r.name: values_for(problem, cases[0], r).inputs[0] for r in runs_for(problem)}
+    assert all(v.dtype == torch.float32 for v in x.values())
+    assert all(tuple(v.shape) == cases[0].input_shapes[0] for v in x.values())
+    assert 0.0 <= x["uniform"].min() < 0.01 < 0.99 < x["uniform"].max() < 1.0
+    assert x["normal"].min() < -2.0 < 2.0 < x["normal"].max()
+    assert (int(x["impulse"].count_nonzero()), float(x["impulse"].max())) == (1, 1.0)
+    assert 0.9e-3 < x["small"].max() < 1e-3
+    assert 0.9e3 < x["large"].max() < 1e3
+
+
+def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
+    """Inputs and bias are odd 12-bit integers, weights lie in {-1, 0, 1}, in every case."""
+    for case in cases:
+        values = values_for(problem, case, exact)
+        weights = dict(values.weights)
+        weight = weights.pop("conv1d_transpose.weight")
+        assert set(weight.flatten().tolist()) <= {-1.0, 0.0, 1.0}
+        for integers in (*values.inputs, *weights.values()):
+            assert bool((integers.abs() % 2 == 1).all())
+            assert 2049 <= integers.abs().min() <= integers.abs().max() <= 4095
+
+
+def test_exact_sums_stay_below_2_to_24(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """With many channels and a long kernel, the nonzero weights of a sum are limited."""
+    sizes = {"in_channels": 600, "out_channels": 3, "kernel_size": 16, "bias": True}
+    case = replace(cases[0], arguments={**cases[0].arguments, **sizes})
+    weight = values_for(problem, case, Run("exact", "exact", "B")).weights[
+        "conv1d_transpose.weight"
+    ]
+    terms = weight.abs().sum((0, 2))
+    assert bool(((terms > 2000) & (terms <= 4095)).all())
+    assert (4095 + 1) * 4095 < 2**24
+
+
+def test_exact_sums_are_not_empty(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
+    """Every output channel has a weight that is not zero, or it would show nothing."""
+    for case in cases:
+        groups = case.convolution.groups
+        weight = values_for(problem, case, exact).weights["conv1d_transpose.weight"]
+        for group in weight.chunk(groups):
+            assert bool((group.abs().sum((0, 2)) > 0).all()), case.id
+
+
+def test_every_float32_order_is_exact(
+    problem: Problem, cases: tuple[Case, ...], exact: Run
+) -> None:
+    """Float32 gives float64's result bit for bit on the exact run, in every case."""
+    for case in cases:
+        values = values_for(problem, case, exact)
+        model = problem.model(**case.arguments)
+        model.load_state_dict(dict(values.weights))
+        with torch.no_grad():
+            single = model(values.inputs[0])
+            double = model.double()(values.inputs[0].double())
+        assert torch.equal(single.double(), double), case.id
+
+
+def test_other_references_stay_in_their_domain(tmp_path: Path) -> None:
+    """Of an unknown reference: inputs in [0, 1), integers in {0, 1}, and weights that do change."""
+    path = tmp_path / "norm.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n"
+        "class Model(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.norm = nn.BatchNorm1d(4)\n"
+        "    def forward(self, x, i): return self.norm(x) + i\n"
+        "def get_inputs(): return [torch.rand(8, 4), torch.randint(0, 9, (8, 4))]\n"
+        "def get_init_inputs(): return []\n"
+    )
+    other = load(path)
+    (case,) = cases_for(other, ANY)
+    runs = runs_for(other)
+    values = [values_for(other, case, run) for run in runs]
+    for value in values:
+        assert 0.0 <= value.inputs[0].min() <= value.inputs[0].max() < 1.0
+        assert value.inputs[1].dtype == torch.int64
+        assert set(value.inputs[1].flatten().tolist()) <= {0, 1}
+        assert bool((value.weights["norm.running_var"] == 1.0).all())
+    assert not torch.equal(values[0].weights["norm.weight"], values[-1].weights["norm.weight"])
+    assert not any(run.is_exact for run in runs)
