@@ -126,7 +126,7 @@ def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
 def _poisoned(actual: Tensor) -> Tensor:
     if actual.dtype != torch.float32:
         return torch.zeros_like(actual, dtype=torch.bool)
-    return actual.contiguous().view(torch.int32) == POISON
+    return actual.view(torch.int32) == POISON
 
 
 def _mismatch(message: str, wrong: Tensor, actual: Tensor, value: Tensor) -> Mismatch:

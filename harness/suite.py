@@ -79,8 +79,10 @@ class PendingEvaluation:
         return self._future.result()
 
     def is_done(self) -> bool:
-        """Whether the report is there."""
-        return self._future is not None and self._future.done() and not self._future.cancelled()
+        """Whether the report is there, or about to be: nothing is left to run."""
+        if self._future is None or self._future.cancelled():
+            return False
+        return self._future.done() or self._cases.keys() == self.request.only
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until `ready()` or the end of the evaluation, saying what is going on meanwhile."""

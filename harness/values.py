@@ -77,7 +77,7 @@ def runs_for(problem: Problem) -> tuple[Run, ...]:
 
 def initialisation_seed(case: Case) -> int:
     """Give the `torch.manual_seed` after which `Model`'s own initialisation gives weights A."""
-    return _derived_seed(case, "weights A")
+    return _derived_seed(case, "initialisation")
 
 
 def values_for(problem: Problem, case: Case, run: Run) -> Values:
@@ -106,9 +106,9 @@ def _derived_seed(case: Case, purpose: str) -> int:
 
 
 def _weights(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
-    model = _initialised(problem, case, "A" if which == "B" else which)
+    model = _initialised(problem, case)
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    generator = Generator().manual_seed(_derived_seed(case, f"values of weights {which}"))
+    generator = Generator().manual_seed(_derived_seed(case, f"weights {which}"))
     if which == "B":
         return {
             name: _exact_weight(value, case, generator)
@@ -117,15 +117,15 @@ def _weights(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
             for name, value in weights.items()
         }
     if which == "C":
-        # An initialisation may be constant, such as a norm's ones: then a new one changes nothing.
+        # Another initialisation may be the same, such as a norm's ones: so these are moved away.
         for name, _ in model.named_parameters():
             weights[name] += 0.1 * torch.rand(weights[name].shape, generator=generator)
     return weights
 
 
-def _initialised(problem: Problem, case: Case, which: Weights) -> nn.Module:
+def _initialised(problem: Problem, case: Case) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_derived_seed(case, f"weights {which}"))
+        torch.manual_seed(initialisation_seed(case))
         return problem.model(**case.arguments)
 
 

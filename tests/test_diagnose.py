@@ -16,7 +16,6 @@ REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(
     "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
 )
-BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 
 
 def operands_of(case: Case, name: str) -> Operands:
@@ -47,12 +46,17 @@ def is_wrong(operands: Operands, mistake: Mistake) -> bool:
 
 
 def wrong_runs(grid: list[Operands], mistake: Mistake) -> list[WrongRun]:
-    """What a float32 kernel with this mistake gives, in the cases where that is wrong."""
     return [
         WrongRun(operands, mistake.compute(operands).float())
         for operands in grid
         if is_wrong(operands, mistake)
     ]
+
+
+@pytest.fixture(scope="module")
+def wrong(grid: list[Operands]) -> dict[str, list[WrongRun]]:
+    """By mistake: what a float32 kernel gives that makes it, in the cases where that is wrong."""
+    return {mistake.name: wrong_runs(grid, mistake) for mistake in MISTAKES}
 
 
 def test_computes_what_torch_computes(grid: list[Operands]) -> None:
@@ -66,19 +70,21 @@ def test_computes_what_torch_computes(grid: list[Operands]) -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_each_mistake_is_diagnosed_as_itself(grid: list[Operands], mistake: Mistake) -> None:
+def test_each_mistake_is_diagnosed_as_itself(
+    wrong: dict[str, list[WrongRun]], mistake: Mistake
+) -> None:
     """From the wrong cases of the grid the mistake is named, and no other fits them all."""
-    runs = wrong_runs(grid, mistake)
+    runs = wrong[mistake.name]
     assert runs, "no case of the grid shows this mistake"
     assert diagnose(runs) == Diagnosis(mistake.name, mistake.advice)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_one_wrong_case_is_enough_to_be_among_the_named(
-    grid: list[Operands], mistake: Mistake
+    wrong: dict[str, list[WrongRun]], mistake: Mistake
 ) -> None:
     """From the smallest wrong case alone, the mistake is named or listed as an alternative."""
-    run = min(wrong_runs(grid, mistake), key=lambda r: r.operands.sizes.work)
+    run = min(wrong[mistake.name], key=lambda r: r.operands.sizes.work)
     diagnosis = diagnose([run])
     assert diagnosis is not None
     named = (diagnosis.name, *diagnosis.alternatives)
@@ -99,10 +105,10 @@ def test_unknown_mistake_has_no_diagnosis(grid: list[Operands]) -> None:
     assert diagnose([WrongRun(operands, noise.float())]) is None
 
 
-def test_mistake_must_explain_every_run(grid: list[Operands]) -> None:
+def test_mistake_must_explain_every_run(wrong: dict[str, list[WrongRun]]) -> None:
     """Two runs with different mistakes have no one diagnosis."""
-    one = wrong_runs(grid, BY_NAME["kernel flipped"])[0]
-    other = wrong_runs(grid, BY_NAME["bias ignored"])[0]
+    one = wrong["kernel flipped"][0]
+    other = wrong["bias ignored"][0]
     assert diagnose([one]) is not None
     assert diagnose([other]) is not None
     assert diagnose([one, other]) is None

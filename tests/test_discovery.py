@@ -285,11 +285,20 @@ def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
     assert "position" in reason
 
 
-def test_value_that_is_not_models_default_must_be_taken(tmp_path: Path) -> None:
-    """Even a neutral value counts where Model's own default is another."""
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        pytest.param("[2, 2, 3, 1]", 1, id="neutral, but not the default"),
+        pytest.param("[2, 2, 3]", 2, id="the default, but not neutral"),
+    ],
+)
+def test_a_value_that_a_submission_would_not_guess_must_be_taken(
+    tmp_path: Path, arguments: str, value: int
+) -> None:
+    """A parameter may be left out only where Model's default and the neutral value are both met."""
     reference = write(
         tmp_path / "reference.py",
-        """
+        f"""
 from torch import nn, rand
 class Model(nn.Module):
     def __init__(self, in_channels, out_channels, kernel_size, dilation=2):
@@ -300,9 +309,9 @@ class Model(nn.Module):
 def get_inputs():
     return [rand(1, 2, 3)]
 def get_init_inputs():
-    return [2, 2, 3, 1]
+    return {arguments}
 """,
     )
     reason = fits(read(tmp_path, SIMPLE), load(reference))
     assert reason is not None
-    assert "dilation=1" in reason
+    assert f"dilation={value}" in reason

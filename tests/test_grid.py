@@ -189,6 +189,7 @@ def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
         ("dilated full padding", lambda c: c.padding == 2 * c.dilation > 2 == c.kernel_size - 1),
         ("length 1", lambda c: c.length == 1),
         ("output length 1", lambda c: c.output_length == 1),
+        ("padding beyond the kernel", lambda c: c.padding > 2 + c.dilation * (c.kernel_size - 1)),
         ("depthwise", lambda c: c.groups == c.in_channels > 1),
         ("most output padding", lambda c: c.output_padding == c.stride - 1 == 7),
         ("more than one block", lambda c: c.output_length > 256),

@@ -1,0 +1,67 @@
+"""Fixtures of the simulator's tests: its C library, a device, and nvcc."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import harness.simulator
+from harness.simulator.machine import Machine
+from harness.simulator.memory import Memory
+from tests.simulator.support import Device
+
+_SOURCES = ("arena.c", "access.c", "arithmetic.c")
+
+
+def find_nvcc() -> str | None:
+    """The CUDA compiler: $NVCC, the path, or the usual place."""
+    usual = "/usr/local/cuda/bin/nvcc"
+    return os.environ.get("NVCC") or shutil.which("nvcc") or (usual if Path(usual).exists() else None)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    target = tmp_path_factory.mktemp("library") / "libsimulator.so"
+    folder = Path(harness.simulator.__file__).parent
+    sources = [str(folder / name) for name in _SOURCES]
+    command = ["cc", "-O2", "-shared", "-fPIC", *sources, "-lm", "-o", str(target)]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(target))
+
+
+@pytest.fixture
+def memory(library: ctypes.CDLL) -> Memory:
+    return Memory(library)
+
+
+@pytest.fixture
+def device(memory: Memory) -> Device:
+    return Device(Machine(memory))
+
+
+@pytest.fixture(scope="session")
+def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """Compiles a .cu file to PTX, for compute capability 9.0 and with line information."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        pytest.skip("nvcc is not installed")
+
+    def compile_file(source: Path) -> str:
+        target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
+        flags = ["-ptx", "-lineinfo", "-arch=compute_90"]
+        subprocess.run([nvcc, *flags, str(source), "-o", str(target)], check=True)
+        return target.read_text()
+
+    return compile_file
+
+
+@pytest.fixture(scope="session")
+def kernels(compile_ptx: Callable[[Path], str]) -> str:
+    """PTX of kernels.cu, which has all the CUDA kernels of these tests."""
+    return compile_ptx(Path(__file__).with_name("kernels.cu"))

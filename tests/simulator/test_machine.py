@@ -1,0 +1,326 @@
+import struct
+
+import numpy as np
+import pytest
+
+from harness.simulator.errors import BarrierDeadlock, InvalidLaunch, KernelTrap
+from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.machine import LoadedModule, Machine, readable
+from tests.simulator.support import Array, Device, int32, int64, pointer
+
+
+@pytest.fixture
+def module(device: Device, kernels: str) -> LoadedModule:
+    return device.machine.load(kernels)
+
+
+def conv_transpose(x: Array, w: Array, stride: int, padding: int, dilation: int) -> Array:
+    """The transposed convolution in float64, term by term."""
+    batch, channels, length = x.shape
+    _, out, kernel = w.shape
+    full = np.zeros((batch, out, (length - 1) * stride + dilation * (kernel - 1) + 1))
+    for k in range(kernel):
+        term = np.einsum("bil,io->bol", x.astype(np.float64), w[:, :, k].astype(np.float64))
+        start = k * dilation
+        full[:, :, start : start + (length - 1) * stride + 1 : stride] += term
+    return full[:, :, padding : full.shape[2] - padding]
+
+
+@pytest.mark.parametrize("chunk_lanes", [128, 16384])
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 3), (8, 0, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_naive_transposed_convolution_is_right(
+    device: Device,
+    kernels: str,
+    dtype: type,
+    stride: int,
+    padding: int,
+    dilation: int,
+    chunk_lanes: int,
+) -> None:
+    """nvcc's code for 32- and 64-bit indices gives the convolution, however blocks are grouped."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(-9, 9, (2, 3, 37)).astype(dtype)
+    w = rng.integers(-9, 9, (3, 4, 3)).astype(dtype)
+    expected = conv_transpose(x, w, stride, padding, dilation)
+    y = np.zeros(expected.shape, dtype)
+    target = device.machine.memory.allocate(y.nbytes)
+    pack = int32 if dtype is np.float32 else int64
+    numbers = (2, 3, 4, 37, y.shape[2], 3, stride, padding, dilation)
+    arguments = [pointer(device.put(x)), pointer(device.put(w)), pointer(target)]
+    arguments += [pack(n) for n in numbers]
+    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    kernel = "conv_transposeIf" if dtype is np.float32 else "conv_transposeId"
+    result = Device(machine).launch(
+        machine.load(kernels), kernel, arguments, (-(-y.size // 64), 1, 1), (64, 1, 1)
+    )
+    assert result.findings == ()
+    assert np.array_equal(device.get(target, y), expected)
+
+
+def test_threads_that_part_meet_again(device: Device, module: LoadedModule) -> None:
+    """Loops of a different length in every thread each end with their own count."""
+    expected = []
+    for start in range(1, 301):
+        value, count = start, 0
+        while value != 1:
+            value, count = (3 * value + 1 if value % 2 else value // 2), count + 1
+        expected.append(count)
+    steps = device.put(np.zeros(300, np.int32))
+    device.launch(module, "collatz", [pointer(steps), int32(300)], (3, 1, 1), (128, 1, 1))
+    assert device.get(steps, np.zeros(300, np.int32)).tolist() == expected
+
+
+def test_block_and_thread_numbers(device: Device, module: LoadedModule) -> None:
+    """Three-dimensional grids and blocks are counted x first."""
+    y = np.zeros((4, 3, 2, 2, 3, 5), np.int32)  # block z, y, x, thread z, y, x
+    target = device.put(y)
+    device.launch(module, "where", [pointer(target)], (2, 3, 4), (5, 3, 2))
+    bz, by, bx, tz, ty, tx = np.indices(y.shape)
+    expected = bx + 10 * by + 100 * bz + 1000 * tx + 10000 * ty + 100000 * tz
+    assert np.array_equal(device.get(target, y), expected)
+
+
+def test_shared_memory_and_barriers(device: Device, module: LoadedModule) -> None:
+    """Static and dynamic shared memory belong to each block, and a barrier orders their use."""
+    y = np.arange(48 * 5, dtype=np.int32)
+    target = device.put(y)
+    result = device.launch(module, "reverse", [pointer(target)], (5, 1, 1), (48, 1, 1), 48 * 4)
+    blocks = y.reshape(5, 48)[:, ::-1] + 1000 * np.arange(5)[:, None]
+    assert np.array_equal(device.get(target, y).reshape(5, 48), blocks)
+    assert result.findings == ()
+
+
+def test_barrier_does_not_wait_for_threads_that_have_ended(
+    device: Device, module: LoadedModule
+) -> None:
+    """A barrier is for the threads that are left."""
+    y = np.zeros(8, np.int32)
+    target = device.put(y)
+    device.launch(module, "early_exit", [pointer(target)], (1, 1, 1), (8, 1, 1))
+    assert device.get(target, y).tolist() == [42] * 5 + [0] * 3
+
+
+def test_variables_of_the_module(device: Device, module: LoadedModule) -> None:
+    """Constants and globals are initialised, pointers between them too; atomics add them up."""
+    target = device.put(np.zeros(32, np.float32))
+    device.launch(module, "globals", [pointer(target)], (1, 1, 1), (32, 1, 1))
+    table = np.array([1.5, 2.5, 3.5, 4.5], np.float32)
+    thread = np.arange(32)
+    expected = table[thread & 3] + table[1 + (thread & 1)]
+    assert np.array_equal(device.get(target, np.zeros(32, np.float32)), expected)
+    counter = device.get(module.address_of("counter"), np.zeros(1, np.int32))
+    assert counter[0] == 5 + 2 * 32
+    assert module.address_of("nothing of that name") == 0
+
+
+def test_device_functions(device: Device, module: LoadedModule) -> None:
+    """Calls pass numbers, structures by value and pointers to local variables."""
+    target = device.put(np.zeros(32, np.float32))
+    pair = struct.pack("<i3fd", 1, 10, 20, 30, 0.5)
+    result = device.launch(module, "calls", [pointer(target), pair])
+    thread = np.arange(32)
+    expected = thread * np.where((thread + 1) & 1, 20, 10) + 0.5 + thread + 1
+    assert np.array_equal(device.get(target, np.zeros(32, np.float32)), expected)
+    assert result.findings == ()
+
+
+def test_vector_accesses(device: Device, module: LoadedModule) -> None:
+    """A float4 is loaded and stored in its order."""
+    x = np.arange(128, dtype=np.float32).reshape(32, 4)
+    target = device.put(np.zeros_like(x))
+    device.launch(module, "vectors", [pointer(target), pointer(device.put(x))])
+    assert np.array_equal(device.get(target, x), x[:, ::-1])
+
+
+def test_local_arrays(device: Device, module: LoadedModule) -> None:
+    """Every thread has local memory of its own."""
+    target = device.put(np.zeros(32, np.int32))
+    device.launch(module, "local_array", [pointer(target), int32(3)])
+    thread = np.arange(32)
+    expected = ((thread + 3) & 7) ** 2 + thread
+    assert np.array_equal(device.get(target, np.zeros(32, np.int32)), expected)
+
+
+def test_store_past_the_end_is_found_where_it_is_made(
+    device: Device, module: LoadedModule
+) -> None:
+    """The finding names kernel, line, thread and distance; the store does no harm."""
+    target = device.machine.memory.allocate(16)
+    result = device.launch(module, "one_past", [pointer(target), int32(4)])
+    (finding,) = result.findings
+    assert finding.message == "4-byte store 4 bytes past the end of a 16-byte allocation"
+    assert (finding.check, finding.kernel, finding.count) == ("memcheck", "one_past_the_end", 1)
+    assert (finding.block, finding.thread) == ((0, 0, 0), (4, 0, 0))
+    assert finding.address == target + 16
+    assert finding.file is not None
+    with open(finding.file) as source:  # noqa: PTH123
+        assert "line of the store" in source.read().split("\n")[(finding.line or 0) - 1]
+    assert result.is_illegal
+    assert device.get(target, np.zeros(4, np.float32)).tolist() == [0, 1, 2, 3]
+
+
+def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
+    """Such a load is a finding, once for all threads of a line, and gives the poison."""
+    source = device.machine.memory.allocate(128)
+    target = device.put(np.zeros(32, np.float32))
+    result = device.launch(module, "copies", [pointer(target), pointer(source)])
+    (finding,) = result.findings
+    assert finding.check == "initcheck"
+    assert finding.count == 32
+    assert not result.is_illegal
+    assert np.isnan(device.get(target, np.zeros(32, np.float32))).all()
+
+
+def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None:
+    """A store makes memory initialised for the next kernel."""
+    first = device.put(np.arange(32, dtype=np.float32))
+    second, third = (device.machine.memory.allocate(128) for _ in range(2))
+    for source, target in ((first, second), (second, third)):
+        result = device.launch(module, "copies", [pointer(target), pointer(source)])
+        assert result.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("freed", "4-byte load at byte 0 of a 128-byte allocation that has been freed"),
+        ("before", "4-byte load 32 bytes before the start of a 128-byte allocation"),
+        ("null", "4-byte load through a null pointer: 0x0"),
+        ("host", "4-byte load through an address that is not device memory: 0x7000000000000"),
+        ("odd", "misaligned 4-byte load: address 0x{odd:x} is not a multiple of 4"),
+    ],
+)
+def test_messages_of_wrong_loads(
+    device: Device, module: LoadedModule, address: str, message: str
+) -> None:
+    """Each way of missing an allocation is named."""
+    good = device.put(np.zeros(32, np.float32))
+    freed = device.put(np.zeros(32, np.float32))
+    device.machine.memory.free(freed)
+    bad = {"freed": freed, "before": good - 32, "null": 0, "host": 7 << 48, "odd": good + 1}
+    target = device.put(np.zeros(32, np.float32))
+    result = device.launch(module, "copies", [pointer(target), pointer(bad[address])])
+    assert result.findings[0].message == message.format(odd=good + 1)
+
+
+def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
+    """The error names the thread that trapped."""
+    with pytest.raises(KernelTrap) as caught:
+        device.launch(module, "traps", [int32(7)])
+    assert caught.value.thread == (7, 0, 0)
+    device.launch(module, "traps", [int32(99)])
+
+
+def test_instructions_are_counted(device: Device) -> None:
+    """Every thread counts each of its instructions, a guarded one only where its guard is true."""
+    ptx = """
+    .version 9.0
+    .target sm_90
+    .visible .entry test()
+    {
+        .reg .pred %p; .reg .b32 %r;
+        mov.u32 %r, %tid.x;
+        setp.lt.u32 %p, %r, 3;
+        @%p add.s32 %r, %r, 1;
+        @%p bra END;
+        add.s32 %r, %r, 2;
+    END:
+        ret;
+    }"""
+    result = device.run(ptx, [], grid=(2, 1, 1), block=(10, 1, 1))
+    assert result.thread_instructions == 2 * (10 * 4 + 3 + 7)
+
+
+def test_barriers_that_can_never_complete(device: Device) -> None:
+    """Threads of one block at different barriers are a deadlock, not an endless loop."""
+    ptx = """
+    .version 9.0
+    .target sm_90
+    .visible .entry test()
+    {
+        .reg .pred %p; .reg .b32 %r;
+        mov.u32 %r, %tid.x;
+        setp.lt.u32 %p, %r, 3;
+        @%p bra OTHER;
+        bar.sync 1;
+        ret;
+    OTHER:
+        bar.sync 2;
+        ret;
+    }"""
+    with pytest.raises(BarrierDeadlock, match="7 threads at barrier 1, 3 threads at barrier 2"):
+        device.run(ptx, [], block=(10, 1, 1))
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_registers_of_waiting_threads_are_kept(device: Device, shift: int) -> None:
+    """A uniform register that one path overwrites keeps its value in the threads that did not."""
+    ptx = f"""
+    .version 9.0
+    .target sm_90
+    .visible .entry test(.param .u64 out)
+    {{
+        .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, 5;
+        setp.lt.u32 %p, %r1, 3;
+        @{"!" if shift else ""}%p bra END;
+        mov.u32 %r2, 6;
+    END:
+        ld.param.u64 %rd1, [out];
+        mul.wide.u32 %rd2, %r1, 4;
+        add.s64 %rd3, %rd1, %rd2;
+        st.global.u32 [%rd3], %r2;
+        ret;
+    }}"""
+    target = device.put(np.zeros(6, np.uint32))
+    device.run(ptx, [pointer(target)], block=(6, 1, 1))
+    expected = [6, 6, 6, 5, 5, 5] if shift else [5, 5, 5, 6, 6, 6]
+    assert device.get(target, np.zeros(6, np.uint32)).tolist() == expected
+
+
+def test_missing_instruction_is_named(device: Device) -> None:
+    """What the machine lacks stops the launch before anything runs, with text and place."""
+    ptx = """
+    .version 9.0
+    .target sm_90
+    .visible .entry _Z4testv()
+    {
+        .loc 1 12 3
+        tensormap.frobnicate.b32 %r1, 5;
+        ret;
+    }
+    .file 1 "somewhere.cu"
+    """
+    with pytest.raises(UnsupportedInstruction) as caught:
+        device.run(ptx, [])
+    error = caught.value
+    assert error.instruction == "tensormap.frobnicate.b32 %r1, 5"
+    assert (error.kernel, error.file, error.line) == ("test", "somewhere.cu", 12)
+
+
+def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -> None:
+    """Blocks beyond 1024 threads, empty grids and wrong arguments are errors of the caller."""
+    with pytest.raises(InvalidLaunch):
+        device.launch(module, "traps", [int32(1)], block=(1025, 1, 1))
+    with pytest.raises(InvalidLaunch):
+        device.launch(module, "traps", [int32(1)], grid=(0, 1, 1))
+    with pytest.raises(InvalidLaunch, match="takes 1 arguments, not 2"):
+        device.launch(module, "traps", [int32(1), int32(2)])
+    with pytest.raises(InvalidLaunch, match="has 4 bytes, not 8"):
+        device.launch(module, "traps", [int64(1)])
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("_Z7naive32IfEvPKT_", "naive32"),
+        ("_ZN12_GLOBAL__N_14convEPf", "conv"),
+        ("_ZN2at6native6kernelEv", "at::native::kernel"),
+        ("plain", "plain"),
+    ],
+)
+def test_readable_names(mangled: str, name: str) -> None:
+    """Findings name a kernel as its author does."""
+    assert readable(mangled) == name
