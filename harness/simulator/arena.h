@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* What fresh memory holds, as repeated 32-bit words: a NaN as float, and as double. */
+/* What fresh memory holds, as repeated 32-bit words: a NaN as float, 1.25e307 as double. */
 #define SIM_POISON 0x7FB1DEADu
 
 /* One allocation, dead or alive. The table is append-only and, as addresses are never used twice,

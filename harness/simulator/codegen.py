@@ -154,8 +154,8 @@ class Compiler:
             self.sites.append(step)
         return self._site_numbers[id(step)]
 
-    def shape(self, step: Access) -> int:
-        """The address of the access' `sim_shape`."""
+    def shape(self, step: Access) -> Shape:
+        """What access.c is told about the access."""
         site = self.site(step)
         if site not in self._shapes:
             registers = step.targets or tuple(s for s in step.sources if isinstance(s, int))
@@ -170,7 +170,7 @@ class Compiler:
                 8 if isinstance(step.address, Constant) else self.slots.bits[step.address] // 8,
                 step.offset,
             )
-        return ctypes.addressof(self._shapes[site])
+        return self._shapes[site]
 
 
 def constant_array(value: Immediate, kind: str) -> Array:
@@ -179,7 +179,9 @@ def constant_array(value: Immediate, kind: str) -> Array:
     if kind == "pred":
         return np.array([value.value != 0])
     if value.float_bits:
-        source = np.array([value.value], f"u{value.float_bits // 8}").view(f"f{value.float_bits // 8}")
+        source = np.array([value.value], f"u{value.float_bits // 8}").view(
+            f"f{value.float_bits // 8}"
+        )
         if dtype.kind == "f":
             return source.astype(dtype)
         return source.view(f"u{value.float_bits // 8}").astype(f"u{BITS[kind] // 8}").view(dtype)
@@ -235,7 +237,6 @@ class _Writer:
             self._set_uniform(register, uniform=False)
 
     def compute(self, step: Compute) -> None:
-        operation = step.operation
         uniform = all(self._is_uniform(s) for s in step.inputs)
         if any(self._is_kept(r) for r in step.outputs):
             self._compute_kept(step, uniform=uniform)
@@ -243,7 +244,6 @@ class _Writer:
         self._call(step, step.outputs, uniform=uniform)
         for register in step.outputs:
             self._set_uniform(register, uniform=uniform)
-        del operation
 
     def _compute_kept(self, step: Compute, *, uniform: bool) -> None:
         temporaries = tuple(
@@ -283,7 +283,7 @@ class _Writer:
             address_kind = _plain(self.slots.bits[step.address])
         pointer, stride = self._pointer(step.address, address_kind)
         shape = self.compiler.shape(step)
-        register_kind = _plain_of(self.compiler._shapes[self.compiler.site(step)])  # noqa: SLF001
+        register_kind = f"b{shape.register_width * 8}"
         once = (
             not step.sources
             and stride == 0
@@ -300,7 +300,7 @@ class _Writer:
         ]
         sources = [self._pointer(s, register_kind) for s in step.sources]
         strides = sum(s[1] << i for i, s in enumerate(sources))
-        head = f"{shape}, S, {lanes}, {count}, {pointer}, {stride}"
+        head = f"{ctypes.addressof(shape)}, S, {lanes}, {count}, {pointer}, {stride}"
         if step.operation:
             code = ATOMICS[step.operation] | _ATOMIC_TYPES[step.type[0]] << 8
             operands = _padded([s[0] for s in sources], 2)
@@ -325,7 +325,3 @@ def _padded(names: list[str], count: int) -> str:
 
 def _plain(bits: int) -> str:
     return "pred" if bits == 1 else f"b{bits}"
-
-
-def _plain_of(shape: Shape) -> str:
-    return f"b{shape.register_width * 8}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.simulator.ptx import Location
 
 
-class UnsupportedInstruction(NotImplementedError):  # noqa: N818 - it names what was met
+class UnsupportedInstruction(NotImplementedError):
     """The kernel needs an instruction that the simulator does not know.
 
     Attributes:
@@ -24,7 +24,7 @@ class UnsupportedInstruction(NotImplementedError):  # noqa: N818 - it names what
         super().__init__(f"the simulator lacks `{instruction}`, which {kernel} needs{where}")
 
 
-class BarrierDeadlock(RuntimeError):  # noqa: N818 - it names what was met
+class BarrierDeadlock(RuntimeError):
     """No thread of a block can go on: all that are left wait, and not at one barrier.
 
     Attributes:
@@ -43,7 +43,7 @@ class BarrierDeadlock(RuntimeError):  # noqa: N818 - it names what was met
         super().__init__(f"{kernel}: block {block} is stuck in a deadlock: {places}")
 
 
-class KernelTrap(RuntimeError):  # noqa: N818 - it names what was met
+class KernelTrap(RuntimeError):
     """A thread executed `trap`, as `__trap()` and a failed `assert` do.
 
     Attributes:
@@ -69,5 +69,5 @@ class KernelTrap(RuntimeError):  # noqa: N818 - it names what was met
         super().__init__(f"{kernel}: trap in block {block}, thread {thread}{where}")
 
 
-class InvalidLaunch(ValueError):  # noqa: N818 - it names what was met
+class InvalidLaunch(ValueError):
     """A launch that CUDA would refuse: a wrong number of arguments, an empty or oversized block."""

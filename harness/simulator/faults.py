@@ -60,7 +60,9 @@ class Faults:
         step = self._compiler.sites[site]
         threads = np.flatnonzero(active)
         if shared_access:
-            self._one(step, int(codes[0]), int(addresses[0]), int(threads[0]), first_block, len(threads))
+            self._one(
+                step, int(codes[0]), int(addresses[0]), int(threads[0]), first_block, len(threads)
+            )
             return
         rest = max(len(faulty) - _EXAMINED, 0)
         for code, lane in zip(codes[:_EXAMINED], faulty[:_EXAMINED], strict=True):
@@ -116,7 +118,7 @@ class Faults:
         kind, message = self._outside(access, address, width)
         return f"{kind} {step.kind}", message
 
-    def _private_memory(  # noqa: PLR0913
+    def _private_memory(
         self, access: str, code: int, space: int, address: int, width: int, kind: str
     ) -> tuple[str, str]:
         name = _NAMES.get(space, "unknown")
@@ -125,9 +127,13 @@ class Faults:
             return f"uninitialised {name} {kind}", message
         size = self._private.sizes.get(space, 0)
         if address >= 1 << 31:
-            message = f"{access} {2**32 - address & 2**32 - 1} bytes before the start of {name} memory"
+            message = (
+                f"{access} {2**32 - address & 2**32 - 1} bytes before the start of {name} memory"
+            )
             return f"before {name} {kind}", message
-        message = f"{access} {address + width - size} bytes past the end of {size} bytes of {name} memory"
+        message = (
+            f"{access} {address + width - size} bytes past the end of {size} bytes of {name} memory"
+        )
         return f"past {name} {kind}", message
 
     def _outside(self, access: str, address: int, width: int) -> tuple[str, str]:

@@ -126,7 +126,7 @@ class Machine:
             loaded.prepared[kernel_name] = Prepared(Compiler(program, self._native))
         return loaded.prepared[kernel_name]
 
-    def launch(  # noqa: PLR0913 - they are CUDA's
+    def launch(
         self,
         loaded: LoadedModule,
         kernel_name: str,
@@ -208,7 +208,7 @@ def _arguments(kernel: Function, parameters: Sequence[bytes]) -> bytes:
     return bytes(data)
 
 
-def _fill_specials(  # noqa: PLR0913
+def _fill_specials(
     prepared: Prepared,
     frame: Frame,
     geometry: Geometry,

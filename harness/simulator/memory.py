@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 POISON = 0x7FB1DEAD
-"""The 32-bit word that fresh device memory is filled with: a NaN as float32 and as float64."""
+"""The 32-bit word that fresh device memory is filled with: a NaN as float32 and
+1.25e307 as float64."""
 
 
-class OutOfDeviceMemory(MemoryError):  # noqa: N818 - it names what was met
+class OutOfDeviceMemory(MemoryError):
     """An allocation beyond the limit of live bytes, or beyond the range of addresses."""
 
 
-class NotAnAllocation(ValueError):  # noqa: N818 - it names what was met
+class NotAnAllocation(ValueError):
     """The address is not one that the call can work with."""
 
 
@@ -164,7 +165,7 @@ class Memory:
             NotAnAllocation: the bytes are not within one live allocation.
         """
         self._require(address, nbytes)
-        return self._bytes(self.shadow_base + address - self.base, nbytes) == 0
+        return np.equal(self._bytes(self.shadow_base + address - self.base, nbytes), 0)
 
     def read(self, address: int, nbytes: int) -> bytes:
         """A copy of `nbytes` bytes, written or not.

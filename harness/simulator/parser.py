@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from harness.simulator.ptx import (
@@ -29,6 +31,7 @@ from harness.simulator.ptx import (
 )
 
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_PIECES = re.compile(r'("(?:\\.|[^"\\])*"|[{};])')
 _NAME = r"[A-Za-z_$%][\w$]*"
 _LABEL = re.compile(rf"\s*({_NAME})\s*:(?!:)\s*")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
@@ -42,7 +45,9 @@ _SPECIAL = re.compile(r"%[a-z]\w*(?:\.[xyzw])?$")
 _SYMBOL = re.compile(rf"({_NAME})\s*(?:([+-])\s*(\w+))?$")
 _GENERIC = re.compile(rf"generic\(\s*({_NAME})\s*\)\s*(?:([+-])\s*(\w+))?$")
 _LINE_DIRECTIVE = re.compile(r"\s*\.(?:loc|file|version|target|address_size|section)\b")
-_DECLARATION = re.compile(r"\s*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|const|shared|local|param|tex)\b")
+_DECLARATION = re.compile(
+    r"\s*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|const|shared|local|param|tex)\b"
+)
 _FUNCTION = re.compile(r"\s*(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
 
 
@@ -116,7 +121,7 @@ class _Parser:
                     self.variables[variable.name] = variable
         return Module(self.version, self.target, self.functions, self.variables, self.files)
 
-    def _statements(self):  # type: ignore[no-untyped-def]
+    def _statements(self) -> Iterator[tuple[str, str]]:
         """Yields (kind, text): kind is ";" for a statement, "{" and "}" for a scope's ends.
 
         A scope is opened by a brace at the start of a statement or after a function's header; any
@@ -129,15 +134,21 @@ class _Parser:
             if skipping or (not pending.strip() and _LINE_DIRECTIVE.match(line)):
                 skipping = self._line_directive(line, skipping)
                 continue
-            for piece in re.split(r"([{};])", line):
+            for piece in _PIECES.split(line):
                 if piece == ";" and depth == 0:
                     yield ";", pending
                     pending = ""
-                elif piece == "{" and depth == 0 and (not pending.strip() or _FUNCTION.match(pending)):
+                elif (
+                    piece == "{"
+                    and depth == 0
+                    and (not pending.strip() or _FUNCTION.match(pending))
+                ):
                     yield "{", pending
                     pending = ""
                 elif piece == "}" and depth == 0:
-                    yield "}", pending
+                    if pending.strip():
+                        yield ";", pending  # a label
+                    yield "}", ""
                     pending = ""
                 else:
                     depth += {"{": 1, "}": -1}.get(piece, 0)
@@ -178,7 +189,7 @@ class _Parser:
     def _place(self, key: tuple[int, int, int], outer: Location | None) -> Location:
         return Location(self.files.get(key[0], ""), key[1], key[2], outer)
 
-    def _function(self, header: str, statements) -> None:  # type: ignore[no-untyped-def]
+    def _function(self, header: str, statements: Iterator[tuple[str, str]]) -> None:
         name, is_kernel, parameters, results, directives = _header(header)
         self.location = None
         self.places = {}
@@ -312,7 +323,9 @@ def _layout(text: str) -> tuple[Parameter, ...]:
         if not declaration.strip():
             continue
         # A pointer's attributes (`.ptr .global .align 16`) tell about what it points to.
-        plain = re.sub(r"\.ptr\b(?:\s*\.(?:global|const|shared|local))?(?:\s*\.align\s+\d+)?", "", declaration)
+        plain = re.sub(
+            r"\.ptr\b(?:\s*\.(?:global|const|shared|local))?(?:\s*\.align\s+\d+)?", "", declaration
+        )
         (variable,) = _variables(plain)
         offset = -(-offset // variable.align) * variable.align
         parameters.append(Parameter(variable.name, offset, variable.size, variable.align))
@@ -378,7 +391,9 @@ def _initial_values(text: str) -> list[int | Symbol]:
         return [value for part in _split(text[1:-1]) for value in _initial_values(part)]
     generic = _GENERIC.match(text)
     operand = (
-        Symbol(generic[1], _signed(generic[2], generic[3])) if generic else _operand(text, _Scope(None, {}))
+        Symbol(generic[1], _signed(generic[2], generic[3]))
+        if generic
+        else _operand(text, _Scope(None, {}))
     )
     if isinstance(operand, Immediate):
         return [operand.value]
@@ -422,7 +437,7 @@ def _item(text: str, scope: _Scope, location: Location | None) -> Instruction | 
     return Instruction(opcode, tuple(modifiers), operands, guard, location, text)
 
 
-def _operand(text: str, scope: _Scope) -> Operand:  # noqa: PLR0911
+def _operand(text: str, scope: _Scope) -> Operand:
     text = text.strip()
     if text[0] == "{":
         return Vector(tuple(_operand(part, scope) for part in _split(text[1:-1])))
@@ -457,8 +472,6 @@ def _number(text: str) -> Immediate | None:
         value = int(match[2], 0) if not match[2].isdecimal() else int(match[2])
         return Immediate(-value if match[1] == "-" else value)
     if _DECIMAL.match(text):
-        import struct
-
         return Immediate(int.from_bytes(struct.pack("<d", float(text)), "little"), 64)
     return None
 

@@ -436,7 +436,9 @@ class _Lowering:
         if isinstance(operand, Negated):
             inverse = self._number(f"{self.scope.prefix}!{operand.register.name}", 1)
             inverted = Operation(("pred",), ("pred",), lambda a, out: copy(~a, out))
-            self.items.append((Compute(inverted, (self._register(operand.register),), (inverse,)), 0))
+            self.items.append(
+                (Compute(inverted, (self._register(operand.register),), (inverse,)), 0)
+            )
             return inverse
         if isinstance(operand, Symbol) and (place := self._symbol(operand.name)):
             if place[0] == "dynamic":
@@ -492,7 +494,9 @@ class _Lowering:
             raise self._unsupported()
         where = self._address(address, space)
         place = self._place(instruction.location)
-        self.items.append((Access(where[0], kind, elements, *where[1:], instruction, place, targets), 1))
+        self.items.append(
+            (Access(where[0], kind, elements, *where[1:], instruction, place, targets), 1)
+        )
 
     def _store(self, instruction: Instruction) -> None:
         space, elements, kind, rest = self._access_modifiers(instruction)

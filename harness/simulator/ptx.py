@@ -199,7 +199,11 @@ class Function:
         prefix = name.rstrip("0123456789")
         number = name[len(prefix) :]
         while prefix:
-            if prefix in self.register_ranges and number and int(number) < self.register_ranges[prefix][0]:
+            if (
+                prefix in self.register_ranges
+                and number
+                and int(number) < self.register_ranges[prefix][0]
+            ):
                 return self.register_ranges[prefix][1]
             if not number:
                 break

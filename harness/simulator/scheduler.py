@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -104,9 +103,7 @@ class Scheduler:
             else:
                 raise self._trap(end, current)
 
-    def _execute(
-        self, position: int, block: Block, current: Lanes | None, count: int
-    ) -> Compiled:
+    def _execute(self, position: int, block: Block, current: Lanes | None, count: int) -> Compiled:
         kept = 0
         if current is not None:
             for other in self._ready:
@@ -145,7 +142,7 @@ class Scheduler:
         self.thread_instructions += block.instructions * count
         return compiled
 
-    def _fault(self, site: int, addresses: Any, once: bool) -> None:  # noqa: FBT001
+    def _fault(self, site: int, addresses: Any, once: bool) -> None:
         active = self._lanes
         if active is None:
             active = np.ones(self._frame.lanes, np.bool_)
@@ -250,5 +247,3 @@ class Scheduler:
             coordinates(thread, self._geometry.block),
             end.location,
         )
-
-

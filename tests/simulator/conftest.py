@@ -22,7 +22,9 @@ _SOURCES = ("arena.c", "access.c", "arithmetic.c")
 def find_nvcc() -> str | None:
     """The CUDA compiler: $NVCC, the path, or the usual place."""
     usual = "/usr/local/cuda/bin/nvcc"
-    return os.environ.get("NVCC") or shutil.which("nvcc") or (usual if Path(usual).exists() else None)
+    return (
+        os.environ.get("NVCC") or shutil.which("nvcc") or (usual if Path(usual).exists() else None)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,12 @@ import struct
 import numpy as np
 import pytest
 
-from harness.simulator.errors import BarrierDeadlock, InvalidLaunch, KernelTrap
-from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.errors import (
+    BarrierDeadlock,
+    InvalidLaunch,
+    KernelTrap,
+    UnsupportedInstruction,
+)
 from harness.simulator.machine import LoadedModule, Machine, readable
 from tests.simulator.support import Array, Device, int32, int64, pointer
 
@@ -16,9 +20,9 @@ def module(device: Device, kernels: str) -> LoadedModule:
 
 def conv_transpose(x: Array, w: Array, stride: int, padding: int, dilation: int) -> Array:
     """The transposed convolution in float64, term by term."""
-    batch, channels, length = x.shape
+    batch, _, length = x.shape
     _, out, kernel = w.shape
-    full = np.zeros((batch, out, (length - 1) * stride + dilation * (kernel - 1) + 1))
+    full: Array = np.zeros((batch, out, (length - 1) * stride + dilation * (kernel - 1) + 1))
     for k in range(kernel):
         term = np.einsum("bil,io->bol", x.astype(np.float64), w[:, :, k].astype(np.float64))
         start = k * dilation
@@ -38,12 +42,12 @@ def test_naive_transposed_convolution_is_right(
     dilation: int,
     chunk_lanes: int,
 ) -> None:
-    """nvcc's code for 32- and 64-bit indices gives the convolution, however blocks are grouped."""
+    """The code that nvcc makes for either index width is right, however blocks are grouped."""
     rng = np.random.default_rng(1)
-    x = rng.integers(-9, 9, (2, 3, 37)).astype(dtype)
-    w = rng.integers(-9, 9, (3, 4, 3)).astype(dtype)
+    x: Array = rng.integers(-9, 9, (2, 3, 37)).astype(dtype)
+    w: Array = rng.integers(-9, 9, (3, 4, 3)).astype(dtype)
     expected = conv_transpose(x, w, stride, padding, dilation)
-    y = np.zeros(expected.shape, dtype)
+    y: Array = np.zeros(expected.shape, dtype)
     target = device.machine.memory.allocate(y.nbytes)
     pack = int32 if dtype is np.float32 else int64
     numbers = (2, 3, 4, 37, y.shape[2], 3, stride, padding, dilation)
@@ -142,9 +146,7 @@ def test_local_arrays(device: Device, module: LoadedModule) -> None:
     assert np.array_equal(device.get(target, np.zeros(32, np.int32)), expected)
 
 
-def test_store_past_the_end_is_found_where_it_is_made(
-    device: Device, module: LoadedModule
-) -> None:
+def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: LoadedModule) -> None:
     """The finding names kernel, line, thread and distance; the store does no harm."""
     target = device.machine.memory.allocate(16)
     result = device.launch(module, "one_past", [pointer(target), int32(4)])

@@ -82,9 +82,7 @@ def _lop3(instruction: Instruction, _context: Context) -> Operation:
     def compute(a: Array, b: Array, c: Array, _table: Array, out: Array) -> None:
         result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), np.uint32)
         for term in minterms:
-            result |= (
-                (a if term & 4 else ~a) & (b if term & 2 else ~b) & (c if term & 1 else ~c)
-            )
+            result |= (a if term & 4 else ~a) & (b if term & 2 else ~b) & (c if term & 1 else ~c)
         np.copyto(out, result)
 
     return Operation(("u32", "u32", "u32", "u32"), ("u32",), compute)

@@ -126,7 +126,7 @@ def _cvt(instruction: Instruction, context: Context) -> Operation:
     return Operation((source,), (filled,), compute)
 
 
-def _integer_to_integer(target: str, saturate: bool) -> Convert:  # noqa: FBT001
+def _integer_to_integer(target: str, saturate: bool) -> Convert:
     dtype = DTYPES[target]
     if not saturate:
         return lambda a: a.astype(dtype)

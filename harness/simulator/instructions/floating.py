@@ -80,7 +80,9 @@ def _arithmetic(count: int) -> Builder:
         rounding = _rounding(instruction)
         if rounding == "rn":
             return _nearest(instruction, context, kind, count)
-        function = _directed(instruction.opcode.replace("mad", "fma"), ROUNDINGS[rounding], kind, context)
+        function = _directed(
+            instruction.opcode.replace("mad", "fma"), ROUNDINGS[rounding], kind, context
+        )
         return Operation((kind,) * count, (kind,), adjusted(function, instruction, kind))
 
     return build
@@ -100,9 +102,7 @@ def _nearest(instruction: Instruction, context: Context, kind: str, count: int) 
     native = None if kind == "f64" and opcode in plain else f"{opcode}_{kind}"
     base = context.native(native) if native else plain[opcode]
     function = adjusted(base, instruction, kind)
-    return Operation(
-        (kind,) * count, (kind,), function, native if function is base else None
-    )
+    return Operation((kind,) * count, (kind,), function, native if function is base else None)
 
 
 def _reciprocal(context: Context, kind: str) -> Function:
@@ -120,7 +120,7 @@ def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Functi
         return lambda a, out: divide(one, a, one, out)
     native = context.native(f"rounded_{kind}", _ROUNDED[opcode], rounding)
     return {
-        "fma": lambda a, b, c, out: native(a, b, c, out),
+        "fma": native,
         "sqrt": lambda a, out: native(a, one, one, out),
     }.get(opcode, lambda a, b, out: native(a, b, one, out))
 
@@ -225,7 +225,7 @@ def _extremum(instruction: Instruction, context: Context) -> Operation:
 
 
 def _sign(instruction: Instruction, _context: Context) -> Operation:
-    """abs and neg: the sign bit alone."""
+    """Acts on the sign bit alone: abs and neg."""
     kind = _float_type(instruction)
     if kind in ("bf16", "bf16x2"):
         mask = np.uint16(0x8000)

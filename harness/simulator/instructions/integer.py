@@ -123,9 +123,14 @@ def _division(instruction: Instruction, context: Context) -> Operation:
 def _elementwise(ufunc: np.ufunc) -> Builder:
     def build(instruction: Instruction, _context: Context) -> Operation:
         kind = integer_type(instruction)
-        return Operation((kind,) * ufunc.nin, (kind,), ufunc)
+        return Operation((kind,) * ufunc.nin, (kind,), _into(ufunc))
 
     return build
+
+
+def _into(ufunc: np.ufunc) -> Callable[..., object]:
+    """The ufunc with its result as the last argument, which not every ufunc takes there."""
+    return lambda *arrays: ufunc(*arrays[:-1], out=arrays[-1])
 
 
 def _sad(instruction: Instruction, _context: Context) -> Operation:

@@ -43,7 +43,7 @@ def f64_to_f32_odd(values: Array) -> Array:
 
 
 def sum_odd(a: Array, b: Array) -> Array:
-    """a + b in float64, inexact results rounded to the neighbour with an odd last bit."""
+    """Sum a + b in float64, inexact results rounded to the neighbour with an odd last bit."""
     with np.errstate(all="ignore"):
         total = a + b
         of_b = total - a

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+from harness.simulator.memory import POISON, Memory, NotAnAllocation, OutOfDeviceMemory
+
+
+def test_fresh_memory_is_poisoned_aligned_and_unwritten(memory: Memory) -> None:
+    """New memory is NaN as float, and nothing counts as written."""
+    address = memory.allocate(24)
+    assert address % 512 == 0
+    words = np.frombuffer(memory.read(address, 24), np.uint32)
+    assert (words == POISON).all()
+    assert np.isnan(words.view(np.float32)).all()
+    assert memory.unwritten(address, 24).all()
+
+
+def test_writes_are_remembered_byte_by_byte(memory: Memory) -> None:
+    """Only what has been written counts as initialised."""
+    address = memory.allocate(8)
+    memory.write(address + 2, b"abc")
+    assert memory.unwritten(address, 8).tolist() == [True] * 2 + [False] * 3 + [True] * 3
+    assert memory.read(address + 2, 3) == b"abc"
+
+
+def test_addresses_are_never_used_again(memory: Memory) -> None:
+    """After a free, its addresses stay dead: use after free is always seen."""
+    first = memory.allocate(100)
+    memory.free(first)
+    assert memory.allocate(100) > first
+    found = memory.find(first + 99)
+    assert found
+    assert not found.is_live
+    with pytest.raises(NotAnAllocation):
+        memory.read(first, 1)
+
+
+def test_only_live_starts_can_be_freed(memory: Memory) -> None:
+    """Twice, in the middle, or host memory: refused."""
+    address = memory.allocate(100)
+    for wrong in (address + 1, address - 1, 4096):
+        with pytest.raises(NotAnAllocation):
+            memory.free(wrong)
+    memory.free(address)
+    with pytest.raises(NotAnAllocation):
+        memory.free(address)
+
+
+def test_limit_of_live_bytes(memory: Memory) -> None:
+    """Beyond the limit there is no memory, and freeing makes room again."""
+    before, limit = memory.live_bytes, memory.limit
+    try:
+        memory.limit = before + 1000
+        address = memory.allocate(600)
+        with pytest.raises(OutOfDeviceMemory):
+            memory.allocate(401)
+        memory.free(address)
+        memory.free(memory.allocate(1000))
+    finally:
+        memory.limit = limit
+    assert memory.live_bytes == before
+
+
+def test_allocations_are_apart(memory: Memory) -> None:
+    """There are at least 4096 unmapped bytes between neighbours."""
+    first, second = memory.allocate(1), memory.allocate(1)
+    assert second - (first + 1) >= 4096
+    assert memory.find(first + 1) is None
+    nearest = memory.nearest(first + 1)
+    assert nearest
+    assert nearest.start == first
+
+
+def test_nothing_is_allocated_for_zero_bytes(memory: Memory) -> None:
+    """As with cudaMalloc(0), there is no pointer."""
+    assert memory.library.sim_alloc(0) is None
+
+
+def test_copies_carry_what_is_written(memory: Memory) -> None:
+    """A copy within the device is as initialised as its source; from the host, wholly."""
+    source, target = memory.allocate(8), memory.allocate(8)
+    memory.write(source, b"1234")
+    memory.library.sim_copy_written(target, source, 8)
+    assert memory.unwritten(target, 8).tolist() == [False] * 4 + [True] * 4
+    host = np.zeros(8, np.uint8)
+    memory.library.sim_copy_written(target, host.ctypes.data, 8)
+    assert not memory.unwritten(target, 8).any()
+
+
+def test_marks_stop_at_the_end_of_an_allocation(memory: Memory) -> None:
+    """Marking too much, or host memory, does no harm."""
+    first, second = memory.allocate(8), memory.allocate(8)
+    memory.library.sim_mark_written(first, 12)
+    assert not memory.unwritten(first, 8).any()
+    assert memory.unwritten(second, 8).all()
+    memory.library.sim_mark_written(4096, 8)

@@ -1,0 +1,188 @@
+import pytest
+
+from harness.simulator.parser import parse
+from harness.simulator.ptx import (
+    Address,
+    Group,
+    Guard,
+    Immediate,
+    Instruction,
+    Label,
+    Negated,
+    Operand,
+    Pair,
+    Parameter,
+    PtxSyntaxError,
+    Register,
+    Symbol,
+    Vector,
+)
+
+HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
+
+
+def kernel(body: str, parameters: str = "") -> tuple[Instruction | Label, ...]:
+    """The statements of one kernel."""
+    text = f"{HEADER}.visible .entry test({parameters})\n{{\n.reg .b32 %r<9>;\n{body}\n}}\n"
+    return parse(text).functions["test"].body
+
+
+def instruction(text: str) -> Instruction:
+    """One parsed instruction."""
+    (parsed,) = kernel(text + ";")
+    assert isinstance(parsed, Instruction)
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "operands"),
+    [
+        ("mov.b32 %r1, 5", (Register("%r1"), Immediate(5))),
+        ("mov.b32 %r1, -0x10", (Register("%r1"), Immediate(-16))),
+        ("mov.b32 %r1, 0b101", (Register("%r1"), Immediate(5))),
+        ("mov.b32 %r1, 010", (Register("%r1"), Immediate(10))),
+        ("mov.f32 %r1, 0f3F800000", (Register("%r1"), Immediate(0x3F800000, 32))),
+        ("mov.f64 %r1, 0d3FF0000000000000", (Register("%r1"), Immediate(0x3FF << 52, 64))),
+        ("mov.u32 %r1, %ctaid.x", (Register("%r1"), Register("%ctaid.x"))),
+        ("mov.u64 %r1, x+8", (Register("%r1"), Symbol("x", 8))),
+        ("ld.global.f32 %r1, [%r2+-4]", (Register("%r1"), Address(Register("%r2"), -4))),
+        ("ld.global.f32 %r1, [x]", (Register("%r1"), Address(Symbol("x")))),
+        ("ld.global.f32 %r1, [x+12]", (Register("%r1"), Address(Symbol("x"), 12))),
+        ("ld.global.f32 %r1, [64]", (Register("%r1"), Address(Immediate(64)))),
+        (
+            "mov.b64 %r1, {%r2, %r3}",
+            (Register("%r1"), Vector((Register("%r2"), Register("%r3")))),
+        ),
+        (
+            "setp.eq.and.s32 %p1|%p2, %r1, 0, !%p3",
+            (
+                Pair(Register("%p1"), Register("%p2")),
+                Register("%r1"),
+                Immediate(0),
+                Negated(Register("%p3")),
+            ),
+        ),
+        (
+            "call (r), f, (a, b)",
+            (Group((Symbol("r"),)), Symbol("f"), Group((Symbol("a"), Symbol("b")))),
+        ),
+    ],
+)
+def test_operands(text: str, operands: tuple[Operand, ...]) -> None:
+    """Every kind of operand comes out as what it is."""
+    assert instruction(text).operands == operands
+
+
+def test_opcode_modifiers_and_guard() -> None:
+    """The word before the first dot is the opcode; a guard may be negated."""
+    parsed = instruction("@!%p1 ld.global.nc.v2.f32 {%r1, %r2}, [%r3]")
+    assert (parsed.opcode, parsed.modifiers) == ("ld", ("global", "nc", "v2", "f32"))
+    assert parsed.guard == Guard(Register("%p1"), negated=True)
+    assert parsed.name == "ld.global.nc.v2.f32"
+
+
+def test_statement_after_a_label_and_a_location() -> None:
+    """A source location between a label and its instruction does not swallow the instruction."""
+    label, add = kernel("L1:\n\t.loc 1 5 3\n\tadd.s32 %r1, %r1, 1;")
+    assert label == Label("L1")
+    assert isinstance(add, Instruction)
+    assert add.opcode == "add"
+
+
+def test_locations_tell_where_a_function_was_inlined() -> None:
+    """The chain of inlining leads to the kernel's own line; line 0 says nothing new."""
+    text = (
+        f"{HEADER}.visible .entry test()\n{{\n.loc 1 7 3\n"
+        ".loc 2 90 1, function_name $L__info_string0, inlined_at 1 7 3\nadd.s32 %r1, %r1, 1;\n"
+        '.loc 1 0 3\nret;\n}\n.file 1 "kernel.cu"\n.file 2 "header.h"\n'
+    )
+    first, second = parse(text).functions["test"].body
+    assert isinstance(first, Instruction)
+    assert isinstance(second, Instruction)
+    assert first.location
+    assert (first.location.file, first.location.line) == ("header.h", 90)
+    assert (first.location.outermost.file, first.location.outermost.line) == ("kernel.cu", 7)
+    assert second.location == first.location
+
+
+def test_inline_assembly_has_names_of_its_own() -> None:
+    """Registers and labels of a nested scope hide outer ones and do not leak."""
+    body = "{ .reg .pred p; .reg .b32 %r1; setp.eq.s32 p, %r1, %r2; @p bra L; L: } mov.b32 %r1, 0;"
+    setp, branch, label, mov = kernel(body)
+    assert isinstance(setp, Instruction)
+    assert isinstance(branch, Instruction)
+    assert isinstance(mov, Instruction)
+    inner = setp.operands[1]
+    assert isinstance(inner, Register)
+    assert inner != Register("%r1")
+    assert branch.guard
+    assert branch.guard.register == setp.operands[0]
+    assert mov.operands[0] == Register("%r1")
+    assert label == Label("L$1")
+    assert branch.operands == (Symbol("L$1"),)
+
+
+def test_parameters_are_laid_out_as_c_does() -> None:
+    """Each parameter starts at a multiple of its alignment."""
+    text = (
+        f"{HEADER}.visible .entry test(.param .u8 a, .param .u64 .ptr .global .align 4 b, "
+        ".param .align 16 .b8 c[20], .param .u16 d) { ret; }"
+    )
+    function = parse(text).functions["test"]
+    assert function.parameters == (
+        Parameter("a", 0, 1, 1),
+        Parameter("b", 8, 8, 8),
+        Parameter("c", 16, 20, 16),
+        Parameter("d", 36, 2, 2),
+    )
+    assert function.parameter_bytes == 38
+
+
+def test_variables_and_their_initialisers() -> None:
+    """Sizes, alignments and values, addresses of other variables among them."""
+    text = HEADER + (
+        ".const .align 4 .b8 a[8] = {1, 2, 255};\n"
+        ".visible .global .align 8 .u64 b[2] = {generic(a)+4, a};\n"
+        ".global .f32 c = 0f3F800000;\n.extern .shared .align 16 .b8 d[];\n"
+        ".global .align 4 .u32 e[2][3] = {{1, 2, 3}, {4, 5, 6}};\n"
+    )
+    v = parse(text).variables
+    assert (v["a"].space, v["a"].size, v["a"].values) == ("const", 8, (1, 2, 255))
+    assert v["b"].values == (Symbol("a", 4), Symbol("a"))
+    assert (v["c"].size, v["c"].align, v["c"].values) == (4, 4, (0x3F800000,))
+    assert (v["d"].space, v["d"].size, v["d"].is_extern) == ("shared", 0, True)
+    assert (v["e"].size, v["e"].values) == (24, (1, 2, 3, 4, 5, 6))
+
+
+def test_register_types() -> None:
+    """Ranges of registers and single ones tell their types; other names are an error."""
+    text = f"{HEADER}.visible .entry test() {{ .reg .b64 %rd<3>; .reg .pred %SP, q; ret; }}"
+    function = parse(text).functions["test"]
+    assert function.register_type("%rd2") == "b64"
+    assert function.register_type("q") == "pred"
+    with pytest.raises(KeyError):
+        function.register_type("%rd3")
+
+
+def test_comments_and_strings() -> None:
+    """Comments of both kinds disappear, unless they are in a string."""
+    (move,) = kernel('mov.b32 %r1, /* ; */ 5; // } \n .pragma "nounroll // ;";')
+    assert isinstance(move, Instruction)
+    assert move.operands == (Register("%r1"), Immediate(5))
+
+
+def test_function_declarations() -> None:
+    """An extern function has results and parameters and no body."""
+    text = f"{HEADER}.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);"
+    function = parse(text).functions["vprintf"]
+    assert not function.is_defined
+    assert [p.size for p in function.parameters] == [8, 8]
+    assert [p.size for p in function.results] == [4]
+
+
+def test_unreadable_text_is_an_error() -> None:
+    """What is not understood is never passed over."""
+    with pytest.raises(PtxSyntaxError, match="directive"):
+        kernel(".surprise 5;")
+    with pytest.raises(PtxSyntaxError, match="operand"):
+        kernel("mov.b32 %r1, ?;")
