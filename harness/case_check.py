@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from harness import verdict
-from harness.compare import Comparison, classify, compare
+from harness.compare import Comparison, Mismatch, classify
 from harness.grid import Case
-from harness.oracle import Expected, expected
+from harness.judge import judge
 from harness.problem import Problem
 from harness.report import CaseReport
 from harness.values import Run, Values, initialisation_seed, runs_for, values_for
@@ -22,6 +22,9 @@ from harness.worker.supervisor import Step, Worker, WorkerFailure
 
 # Findings that fail a case by themselves, whatever its numbers say.
 FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
+
+# A diagnosis needs small outputs, and many large ones would fill the memory.
+_MAX_REMEMBERED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,13 @@ class _Stopped(Exception):
 class CaseCheck:
     """One case in one worker."""
 
-    def __init__(self, problem: Problem, case: Case, worker: Worker) -> None:
+    def __init__(
+        self, problem: Problem, case: Case, worker: Worker, oracle_device: torch.device
+    ) -> None:
         self._problem = problem
         self._case = case
         self._worker = worker
+        self._oracle_device = oracle_device
         self._names: Mapping[str, str] = {}
         self._alike: bool | None = None
         self._comparisons: dict[str, Comparison] = {}
@@ -129,18 +135,18 @@ class CaseCheck:
             self._faults.append(fault)
             return
         actual = answer.tensors[0]
-        right = expected(self._problem, self._case, values.weights, values.inputs)
-        comparison = compare(actual, right, exact=run.is_exact)
+        comparison = judge(self._problem, self._case, run, values, actual, self._oracle_device)
         self._comparisons[run.name] = comparison
         if len(answer.tensors) > 1 and bool(answer.tensors[1].any()):
             self._faults.append(_describe_unwritten(answer.tensors[1]))
         if comparison.mismatch and self._wrong is None:
-            self._remember(values, actual, right)
+            self._remember(values, actual, comparison.mismatch)
 
-    def _remember(self, values: Values, actual: Tensor, right: Expected) -> None:
-        if actual.shape == right.value.shape:
-            self._wrong = WrongOutput(values, actual)
-        elif actual.dim() == right.value.dim():
+    def _remember(self, values: Values, actual: Tensor, mismatch: Mismatch) -> None:
+        if mismatch.index is not None:
+            if actual.numel() <= _MAX_REMEMBERED:
+                self._wrong = WrongOutput(values, actual)
+        elif actual.dim() > 1:
             self._wrong_length = int(actual.shape[-1])
 
     def _report(self) -> CaseReport:
@@ -155,6 +161,8 @@ class CaseCheck:
         return CaseReport(
             id=self._case.id,
             label=self._case.label,
+            arguments=self._case.arguments,
+            input_shapes=self._case.input_shapes,
             verdict="failed" if messages else "passed",
             message=messages[0] if messages else "",
             precision=None if messages else classify(self._comparisons.values()),
@@ -169,6 +177,8 @@ class CaseCheck:
         return CaseReport(
             id=self._case.id,
             label=self._case.label,
+            arguments=self._case.arguments,
+            input_shapes=self._case.input_shapes,
             verdict=what.verdict,
             message=what.message,
             findings=verdict.merge_findings(self._findings),

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from harness import verdict
 from harness.build.cache import Cache, default_root
 from harness.build.flags import Device, torch_version
@@ -155,8 +157,6 @@ def _settings(request: Request) -> Settings:
 
 
 def _gpu_architecture() -> str:
-    import torch
-
     major, minor = torch.cuda.get_device_capability()
     return f"{major}{minor}"
 
@@ -188,7 +188,7 @@ class _Evaluation:
                 with Worker(self._settings, self._deadlines, self._on_event) as worker:
                     fault = worker.request("import").header.get("fault")
                     if fault:
-                        return self._stopped(blank, verdict.of_fault(fault))
+                        return self._stopped(blank, verdict.of_import_fault(fault))
                     self._on_progress(Progress("imported"))
                     while left:
                         outcomes.append(self._check(worker, left.pop(0)))
@@ -205,7 +205,9 @@ class _Evaluation:
 
     def _check(self, worker: Worker, case: Case) -> CaseOutcome:
         start = time.monotonic()
-        outcome = CaseCheck(self._problem, case, worker).run()
+        # The oracle is the trusted side's, wherever it computes; a GPU makes large cases bearable.
+        device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
+        outcome = CaseCheck(self._problem, case, worker, device).run()
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=report)
 

@@ -17,6 +17,7 @@ _COUNTED: tuple[Verdict, ...] = (
     "not run",
 )
 _DETAIL_LINES = 25
+_DETAIL_COLUMNS = 160
 
 
 def one_line(report: Report) -> str:
@@ -39,42 +40,48 @@ def full(report: Report) -> str:
 
 
 def _explanation(report: Report) -> Iterator[str]:
-    if report.smallest_failure:
-        yield "smallest failing case:"
-        for line in case_lines(report.case(report.smallest_failure)):
+    telling = _telling_case(report)
+    if telling:
+        if telling.diagnosis:
+            yield f"diagnosis: {telling.diagnosis}"
+        if report.shared:
+            yield f"pattern: {report.shared}"
+        which = "smallest failing case" if report.smallest_failure else "first such case"
+        yield f"{which}: {telling.id} ({telling.label})"
+        for line in case_lines(telling):
             yield f"  {line}"
-    if report.shared:
-        yield f"pattern: {report.shared}"
-    other = next((c for c in report.cases if c.verdict in ("error", "unsupported")), None)
-    if other and other.verdict == report.verdict:
-        yield "first such case:"
-        for line in case_lines(other):
-            yield f"  {line}"
-    for line in _shortened(report.detail):
-        yield f"  {line}"
+    yield from _shortened(report.detail)
     for note in report.notes:
         yield f"note: {note}"
     if report.verdict not in ("passed", "not run"):
         yield f"replay: --seed {report.seed}"
 
 
+def _telling_case(report: Report) -> CaseReport | None:
+    """The case that shows best why the verdict is what it is."""
+    if report.verdict == "failed":
+        return report.case(report.smallest_failure)
+    return next((case for case in report.cases if case.verdict == report.verdict != "passed"), None)
+
+
 def case_lines(case: CaseReport) -> Iterator[str]:
-    """What is known about one case, a line each."""
-    yield f"{case.id} ({case.label}): {case.message or case.verdict}"
+    """What is known about one case beside its verdict and its diagnosis, a line each."""
+    arguments = ", ".join(f"{name}={value}" for name, value in case.arguments.items())
+    shapes = ", ".join(str(tuple(shape)) for shape in case.input_shapes)
+    yield f"ModelNew({arguments}) on input {shapes}"
+    yield case.message or case.verdict
     mismatch = case.comparison and case.comparison.mismatch
     if mismatch:
+        if mismatch.message != case.message:
+            yield f"output: {mismatch.message}"
         if mismatch.index is not None:
             yield (
                 f"first wrong index {list(mismatch.index)}: expected {mismatch.expected}, "
                 f"got {mismatch.actual}"
             )
-        if mismatch.message != case.message:
-            yield f"output: {mismatch.message}"
         yield f"wrong in the runs: {', '.join(case.wrong_runs)}"
     for finding in _others(case):
         yield describe_finding(finding)
-    if case.diagnosis:
-        yield f"diagnosis: {case.diagnosis}"
     yield from _shortened(case.detail)
 
 
@@ -87,6 +94,7 @@ def _others(case: CaseReport) -> Iterator[Mapping[str, Any]]:
 
 def _shortened(detail: str) -> Iterator[str]:
     lines = detail.splitlines()
-    yield from lines[:_DETAIL_LINES]
+    for line in lines[:_DETAIL_LINES]:
+        yield line if len(line) <= _DETAIL_COLUMNS else f"{line[:_DETAIL_COLUMNS]} ..."
     if len(lines) > _DETAIL_LINES:
         yield f"... and {len(lines) - _DETAIL_LINES} more lines (--json has them all)"

@@ -48,6 +48,8 @@ class CaseReport:
     Attributes:
         id: The case's.
         label: The case's.
+        arguments: The case's.
+        input_shapes: The case's.
         verdict: `not run` where nothing could be said, because the submission did not get so far.
         message: Why it is not `passed`, in one line; empty if it is.
         precision: The tightest class that holds in every run of the case.
@@ -62,6 +64,8 @@ class CaseReport:
 
     id: str
     label: str
+    arguments: Mapping[str, object]
+    input_shapes: tuple[tuple[int, ...], ...]
     verdict: Verdict
     message: str = ""
     precision: Precision | None = None
@@ -172,6 +176,7 @@ def case_from_json(data: dict[str, Any]) -> CaseReport:
             index = mismatch["index"]
             mismatch = Mismatch(**{**mismatch, "index": None if index is None else tuple(index)})
         data["comparison"] = Comparison(**{**comparison, "mismatch": mismatch})
+    data["input_shapes"] = tuple(tuple(shape) for shape in data["input_shapes"])
     data["wrong_runs"] = tuple(data["wrong_runs"])
     data["findings"] = tuple(data["findings"])
     return CaseReport(**data)
@@ -179,7 +184,7 @@ def case_from_json(data: dict[str, Any]) -> CaseReport:
 
 def not_run(case: Case, why: str) -> CaseReport:
     """The report of a case that nothing can be said about."""
-    return CaseReport(case.id, case.label, "not run", why)
+    return CaseReport(case.id, case.label, case.arguments, case.input_shapes, "not run", why)
 
 
 def overall(cases: Iterable[CaseReport]) -> Verdict:

@@ -60,7 +60,10 @@ class PendingEvaluation:
     def explain(self, case_id: str) -> str:
         """Everything that is known of a failing case, with what all cases together tell."""
         report = self.report()
-        lines = [f"{self.title}: {report.case(case_id).verdict}", *case_lines(report.case(case_id))]
+        case = report.case(case_id)
+        lines = [f"{self.title}: {case.verdict}", *case_lines(case)]
+        if case.diagnosis:
+            lines.append(f"diagnosis: {case.diagnosis}")
         if report.shared:
             lines.append(f"pattern: {report.shared}")
         if report.smallest_failure not in ("", case_id):

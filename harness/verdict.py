@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.build.ninja import first_error
@@ -26,6 +27,18 @@ class Stop:
     verdict: Verdict
     message: str
     detail: str = ""
+
+
+def of_import_fault(fault: Mapping[str, Any]) -> Stop:
+    """What an exception at import means that a worker reported: there, nothing can be declined.
+
+    Args:
+        fault: `worker.faults.Fault` as plain data.
+    """
+    stop = of_fault(fault)
+    if stop.verdict != "declined":
+        return stop
+    return Stop("error", f"raises at import: {stop.message}", stop.detail)
 
 
 def of_fault(fault: Mapping[str, Any], *, own_configuration: bool = False) -> Stop:
@@ -68,7 +81,7 @@ def merge_findings(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, 
 
 def describe_finding(finding: Mapping[str, Any]) -> str:
     """One line: the check, what it found, where in the source and in the grid."""
-    place = f" at {finding['file']}:{finding['line']}" if finding.get("file") else ""
+    place = f" at {Path(finding['file']).name}:{finding['line']}" if finding.get("file") else ""
     thread = f"block {_triple(finding['block'])} thread {_triple(finding['thread'])}"
     others = f" and {finding['count'] - 1} more" if finding["count"] > 1 else ""
     return (

@@ -137,7 +137,7 @@ class Faults:
         return f"past {name} {kind}", message
 
     def _outside(self, access: str, address: int, width: int) -> tuple[str, str]:
-        """An address in device memory that no live allocation holds, or that is not the device's."""
+        """An address that no live allocation holds, in device memory or not."""
         if not self._memory.contains(address):
             what = "a null pointer" if address < 4096 else "an address that is not device memory"
             return "foreign", f"{access} through {what}: 0x{address:x}"

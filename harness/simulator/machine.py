@@ -198,7 +198,8 @@ def _check(geometry: Geometry) -> None:
 def _arguments(kernel: Function, parameters: Sequence[bytes]) -> bytes:
     if len(parameters) != len(kernel.parameters):
         raise InvalidLaunch(
-            f"{readable(kernel.name)} takes {len(kernel.parameters)} arguments, not {len(parameters)}"
+            f"{readable(kernel.name)} takes {len(kernel.parameters)} arguments, "
+            f"not {len(parameters)}"
         )
     data = bytearray(kernel.parameter_bytes)
     for parameter, value in zip(kernel.parameters, parameters, strict=True):

@@ -1,8 +1,8 @@
 """What a PTX file says: functions, variables and instructions, as frozen records.
 
 `parse` reads every construct that nvcc emits, also those that nothing executes yet; what an
-instruction does is decided in `instructions/`. Names that inline assembly declares in a scope of its
-own (`{ .reg .pred p; ... }`) come out unique, so a function body is one flat list.
+instruction does is decided in `instructions/`. Names that inline assembly declares in a scope of
+its own (`{ .reg .pred p; ... }`) come out unique, so a function body is one flat list.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Check = Literal["memcheck", "initcheck", "racecheck", "synccheck"]
 class Finding:
     """One kind of mistake at one place in the source, made by one or more threads.
 
-    `message` is one plain line about the first thread that made it, which `block` and `thread` name;
+    `message` is one plain line about the first thread that made it, named by `block` and `thread`;
     `count` is how many thread accesses were wrong in the same way. `file` and `line` are None where
     the PTX has no line information. `address` is the device address, or the offset into shared or
     local memory.

@@ -15,7 +15,7 @@ from harness.build.toolchain import find_toolchain
 # Small sources without torch's headers: what is under test is not the compiler's speed.
 BINDINGS = (
     "#include <pybind11/pybind11.h>\nint answer();\n"
-    "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"answer\", &answer); }\n"
+    'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("answer", &answer); }\n'
 )
 
 
@@ -68,8 +68,6 @@ def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
         "int answer() { kernel<<<1, 1>>>(nullptr); return 0; }\n"
     )
     for flags in (("-arch=sm_80",), ("-gencode", "arch=compute_80,code=sm_80")):
-        asked = Extension(
-            "small", (("main.cpp", BINDINGS), ("code.cu", code)), cuda_flags=flags
-        )
+        asked = Extension("small", (("main.cpp", BINDINGS), ("code.cu", code)), cuda_flags=flags)
         library = builder(tmp_path).build(asked).library
         assert b".target sm_80" in library.read_bytes()

@@ -23,9 +23,7 @@ CODE = SUBMISSION.split('"""')[3]
 def compile_errors(text: str, folder: Path) -> str:
     (folder / "main.cpp").write_text(text)
     command = ["g++", "-fsyntax-only", "main.cpp"]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False
-    ).stderr
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stderr
 
 
 def test_error_is_at_the_submissions_line(tmp_path: Path) -> None:
@@ -53,7 +51,9 @@ def test_changed_line_keeps_its_place(tmp_path: Path) -> None:
 
 def test_no_directive_inside_a_macros_arguments(tmp_path: Path) -> None:
     """Where two strings meet inside parentheses, the code still compiles."""
-    code = "#define RUN(...) __VA_ARGS__\nint f() {\nRUN(\n[&] {\nreturn 3;\n}();\n)\nreturn 0;\n}\n"
+    code = (
+        "#define RUN(...) __VA_ARGS__\nint f() {\nRUN(\n[&] {\nreturn 3;\n}();\n)\nreturn 0;\n}\n"
+    )
     submission = 'A = """\nRUN(\n[&] {\n"""\nB = """\nreturn 3;\n}();\n)\n"""\n'
     text = with_line_directives(code, submission, "kernel.py")
     inside = text[text.index("RUN(\n[&]") : text.index("\n)\n")]

@@ -110,8 +110,3 @@ __global__ void warp_sum(float* y) {
   for (int offset = 16; offset; offset /= 2) v += __shfl_down_sync(~0u, v, offset);
   if (threadIdx.x % 32 == 0) y[threadIdx.x] = v;
 }
-__global__ void votes(unsigned* y) {
-  int t = threadIdx.x;
-  unsigned ballot = __ballot_sync(~0u, t % 3 == 0);
-  y[t] = ballot + __any_sync(~0u, t > 30) + __all_sync(~0u, t >= 0) + __syncthreads_count(t & 1);
-}

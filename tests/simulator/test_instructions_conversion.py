@@ -49,15 +49,15 @@ def test_double_to_float(device: Device, mode: str) -> None:
     ulp = 2.0**-23
     a = np.array([1 + 0.75 * ulp, -1 - 0.75 * ulp, 1 + 0.25 * ulp, 1e300], np.float64)
     got = device.evaluate(f"cvt.{mode}.f32.f64 %d, %a", a, out=np.zeros(4, np.float32))
-    up, down = np.float32(1 + ulp), np.float32(1)
-    largest = np.finfo(np.float32).max
-    expected = {
+    up, down = 1 + ulp, 1.0
+    largest = float(np.finfo(np.float32).max)
+    table: dict[str, list[float]] = {
         "rn": [up, -up, down, np.inf],
         "rz": [down, -down, down, largest],
         "rm": [down, -up, down, largest],
         "rp": [up, -down, up, np.inf],
-    }[mode]
-    assert got.tolist() == [float(e) for e in expected]
+    }
+    assert got.tolist() == [float(e) for e in table[mode]]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def awkward(dtype: type, count: int, seed: int) -> Array:
     exponents[::2] = rng.integers(-30, 30, len(exponents[::2]))
     mantissas = 1 + rng.integers(0, 2**info.nmant, count) / 2.0**info.nmant
     mantissas[::3] = 1 + rng.integers(0, 16, len(mantissas[::3])) / 16
-    values = np.ldexp(mantissas, exponents.astype(np.int32)).astype(dtype)
+    values: Array = np.ldexp(mantissas, exponents.astype(np.int32)).astype(dtype)
     values *= rng.choice(np.array([-1, 1], dtype), count)
     values[0:4] = np.array([0, info.max, info.smallest_subnormal, info.tiny], dtype)
     return values
@@ -192,12 +192,16 @@ def test_half_precision_rounds_once(device: Device, name: str) -> None:
         assert result == rounded(exact, np.float16, "rn"), (name, x, y, z)
 
 
+def brain(value: float) -> Array:
+    """The bits of a number that bfloat16 holds."""
+    return (np.array([value], np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
 def test_bfloat16_fma_rounds_once(device: Device) -> None:
     """Where float64 alone would round twice, a tiny addend still decides the tie."""
-    to_bits = lambda v: (np.array([v], np.float32).view(np.uint32) >> 16).astype(np.uint16)  # noqa: E731
-    a, b, c = to_bits(1 + 2**-4), to_bits(1 + 2**-4), to_bits(2.0**-100)
+    a, b, c = brain(1 + 2**-4), brain(1 + 2**-4), brain(2.0**-100)
     # (1 + 2^-4)^2 = 1 + 2^-3 + 2^-8: exactly between two bfloat16.
     up = device.evaluate("fma.rn.bf16 %d, %a, %b, %c", a, b, c, out=a)
     even = device.evaluate("mul.rn.bf16 %d, %a, %b", a, b, out=a)
-    assert up[0] == to_bits(1 + 2**-3 + 2**-7)[0]
-    assert even[0] == to_bits(1 + 2**-3)[0]
+    assert up[0] == brain(1 + 2**-3 + 2**-7)[0]
+    assert even[0] == brain(1 + 2**-3)[0]

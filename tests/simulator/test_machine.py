@@ -302,6 +302,13 @@ def test_missing_instruction_is_named(device: Device) -> None:
     assert (error.kernel, error.file, error.line) == ("test", "somewhere.cu", 12)
 
 
+def test_other_kernels_of_the_module_still_run(device: Device, module: LoadedModule) -> None:
+    """One kernel that needs what is missing does not stop the others."""
+    with pytest.raises(UnsupportedInstruction, match=r"shfl\.sync\.down.*warp_sum.*kernels\.cu"):
+        device.launch(module, "warp_sum", [pointer(0)])
+    device.launch(module, "traps", [int32(99)])
+
+
 def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -> None:
     """Blocks beyond 1024 threads, empty grids and wrong arguments are errors of the caller."""
     with pytest.raises(InvalidLaunch):

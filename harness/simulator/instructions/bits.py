@@ -122,7 +122,8 @@ def _highest(a: Array) -> Array:
         more = rest >= (np.uint64(1) << np.uint64(step))
         rest = np.where(more, rest >> np.uint64(step), rest)
         position += np.where(more, step, 0)
-    return position + (rest != 0)
+    position += rest != 0
+    return position
 
 
 def _counting(count: Callable[[Array], Array]) -> Builder:

@@ -38,7 +38,7 @@ def f64_to_f32_odd(values: Array) -> Array:
         too_far = np.abs(back) > np.abs(values)
         truncated = np.where(too_far, np.nextafter(nearest, np.float32(0)), nearest)
     inexact = (back != values) & np.isfinite(values)
-    bits = truncated.view(np.uint32) | inexact.astype(np.uint32)
+    bits: Array = truncated.view(np.uint32) | inexact.astype(np.uint32)
     return bits.view(np.float32)
 
 

@@ -34,7 +34,7 @@ DTYPES: dict[str, type[np.generic]] = {
     "f32": np.float32,
     "f64": np.float64,
 }
-"""NumPy's type for each PTX type. bfloat16 is seen as its bits; of the packed types the elements."""
+"""NumPy's type for each PTX type; bfloat16 as its bits, of packed types the elements."""
 
 BITS = {name: np.dtype(dtype).itemsize * 8 for name, dtype in DTYPES.items()} | {
     "pred": 1,
