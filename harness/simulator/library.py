@@ -13,6 +13,8 @@ from harness.build.flags import torch_language_standard
 from harness.build.toolchain import Toolchain, find_c_compiler
 
 _HERE = Path(__file__).parent
+# Libraries stand before the sources that need them, and are to be linked all the same.
+_LINK_ALL = "-Wl,--no-as-needed"
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,11 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         cache,
         "libharness_cudart.so",
         find_c_compiler(),
-        ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include)],
+        ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"],
         sorted(_HERE.glob("*.c")),
     )
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
-    # They stand before the sources that need them.
-    libraries += ["-Wl,--no-as-needed", "-lc10", "-ltorch_cpu"]
+    libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]
     includes = [word for path in cpp_extension.include_paths("cpu") for word in ("-isystem", path)]
     device = build_shared_library(
         cache,

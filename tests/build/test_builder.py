@@ -23,8 +23,11 @@ def builder(folder: Path) -> Builder:
     return Builder(find_toolchain(), Cache(folder), Target("simulator"))
 
 
-def extension(code: str, **options: tuple[str, ...]) -> Extension:
-    return Extension("small", (("main.cpp", BINDINGS), ("code.cpp", code)), **options)
+def extension(
+    code: str, cpp_flags: tuple[str, ...] = (), include_paths: tuple[str, ...] = ()
+) -> Extension:
+    sources = (("main.cpp", BINDINGS), ("code.cpp", code))
+    return Extension("small", sources, cpp_flags=cpp_flags, include_paths=include_paths)
 
 
 def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
@@ -57,7 +60,10 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
 
 def test_full_headers_are_the_fallback(tmp_path: Path) -> None:
     """What the light headers lack, torch's own have."""
-    code = "#include <torch/extension.h>\nint answer() { return torch::nn::LinearOptions(1, 2).bias(); }"
+    code = (
+        "#include <torch/extension.h>\n"
+        "int answer() { return torch::nn::LinearOptions(1, 2).bias(); }\n"
+    )
     assert builder(tmp_path).build(extension(code)).notes["headers"] == "full"
 
 

@@ -333,3 +333,79 @@ def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -
 def test_readable_names(mangled: str, name: str) -> None:
     """Findings name a kernel as its author does."""
     assert readable(mangled) == name
+
+
+def test_vector_load_across_the_end(device: Device, module: LoadedModule) -> None:
+    """An access that starts inside an allocation and ends outside is found."""
+    x = device.put(np.zeros(6, np.float32))
+    target = device.put(np.zeros(8, np.float32))
+    result = device.launch(module, "vectors", [pointer(target), pointer(x)], block=(2, 1, 1))
+    (finding,) = result.findings
+    assert finding.message == "16-byte load 8 bytes past the end of a 24-byte allocation"
+    assert finding.thread == (1, 0, 0)
+
+
+SHARED = """
+.version 9.0
+.target sm_90
+.visible .entry test(.param .u32 at)
+{
+    .shared .align 4 .b8 room[128];
+    .reg .b32 %r<4>;
+    ld.param.u32 %r1, [at];
+    ld.shared.u32 %r2, [%r1];
+    st.shared.u32 [%r1], %r2;
+    ret;
+}"""
+
+
+@pytest.mark.parametrize("chunk_lanes", [32, 16384])
+def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lanes: int) -> None:
+    """What an earlier block wrote in shared memory does not count as written."""
+    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    result = Device(machine).run(SHARED, [int32(4)], grid=(3, 1, 1), block=(32, 1, 1))
+    (finding,) = result.findings
+    assert finding.message == "4-byte load of shared memory that nothing wrote: byte 4"
+    assert finding.count == 3 * 32
+
+
+@pytest.mark.parametrize(
+    ("at", "access"),
+    [
+        (128, "4 bytes past the end of 128 bytes of shared memory"),
+        (-4, "4 bytes before the start of shared memory"),
+    ],
+)
+def test_shared_memory_has_bounds(device: Device, at: int, access: str) -> None:
+    """Accesses outside the block's shared memory are found, on either side."""
+    result = device.run(SHARED, [int32(at)], block=(1, 1, 1))
+    assert [f.message for f in result.findings] == [
+        f"4-byte load {access}",
+        f"4-byte store {access}",
+    ]
+
+
+def test_a_deadlock_is_that_of_one_block(device: Device) -> None:
+    """Blocks whose barrier is complete go on; the error names the one that cannot."""
+    ptx = """
+    .version 9.0
+    .target sm_90
+    .visible .entry test()
+    {
+        .reg .pred %p; .reg .b32 %r<3>;
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, %ctaid.x;
+        add.s32 %r1, %r1, %r2;
+        setp.gt.u32 %p, %r1, 9;
+        @%p bra OTHER;
+        bar.sync 1;
+        ret;
+    OTHER:
+        bar.sync 2;
+        ret;
+    }"""
+    device.run(ptx, [], block=(10, 1, 1))
+    with pytest.raises(BarrierDeadlock) as caught:
+        device.run(ptx, [], grid=(2, 1, 1), block=(10, 1, 1))
+    assert caught.value.block == (1, 0, 0)
+    assert caught.value.waiting == ((1, 9), (2, 1))

@@ -62,8 +62,10 @@ def test_limit_of_live_bytes(memory: Memory) -> None:
 
 def test_allocations_are_apart(memory: Memory) -> None:
     """There are at least 4096 unmapped bytes between neighbours."""
-    first, second = memory.allocate(1), memory.allocate(1)
-    assert second - (first + 1) >= 4096
+    for size in (1, 4096, 65536):
+        start, following = memory.allocate(size), memory.allocate(1)
+        assert following - (start + size) >= 4096
+    first = memory.allocate(1)
     assert memory.find(first + 1) is None
     nearest = memory.nearest(first + 1)
     assert nearest
