@@ -237,7 +237,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     under_xdist = hasattr(config, "workerinput")
     jobs = config.getoption("--harness-jobs") or (1 if under_xdist else usable_cores())
     suite = config.stash[SUITE] = Suite(
-        jobs, config.rootpath / FOLDER, _sayer(config), ahead=not under_xdist
+        jobs, config.invocation_params.dir / FOLDER, _sayer(config), ahead=not under_xdist
     )
     wanted: dict[tuple[Path, Path], set[str]] = {}
     files: dict[Path, SubmissionFile] = {}
