@@ -88,9 +88,14 @@ class Session:
         """Run the model on inputs that lie in the same storage at every call of one shape."""
         assert self._model is not None, "construct comes before forward"  # noqa: S101
         inputs = self._fill_inputs(message.tensors)
-        with torch.no_grad():
-            output = self._model(*inputs)
-        torch.cuda.synchronize()
+        try:
+            with torch.no_grad():
+                output = self._model(*inputs)
+            torch.cuda.synchronize()
+        except Exception:
+            # A launch that stopped the simulator is the reason; what it led to is not.
+            self._raise_device_failure()
+            raise
         findings = self._raise_device_failure()
         if type(output) is not torch.Tensor:
             kind = type(output)
