@@ -133,7 +133,7 @@ def test_missing_parameter_fails(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_simulator_lacks_is_named(tmp_path: Path, statement: str, missing: str) -> None:
-    """An unknown instruction or runtime call is `unsupported`, by name, and never a wrong number."""
+    """An unknown instruction or runtime call is `unsupported` by name, never a wrong number."""
     call = "" if statement else "void *p; cudaMallocManaged(&p, 8);"
     path = tmp_path / "small.py"
     path.write_text(f'''
