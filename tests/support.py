@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from harness import interpreter
@@ -13,6 +14,7 @@ from harness.report import Report
 ROOT = Path(__file__).resolve().parents[1]
 SUBMISSIONS = ROOT / "submissions"
 REFERENCE = ROOT / "reference"
+PLUGIN = "harness.pytest_plugin"
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,10 @@ def harness(*arguments: str | Path, folder: Path) -> Outcome:
 
 def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
     """Run `pytest ARGUMENTS` in a folder that knows nothing of this repository."""
-    plugin = ("-p", "harness.pytest_plugin", "-p", "no:cacheprovider")
-    return run(interpreter.command("pytest", *plugin, *map(str, arguments)), folder)
+    # Where the harness is installed, pytest loads the plugin by itself.
+    known = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
+    load = ("-p", "no:cacheprovider") if known else ("-p", "no:cacheprovider", "-p", PLUGIN)
+    return run(interpreter.command("pytest", *load, *map(str, arguments)), folder)
 
 
 def reports(lines: str) -> dict[str, Report]:

@@ -9,8 +9,6 @@ import pytest
 
 from tests.support import REFERENCE, SUBMISSIONS, harness, reports
 
-pytestmark = pytest.mark.xdist_group("cli")
-
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 
 

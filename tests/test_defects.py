@@ -7,9 +7,6 @@ import pytest
 from harness.report import CaseReport, Report
 from tests.support import ROOT, harness, reports
 
-# All of them are checked in one run, as a user would.
-pytestmark = pytest.mark.xdist_group("defects")
-
 FOLDER = ROOT / "tests" / "defects"
 
 # What the report's message must say of those that never get as far as a number.

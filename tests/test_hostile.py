@@ -8,8 +8,6 @@ import pytest
 
 from tests.support import ROOT, Outcome, harness, reports
 
-pytestmark = pytest.mark.xdist_group("hostile")
-
 FOLDER = ROOT / "tests" / "hostile"
 
 # How the line begins that the command prints for each file.

@@ -10,8 +10,6 @@ import pytest
 
 from tests.support import REFERENCE, ROOT, SUBMISSIONS, pytest_
 
-pytestmark = pytest.mark.xdist_group("plugin")
-
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 
 
