@@ -5,12 +5,17 @@ All are flat_index.py with another `forward` or constructor, so that they share 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.evaluate import Request
+from harness.pool import Pool
 from harness.report import Report
 from tests.support import REFERENCE, SUBMISSIONS, harness, reports
+
+Check = Callable[..., list[Report]]
 
 ORIGINAL = (SUBMISSIONS / "flat_index.py").read_text()
 FORWARD = """        return extension.conv_transpose1d_flat(
@@ -24,14 +29,30 @@ MULTIMEM = (
 RIGHT = "extension.conv_transpose1d_flat(x, w, self.stride, self.padding, self.output_padding)"
 
 
-def check(text: str, folder: Path) -> Report:
-    """The report of a submission with this text."""
-    path = folder / "flat_index.py"
-    path.write_text(text)
-    options = ("--reference", REFERENCE / "conv_transpose1d.py", "--json", "-")
-    done = harness("check", path, *options, folder=folder)
-    assert "flat_index" in reports(done.out), done.err
-    return reports(done.out)["flat_index"]
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """Evaluators, as the command line starts them."""
+    with Pool(2) as evaluators:
+        yield evaluators
+
+
+@pytest.fixture
+def check(pool: Pool, tmp_path: Path) -> Check:
+    """Gives the reports of submissions with these texts."""
+
+    def evaluate(*texts: str) -> list[Report]:
+        futures = []
+        for number, text in enumerate(texts):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            path = folder / "flat_index.py"
+            path.write_text(text)
+            futures.append(
+                pool.submit(Request(path, REFERENCE / "conv_transpose1d.py", "simulator"))
+            )
+        return [future.result() for future in futures]
+
+    return evaluate
 
 
 def with_forward(body: str) -> str:
@@ -60,9 +81,9 @@ def with_forward(body: str) -> str:
         ),
     ],
 )
-def test_output_of_the_wrong_kind_fails(tmp_path: Path, body: str, message: str) -> None:
+def test_output_of_the_wrong_kind_fails(check: Check, body: str, message: str) -> None:
     """Device, dtype, shape, type and storage are checked before any number is."""
-    report = check(with_forward(body), tmp_path)
+    (report,) = check(with_forward(body))
     assert report.verdict == "failed"
     assert message in report.message
 
@@ -83,44 +104,44 @@ def test_output_of_the_wrong_kind_fails(tmp_path: Path, body: str, message: str)
         ),
     ],
 )
-def test_what_is_kept_from_earlier_calls_is_found(tmp_path: Path, body: str, advice: str) -> None:
+def test_what_is_kept_from_earlier_calls_is_found(check: Check, body: str, advice: str) -> None:
     """New values in the same storage, and new weights, show a cache that does not follow them."""
-    report = check(with_forward(body), tmp_path)
+    (report,) = check(with_forward(body))
     assert report.verdict == "failed"
     assert report.case(report.smallest_failure).diagnosis.startswith(advice)
 
 
-def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
+def test_lower_precision_is_a_class_and_not_a_failure(check: Check) -> None:
     """Operands rounded to bfloat16 are bfloat16's class, whatever the output's dtype."""
     body = "return run(x.bfloat16().float(), self.weight.bfloat16().float())"
-    report = check(with_forward(body), tmp_path)
+    (report,) = check(with_forward(body))
     assert (report.verdict, report.precision) == ("passed", "bf16")
 
 
-def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
+def test_own_initialisation_is_a_note(check: Check) -> None:
     """Weights that a seed makes otherwise than the reference's are told, and change nothing."""
     init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
     assert init in ORIGINAL
-    report = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), tmp_path)
-    assert report.verdict == "passed"
-    assert "weights differ from the reference's" in report.notes[0]
-    assert check(ORIGINAL, tmp_path).notes == ()
+    other, alike = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), ORIGINAL)
+    assert other.verdict == "passed"
+    assert "weights differ from the reference's" in other.notes[0]
+    assert alike.notes == ()
 
 
-def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
+def test_declining_the_problems_own_configuration_fails(check: Check) -> None:
     """A submission may decline what it was not written for, but not the problem itself."""
     first = "        super().__init__()\n"
     refusal = f"{first}        if in_channels > 100:\n            raise ValueError('too wide')\n"
-    report = check(ORIGINAL.replace(first, refusal, 1), tmp_path)
+    (report,) = check(ORIGINAL.replace(first, refusal, 1))
     assert report.verdict == "failed"
     assert report.message == "declines the problem's own configuration: too wide"
 
 
-def test_missing_parameter_fails(tmp_path: Path) -> None:
+def test_missing_parameter_fails(check: Check) -> None:
     """A model that has no place for the reference's weight cannot be compared."""
     body = "return run(x, self.weight)"
     text = with_forward(body).replace("nn.Parameter(torch.empty(in", "(torch.empty(in")
-    report = check(text, tmp_path)
+    (report,) = check(text)
     assert report.verdict == "failed"
     assert "ModelNew has no parameter for the reference's conv1d_transpose.weight" in report.message
 
