@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.build.toolchain import find_cuda_compiler
 from harness.simulator.machine import LaunchResult
 
 _ERROR_TEXT = 4096
@@ -76,6 +77,19 @@ class Driver:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise GpuError(f"{name}: {(text.value or b'unknown error').decode()}")
+
+    def describe(self) -> dict[str, str]:
+        """The GPU, its driver and the compiler."""
+        name = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", name, 256, self._device)
+        version = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(version))
+        major, minor = divmod(version.value, 1000)
+        return {
+            "gpu": name.value.decode(),
+            "driver supports CUDA": f"{major}.{minor // 10}",
+            "nvcc": find_cuda_compiler().version,
+        }
 
     def reset(self) -> None:
         """A fresh context, after which nothing of earlier errors is left."""

@@ -7,10 +7,13 @@ are compared with the digests that the repository keeps.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.simulator.gpu import Driver
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
@@ -26,6 +29,15 @@ class Recorder:
         self.digests.append(hashlib.sha256(data).hexdigest()[:16])
 
 
+@dataclass
+class Recording:
+    """A session on a GPU."""
+
+    driver: Driver
+    results: dict[str, list[str]] = field(default_factory=dict)
+
+
+@functools.cache
 def read() -> dict[str, list[str]]:
     """The GPU's digests by test; empty where none were recorded yet."""
     if not RECORDED.exists():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.machine import LaunchResult, LoadedModule, Machine
+from tests.simulator.recorder import Recorder
 
 Array = npt.NDArray[Any]
 
@@ -21,9 +22,10 @@ _FLOATS = {"f": {2: "b16", 4: "f32", 8: "f64"}}
 
 @dataclass(frozen=True)
 class Device:
-    """A machine, with what tests need around it."""
+    """A machine, with what tests need around it; `recorder` is told what they read back."""
 
     machine: Machine
+    recorder: Recorder = field(default_factory=Recorder)
 
     def put(self, values: Array) -> int:
         """A copy of the array in device memory; its address."""
@@ -34,6 +36,7 @@ class Device:
     def get(self, address: int, like: Array) -> Array:
         """The array at the address, of `like`'s type and shape."""
         data = self.machine.memory.read(address, like.nbytes)
+        self.recorder.note(data)
         return np.frombuffer(data, like.dtype).reshape(like.shape)
 
     def launch(
