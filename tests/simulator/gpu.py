@@ -63,8 +63,7 @@ class Driver:
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self._device = device
         self._context = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
-        self.call("cuCtxSetCurrent", self._context)
+        self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, device)
 
     def call(self, name: str, *arguments: object) -> None:
         """Call a function of the driver.
@@ -93,10 +92,8 @@ class Driver:
 
     def reset(self) -> None:
         """A fresh context, after which nothing of earlier errors is left."""
-        self._library.cuDevicePrimaryCtxReset_v2(self._device)
-        self._library.cuDevicePrimaryCtxRelease_v2(self._device)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device)
-        self.call("cuCtxSetCurrent", self._context)
+        self._library.cuCtxDestroy_v2(self._context)
+        self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, self._device)
 
 
 class GpuMachine:

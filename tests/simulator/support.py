@@ -27,6 +27,12 @@ class Device:
     machine: Machine
     recorder: Recorder = field(default_factory=Recorder)
 
+    def in_chunks_of(self, lanes: int) -> Device:
+        """The same device, running so many threads together; a GPU has its own ways."""
+        if isinstance(self.machine, Machine):
+            return Device(Machine(self.machine.memory, chunk_lanes=lanes), self.recorder)
+        return self
+
     def put(self, values: Array) -> int:
         """A copy of the array in device memory; its address."""
         address = self.machine.memory.allocate(values.nbytes)
@@ -115,7 +121,7 @@ def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) ->
         lines.append(f"ld.param.u64 %at, [p{number + 1}];")
         lines.append(f"mul.wide.u32 %o, %i, {values.dtype.itemsize}; add.s64 %at, %at, %o;")
         lines.append(f"ld.global.{_kind(values)} {name}, [%at];")
-    lines.append(instruction.rstrip(";") + ";")
+    lines.append(instruction if instruction.endswith("}") else f"{instruction};")
     lines.append(f"ld.param.u64 %at, [p0]; mul.wide.u32 %o, %i, {out.dtype.itemsize};")
     lines.append(f"add.s64 %at, %at, %o; st.global.{_kind(out)} [%at], %d;")
     body = "\n".join([*lines, "DONE: ret;"])
