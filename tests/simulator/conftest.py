@@ -16,7 +16,7 @@ from harness.build.toolchain import find_cuda_compiler
 from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
 from tests.simulator import recorder
-from tests.simulator.gpu import Driver, GpuMachine
+from tests.simulator.gpu import Driver, GpuError, GpuMachine
 from tests.simulator.recorder import Recording
 from tests.simulator.support import Device
 
@@ -59,9 +59,7 @@ def recording() -> Iterator[Recording | None]:
     if target is None:
         yield None
         return
-    session = Recording(Driver())
-    yield session
-    recorder.write(Path(target), session.driver.describe(), session.results)
+    yield Recording(Driver(), Path(target))
 
 
 @pytest.fixture
@@ -81,10 +79,13 @@ def device(
     real = Device(cast(Machine, GpuMachine(recording.driver)))
     yield real
     if not _has_passed(request):
-        # An illegal access leaves a context that fails for ever.
-        recording.driver.reset()
+        # An illegal access leaves a context that fails for ever, and some errors a process.
+        try:
+            recording.driver.reset()
+        except GpuError:
+            os._exit(1)
     elif request.node.get_closest_marker("approximate") is None:
-        recording.results[name] = real.recorder.digests
+        recording.keep(name, real.recorder.digests)
 
 
 def _has_passed(request: pytest.FixtureRequest) -> bool:
