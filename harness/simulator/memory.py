@@ -151,6 +151,11 @@ class Memory:
         is_below = address < below.end or address - below.end < above.start - address
         return below if is_below else above
 
+    def live(self) -> list[Allocation]:
+        """All that is allocated, by address."""
+        entries = map(self._entry, range(self.library.sim_arena_table_count()))
+        return [entry for entry in entries if entry and entry.is_live]
+
     def _entry(self, serial: int) -> Allocation | None:
         if serial >= self.library.sim_arena_table_count():
             return None

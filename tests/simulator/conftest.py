@@ -16,7 +16,7 @@ from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
 from tests.simulator.support import Device
 
-_SOURCES = ("arena.c", "access.c", "arithmetic.c")
+_SOURCES = ("arena.c", "access.c", "arithmetic.c", "race.c", "profile.c")
 
 
 def find_nvcc() -> str | None:
@@ -48,15 +48,15 @@ def device(memory: Memory) -> Device:
 
 
 @pytest.fixture(scope="session")
-def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Compiles a .cu file to PTX, for compute capability 9.0 and with line information."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("nvcc is not installed")
 
-    def compile_file(source: Path) -> str:
+    def compile_file(source: Path, *options: str) -> str:
         target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
-        flags = ["-ptx", "-lineinfo", "-arch=compute_90"]
+        flags = ["-ptx", "-lineinfo", "-arch=compute_90", *options]
         subprocess.run([nvcc, *flags, str(source), "-o", str(target)], check=True)
         return target.read_text()
 
@@ -64,6 +64,6 @@ def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], st
 
 
 @pytest.fixture(scope="session")
-def kernels(compile_ptx: Callable[[Path], str]) -> str:
+def kernels(compile_ptx: Callable[..., str]) -> str:
     """PTX of kernels.cu, which has all the CUDA kernels of these tests."""
     return compile_ptx(Path(__file__).with_name("kernels.cu"))
