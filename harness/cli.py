@@ -64,6 +64,14 @@ def _parser() -> argparse.ArgumentParser:
         "--json", metavar="FILE", help="write reports there, one JSON object a line; - is stdout"
     )
     check.add_argument("--seed", type=int, help="replay a report's values (default: new ones)")
+    check.add_argument(
+        "--schedule",
+        type=int,
+        default=0,
+        metavar="N",
+        help="permute the order of blocks and warps with this seed, to find what depends on it "
+        "(default: 0, the natural order)",
+    )
     check.add_argument("--jobs", type=int, default=usable_cores(), help="submissions at a time")
     check.add_argument(
         "--step-seconds",
@@ -128,6 +136,7 @@ def _check(options: argparse.Namespace) -> int:
             grid=options.grid,
             seed=seed,
             deadlines=Deadlines(step=options.step_seconds),
+            schedule=options.schedule,
         )
         for submission in found.submissions
         for problem in problems

@@ -73,6 +73,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what inputs and weights are drawn from (default: system entropy; it is printed)",
     )
     group.addoption(
+        "--harness-schedule",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed that permutes the simulator's order of blocks and warps (default: 0, natural)",
+    )
+    group.addoption(
         "--harness-jobs",
         type=int,
         metavar="N",
@@ -259,6 +266,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             grid=plan.grid,
             seed=plan.seed,
             deadlines=Deadlines(step=config.getoption("--step-seconds")),
+            schedule=config.getoption("--harness-schedule"),
         )
         suite.expect(restricted(request, frozenset(ids)), complete=len(ids) == len(every))
     _warn_of_strangers(session, {path.parent for path in files})
