@@ -154,7 +154,7 @@ class CaseCheck:
     def _report(self) -> CaseReport:
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
         findings = verdict.merge_findings(self._findings)
-        failing = _failing(findings)
+        failing = failing_findings(findings)
         # What was done to memory explains the numbers, not the other way round.
         messages = [verdict.describe_finding(f) for f in failing] + self._faults
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
@@ -177,7 +177,7 @@ class CaseCheck:
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
         findings = verdict.merge_findings(self._findings)
-        failing = _failing(findings)
+        failing = failing_findings(findings)
         if failing and what.verdict in ("error", "declined"):
             # The exception is only how the submission, or CUDA, put it.
             message = verdict.describe_finding(failing[0])
@@ -194,7 +194,8 @@ class CaseCheck:
         )
 
 
-def _failing(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def failing_findings(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that make a submission wrong."""
     return [
         finding
         for finding in findings
