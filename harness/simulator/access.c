@@ -111,7 +111,7 @@ static inline last_allocation no_allocation(void) {
 
 /* Tells race.c of a load; one that stands for all threads is that of the first and the last. */
 static __attribute__((noinline)) void note_read(const sim_shape *shape, const sim_spaces *spaces,
-                                                const place *found, const int64_t *lanes,
+                                                place found, const int64_t *lanes,
                                                 uint64_t count, uint64_t lane, uint64_t address) {
     uint64_t last = lane;
     if (shape->once) {
@@ -119,21 +119,21 @@ static __attribute__((noinline)) void note_read(const sim_shape *shape, const si
         last = lanes ? (uint64_t)lanes[count - 1] : count - 1;
     }
     uint32_t bytes = shape->width * shape->elements;
-    sim_race_read(spaces->race, found->cells, bytes, lane, shape->site, shape->how, found->since,
+    sim_race_read(spaces->race, found.cells, bytes, lane, shape->site, shape->how, found.since,
                   address);
     if (last != lane)
-        sim_race_read(spaces->race, found->cells, bytes, last, shape->site, shape->how,
-                      found->since, address);
+        sim_race_read(spaces->race, found.cells, bytes, last, shape->site, shape->how,
+                      found.since, address);
 }
 
 static __attribute__((noinline)) void note_write(const sim_shape *shape, const sim_spaces *spaces,
-                                                 const place *found, uint32_t element,
+                                                 place found, uint32_t element,
                                                  uint64_t lane, uint64_t address,
                                                  const uint8_t *source) {
     uint32_t width = shape->width, at = element * width;
-    int same = source && memcmp(found->data + at, source, width) == 0;
-    sim_race_write(spaces->race, found->cells + (at >> spaces->race->shift), width, lane,
-                   shape->site, shape->how, found->since, address + at, same);
+    int same = source && memcmp(found.data + at, source, width) == 0;
+    sim_race_write(spaces->race, found.cells + (at >> spaces->race->shift), width, lane,
+                   shape->site, shape->how, found.since, address + at, same);
 }
 
 /* The loops below are one source for all shapes; the callers pass constants for the common shapes,
@@ -144,16 +144,17 @@ load(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
      const void *addresses, uint32_t address_stride, uint8_t *const *targets) {
     last_allocation last = no_allocation();
     int64_t faults = 0;
+    const int64_t *which = shape->once ? NULL : lanes;
     uint64_t turns = shape->once ? 1 : count;
     for (uint64_t i = 0; i < turns; i++) {
-        uint64_t lane = lanes && !shape->once ? (uint64_t)lanes[i] : i;
+        uint64_t lane = which ? (uint64_t)which[i] : i;
         uint64_t address = address_of(shape, addresses, lane * address_stride);
         uint8_t fault = SIM_FINE;
         place found = {0};
         if (address & (width * elements - 1)) fault = SIM_MISALIGNED;
         else if (!locate(space, address, width * elements, lane, spaces, &last, &found))
             fault = SIM_OUT_OF_BOUNDS;
-        if (found.cells) note_read(shape, spaces, &found, lanes, count, lane, address);
+        if (found.cells) note_read(shape, spaces, found, lanes, count, lane, address);
         for (uint32_t e = 0; e < elements; e++) {
             uint64_t value = SIM_POISON | (uint64_t)SIM_POISON << 32;
             if (fault == SIM_FINE || fault == SIM_UNINITIALISED) {
@@ -192,7 +193,7 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
         }
         for (uint32_t e = 0; e < elements; e++) {
             const uint8_t *source = sources[e] + lane * source_strides[e] * register_width;
-            if (found.cells) note_write(shape, spaces, &found, e, lane, address, source);
+            if (found.cells) note_write(shape, spaces, found, e, lane, address, source);
             write_element(found.data + e * width, width, read_element(source, register_width, 0));
             set_written(found.shadow + e * width, width);
         }
@@ -306,7 +307,7 @@ int64_t sim_atomic(const sim_shape *shape, const sim_spaces *spaces, const int64
             fault = SIM_OUT_OF_BOUNDS;
         else {
             if (!all_written(found.shadow, width)) fault = SIM_UNINITIALISED;
-            if (found.cells) note_write(shape, spaces, &found, 0, lane, address, NULL);
+            if (found.cells) note_write(shape, spaces, found, 0, lane, address, NULL);
             old = read_element(found.data, width, 0);
             uint64_t a = read_element(operand + lane * (strides & 1) * width, width, 0);
             uint64_t b = swap ? read_element(swap + lane * (strides >> 1 & 1) * width, width, 0) : 0;

@@ -28,6 +28,7 @@ from harness.simulator.memory import Memory
 from harness.simulator.native import Native
 from harness.simulator.parser import parse
 from harness.simulator.program import Access, Program, prepare
+from harness.simulator.provenance import Traits
 from harness.simulator.ptx import Function, Module, Symbol
 from harness.simulator.race import RaceHistory, Races
 from harness.simulator.sanitizer import Finding
@@ -72,6 +73,7 @@ class LoadedModule:
     addresses: Mapping[str, int]
     prepared: dict[str, Prepared] = field(default_factory=dict)
     frames: dict[str, Frame] = field(default_factory=dict)
+    traits: dict[str, Traits] = field(default_factory=dict)
 
     @property
     def kernels(self) -> Mapping[str, Function]:
@@ -192,7 +194,10 @@ class Machine:
         )
         placement = Placement(geometry, self._schedule)
         faults = Faults(prepared.compiler, self.memory, placement, private)
-        watch = self._watch(prepared, placement, lanes, shared_bytes, arguments)
+        if self._racecheck and kernel_name not in loaded.traits:
+            loaded.traits[kernel_name] = Traits.of(program)
+        traits = loaded.traits.get(kernel_name)
+        watch = self._watch(prepared, traits, placement, lanes, shared_bytes, arguments)
         private.spaces.race = watch.races and watch.races.pointer
         private.spaces.profile = watch.counts and watch.counts.pointer
         scheduler = Scheduler(prepared, frame, private, faults, watch)
@@ -220,6 +225,7 @@ class Machine:
     def _watch(
         self,
         prepared: Prepared,
+        traits: Traits | None,
         placement: Placement,
         lanes: int,
         shared_bytes: int,
@@ -227,12 +233,13 @@ class Machine:
     ) -> Watch:
         program = prepared.compiler.program
         races = counts = None
-        if self._racecheck:
+        if traits:
             races = Races(
                 self._native,
                 self._history,
                 self.memory,
-                program,
+                program.name,
+                traits,
                 placement,
                 lanes,
                 shared_bytes,

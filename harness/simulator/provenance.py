@@ -7,6 +7,7 @@ read memory that never is, and pay nothing where that is known.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from harness.simulator.program import (
     Access,
@@ -26,6 +27,20 @@ ANYWHERE: Origin = ("anywhere", 0)
 
 _GLOBAL, _SHARED, _LOCAL, _PARAM = range(4)
 _LEAST_ADDRESS = 1 << 32
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What race detection wants to know of a program."""
+
+    stored_through: frozenset[Origin]
+    access_bytes: int
+    has_fence: bool
+
+    @classmethod
+    def of(cls, program: Program) -> Traits:
+        """Read them from the code."""
+        return cls(stored_through(program), access_bytes(program), has_fence(program))
 
 
 def stored_through(program: Program) -> frozenset[Origin]:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from harness.simulator.frame import WARP, Placement
 from harness.simulator.memory import Allocation, Memory
 from harness.simulator.native import Native
-from harness.simulator.program import Access, Program
-from harness.simulator.provenance import ANYWHERE, access_bytes, has_fence, stored_through
+from harness.simulator.program import Access
+from harness.simulator.provenance import ANYWHERE, Traits
 from harness.simulator.ptx import TYPE_BYTES
 from harness.simulator.sanitizer import SEVERITIES, Finding
 
@@ -101,7 +101,8 @@ class Races:
         native: Native,
         history: RaceHistory,
         memory: Memory,
-        program: Program,
+        kernel: str,
+        traits: Traits,
         placement: Placement,
         lanes: int,
         shared_bytes: int,
@@ -109,13 +110,13 @@ class Races:
     ) -> None:
         self._native = native
         self._history = history
-        self._program = program
+        self._kernel = kernel
         self._placement = placement
         self._lanes = lanes
         threads = placement.geometry.threads
         blocks = lanes // threads
         warps = -(-threads // WARP)
-        unit = access_bytes(program)
+        unit = traits.access_bytes
         lane = np.arange(lanes, dtype=np.uint32)
         start = (lane // threads * warps).astype(np.uint32)
         self._warp_of = (start + lane % threads // WARP).astype(np.uint32)
@@ -126,7 +127,7 @@ class Races:
         self._released = np.zeros(placement.geometry.blocks * warps, np.uint32)
         self._events = (_Event * _EVENTS)()
         shared_cells = -(-shared_bytes // unit)
-        allocations = _stored_to(program, memory, arguments)
+        allocations = _stored_to(traits, memory, arguments)
         sizes = [-(-a.size // unit) for a in allocations]
         cells = history.take(min(blocks * shared_cells + sum(sizes), _MOST_CELLS))
         areas, used = [], blocks * shared_cells
@@ -148,7 +149,7 @@ class Races:
             now=self._now.ctypes.data,
             synced=self._synced.ctypes.data,
             seen=self._seen.ctypes.data,
-            released=self._released.ctypes.data if has_fence(program) else None,
+            released=self._released.ctypes.data if traits.has_fence else None,
             acquired=self._acquired.ctypes.data,
             shared=cells.ctypes.data,
             shared_cells=shared_cells,
@@ -213,7 +214,7 @@ class Races:
             "racecheck",
             f"{width}-byte {step.kind}{_at(step)} races with the {other.kind}{_at(other)} "
             f"by {who}: {why}",
-            self._program.name,
+            self._kernel,
             step.location.file if step.location else None,
             step.location.line if step.location else None,
             self._placement.block(block),
@@ -250,10 +251,10 @@ def _triple(numbers: Sequence[int]) -> str:
     return "(" + ",".join(map(str, numbers)) + ")"
 
 
-def _stored_to(program: Program, memory: Memory, arguments: bytes) -> list[Allocation]:
+def _stored_to(traits: Traits, memory: Memory, arguments: bytes) -> list[Allocation]:
     """The live allocations that the kernel may store to, by address."""
     found: dict[int, Allocation] = {}
-    for kind, value in stored_through(program):
+    for kind, value in traits.stored_through:
         if (kind, value) == ANYWHERE:
             return memory.live()
         address = value
