@@ -63,7 +63,7 @@ static inline int locate(uint32_t space, uint64_t address, uint64_t bytes, uint6
     if (space == SIM_SHARED && spaces->race) {
         const sim_race *race = spaces->race;
         found->cells = race->shared + owner * race->shared_cells + (address >> race->shift);
-        found->since = race->chunk_clock;
+        found->since = race->floor[race->warp_of[thread]];
     }
     return 1;
 }
@@ -119,6 +119,9 @@ static __attribute__((noinline)) void note_read(const sim_shape *shape, const si
         last = lanes ? (uint64_t)lanes[count - 1] : count - 1;
     }
     uint32_t bytes = shape->width * shape->elements;
+    if (bytes == 4 && last == lane && !shape->how &&
+        sim_race_is_known(spaces->race, found.cells, lane, found.since))
+        return;
     sim_race_read(spaces->race, found.cells, bytes, lane, shape->site, shape->how, found.since,
                   address);
     if (last != lane)

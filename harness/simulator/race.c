@@ -64,40 +64,47 @@ typedef struct access {
     uint32_t site, how, since;
 } access;
 
+static inline uint32_t me(const sim_race *race, const access *mine) {
+    return race->first_thread + (uint32_t)mine->lane;
+}
+
 /* Reports a race with what a slot remembers, if it is one. */
 static inline void meet(sim_race *race, const sim_race_cell *cell, uint32_t slot, uint32_t their_how,
                         const access *mine, uint32_t kind, int same_value) {
     uint32_t thread = cell->thread[slot], clock = cell->clock[slot];
-    if (clock < mine->since || thread == race->first_thread + (uint32_t)mine->lane) return;
+    if (clock < mine->since || thread == me(race, mine)) return;
     if (is_ordered(race, thread, clock, mine->lane)) return;
-    int in_warp = share_warp(race, thread, race->first_thread + (uint32_t)mine->lane);
+    int in_warp = share_warp(race, thread, me(race, mine));
     uint32_t both = their_how & mine->how;
     if (both && (!in_warp || both == RACE_ATOMIC)) return;
     uint32_t severity = same_value ? RACE_INFO : in_warp ? RACE_WARNING : RACE_ERROR;
     note(race, (sim_race_event){mine->site, cell->site[slot],
-                                race->first_thread + (uint32_t)mine->lane, thread, kind, severity,
+                                me(race, mine), thread, kind, severity,
                                 mine->address, 1});
 }
 
 static inline void fill(sim_race *race, sim_race_cell *cell, uint32_t slot, const access *mine) {
-    cell->thread[slot] = race->first_thread + (uint32_t)mine->lane;
+    cell->thread[slot] = me(race, mine);
     cell->clock[slot] = race->now[race->warp_of[mine->lane]];
     cell->site[slot] = (uint16_t)mine->site;
 }
 
-static inline void move_reader(sim_race_cell *cell) {
+/* Makes room for another reader. */
+static inline void move_reader(const sim_race *race, sim_race_cell *cell, const access *mine) {
     cell->thread[SLOT_OTHER] = cell->thread[SLOT_READER];
     cell->clock[SLOT_OTHER] = cell->clock[SLOT_READER];
     cell->site[SLOT_OTHER] = cell->site[SLOT_READER];
     cell->how[1] = cell->how[0];
+    if (!cell->how[0] && !mine->how && !share_warp(race, cell->thread[SLOT_OTHER], me(race, mine)))
+        cell->how[1] = TWO_READERS;
 }
 
 /* Remembers a reader. Of readers that nothing orders two are kept, of different warps if there are
  * such: then one of them is unordered with any writer that races with a reader. */
 static inline void remember_reader(sim_race *race, sim_race_cell *cell, const access *mine) {
-    uint32_t me = race->first_thread + (uint32_t)mine->lane, first = cell->thread[SLOT_READER];
+    uint32_t first = cell->thread[SLOT_READER];
     uint32_t then = cell->clock[SLOT_READER];
-    if (then >= mine->since && first != me && !is_ordered(race, first, then, mine->lane)) {
+    if (then >= mine->since && first != me(race, mine) && !is_ordered(race, first, then, mine->lane)) {
         int taken = cell->clock[SLOT_OTHER] >= mine->since;
         if (taken && cell->how[1] & OTHER_WRITES) {
             /* One slot is left, and a plain reader races with more than a strong one. */
@@ -105,10 +112,12 @@ static inline void remember_reader(sim_race *race, sim_race_cell *cell, const ac
         } else {
             uint32_t second = cell->thread[SLOT_OTHER];
             if (taken && !is_ordered(race, second, cell->clock[SLOT_OTHER], mine->lane) &&
-                (second == me || !share_warp(race, first, second)))
+                (second == me(race, mine) || !share_warp(race, first, second)))
                 return;
-            move_reader(cell);
+            move_reader(race, cell, mine);
         }
+    } else if (first != me(race, mine) || mine->how) {
+        cell->how[1] &= (uint8_t)~TWO_READERS;
     }
     fill(race, cell, SLOT_READER, mine);
     cell->how[0] = (uint8_t)mine->how;
@@ -159,7 +168,10 @@ void sim_race_write(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64
     }
 }
 
-static void advance(sim_race *race, uint32_t warp) { race->synced[warp] = ++race->now[warp]; }
+static void advance(sim_race *race, uint32_t warp) {
+    race->synced[warp] = ++race->now[warp];
+    race->apart[warp] = UINT32_MAX;
+}
 
 /* The threads lanes[0..count), or 0..count, synchronise within their warps. */
 void sim_race_warp_sync(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
@@ -194,6 +206,18 @@ void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t cou
     }
 }
 
+/* All warps of one block have met. Their clocks become equal, so that nobody has to ask again. */
+static void join_all(sim_race *race, uint32_t start) {
+    uint32_t clock = 0;
+    for (uint32_t w = start; w < start + race->warps; w++)
+        if (race->now[w] > clock) clock = race->now[w];
+    for (uint32_t w = start; w < start + race->warps; w++) {
+        race->now[w] = race->synced[w] = race->floor[w] = race->apart[w] = clock + 1;
+        for (uint32_t j = 0; j < race->warps; j++)
+            race->seen[(uint64_t)w * race->warps + j] = clock;
+    }
+}
+
 /* The warps of one block that have `present` set have met. */
 static void join(sim_race *race, uint32_t start, const uint8_t *present) {
     uint32_t warps = race->warps;
@@ -212,16 +236,16 @@ static void join(sim_race *race, uint32_t start, const uint8_t *present) {
         if (present[p]) advance(race, start + p);
 }
 
-/* A barrier that the threads set in `at` have passed, or all when it is NULL; with `whole` all warps
- * of their blocks are ordered, those whose threads have ended included. */
+/* A barrier that the threads set in `at` have passed, or all when it is NULL; with `whole` (needed
+ * then) all warps of their blocks are ordered, those whose threads have ended included. */
 void sim_race_barrier(sim_race *race, const uint8_t *at, uint64_t lanes, uint32_t whole) {
     uint8_t present[32];
     for (uint64_t first = 0; first < lanes; first += race->threads) {
         int any = !at;
-        for (uint32_t w = 0; w < race->warps; w++) present[w] = !at;
+        for (uint32_t w = 0; w < race->warps; w++) present[w] = 0;
         for (uint32_t t = 0; at && t < race->threads; t++)
             if (at[first + t]) any = present[t / 32] = 1;
-        for (uint32_t w = 0; any && whole && w < race->warps; w++) present[w] = 1;
-        if (any) join(race, race->warp_of[first], present);
+        if (any && whole) join_all(race, race->warp_of[first]);
+        else if (any) join(race, race->warp_of[first], present);
     }
 }

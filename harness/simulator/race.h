@@ -23,9 +23,10 @@ typedef struct sim_race_cell {
     uint32_t thread[SLOTS];
     uint32_t clock[SLOTS];
     uint16_t site[SLOTS];
-    uint8_t how[SLOTS - 1]; /* of the reader; of the other one, with OTHER_WRITES added */
+    uint8_t how[SLOTS - 1]; /* of the reader; of the other one, with the flags below */
 } sim_race_cell;
-enum { OTHER_WRITES = 128 };
+/* The other one is a writer; it is a plain reader like the first, of another warp. */
+enum { OTHER_WRITES = 128, TWO_READERS = 64 };
 
 /* An allocation that the kernel stores to. Sorted by start. */
 typedef struct sim_race_area {
@@ -56,6 +57,8 @@ typedef struct sim_race {
     const uint32_t *block_start; /* for each warp the first warp of its block */
     uint32_t *now;               /* clock of each warp */
     uint32_t *synced;            /* its clock when its threads last synchronised */
+    uint32_t *floor;             /* what its block did before this is ordered with all it does */
+    uint32_t *apart;             /* readers since then are not ordered with its own reading */
     uint32_t *seen;              /* [warp][warp of the block]: what it has seen of others */
     uint32_t *released;          /* for each warp of the grid, what a fence let others see */
     uint8_t *acquired;           /* for the first warp of each block: it looked at a flag */
@@ -72,5 +75,14 @@ void sim_race_read(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_
                    uint32_t site, uint32_t how, uint32_t since, uint64_t address);
 void sim_race_write(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
                     uint32_t site, uint32_t how, uint32_t since, uint64_t address, int same);
+
+/* Whether there is nothing to do for a plain read: no writer to race with, and two readers there
+ * already of whom one races with whatever writer races with this one. */
+static inline int sim_race_is_known(const sim_race *race, const sim_race_cell *cell, uint64_t lane,
+                                    uint32_t since) {
+    uint32_t apart = race->apart[race->warp_of[lane]];
+    return cell->how[1] & TWO_READERS && cell->clock[SLOT_WRITER] < since &&
+           cell->clock[SLOT_READER] >= apart && cell->clock[SLOT_OTHER] >= apart;
+}
 
 #endif

@@ -55,7 +55,8 @@ class _Race(ctypes.Structure):
         *((name, _U32) for name in ("first_thread", "threads", "warps", "shift")),
         ("launch_clock", _U32),
         ("chunk_clock", _U32),
-        *((name, _POINTER) for name in ("warp_of", "block_start", "now", "synced", "seen")),
+        *((name, _POINTER) for name in ("warp_of", "block_start", "now", "synced")),
+        *((name, _POINTER) for name in ("floor", "apart", "seen")),
         ("released", _POINTER),
         ("acquired", _POINTER),
         ("shared", _POINTER),
@@ -121,7 +122,9 @@ class Races:
         start = (lane // threads * warps).astype(np.uint32)
         self._warp_of = (start + lane % threads // WARP).astype(np.uint32)
         self._block_start = np.repeat(np.arange(blocks, dtype=np.uint32) * warps, warps)
-        self._now, self._synced = (np.zeros(blocks * warps, np.uint32) for _ in range(2))
+        self._now, self._synced, self._floor, self._apart = (
+            np.zeros(blocks * warps, np.uint32) for _ in range(4)
+        )
         self._seen = np.zeros((blocks * warps, warps), np.uint32)
         self._acquired = np.zeros(blocks * warps, np.uint8)
         self._released = np.zeros(placement.geometry.blocks * warps, np.uint32)
@@ -148,6 +151,8 @@ class Races:
             block_start=self._block_start.ctypes.data,
             now=self._now.ctypes.data,
             synced=self._synced.ctypes.data,
+            floor=self._floor.ctypes.data,
+            apart=self._apart.ctypes.data,
             seen=self._seen.ctypes.data,
             released=self._released.ctypes.data if traits.has_fence else None,
             acquired=self._acquired.ctypes.data,
@@ -165,7 +170,8 @@ class Races:
         clock = max(self._race.chunk_clock, int(self._now.max())) + 1
         self._race.chunk_clock = clock
         self._race.first_thread = first_block * self._placement.geometry.threads
-        self._now[...] = self._synced[...] = clock
+        for clocks in (self._now, self._synced, self._floor, self._apart):
+            clocks[...] = clock
         self._seen[...] = 0
         self._acquired[...] = 0
 
