@@ -9,7 +9,6 @@ checks on for many threads, and the time per executed PTX instruction for a smal
 from __future__ import annotations
 
 import ctypes
-import shutil
 import struct
 import subprocess
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import harness.simulator
+from harness.build.toolchain import find_cuda_compiler
 from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.memory import Memory
 
@@ -60,7 +60,7 @@ def build(folder: Path) -> tuple[Memory, str]:
     compiler = ["cc", "-O2", "-shared", "-fPIC"]
     subprocess.run([*compiler, *files, "-lm", "-o", str(library)], check=True)
     (folder / "conv.cu").write_text(SOURCE)
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    nvcc = find_cuda_compiler().nvcc
     target = folder / "conv.ptx"
     flags = ["-ptx", "-lineinfo", "-arch=compute_90"]
     subprocess.run([nvcc, *flags, str(folder / "conv.cu"), "-o", str(target)], check=True)

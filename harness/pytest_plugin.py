@@ -1,47 +1,15 @@
-"""`pytest path/to/kernels --reference path/to/reference`: collect and run submissions.
+"""`pytest path/to/kernels --reference path/to/reference`: the options.
 
-A file that speaks of `ModelNew` is collected as a submission where a reference is known: from the
-option, or from `harness_reference` in the project's pytest configuration. Nothing is imported; the
-tests are those of checks.py.
+pytest loads this in every repository of an environment that has the harness, so that it imports
+nothing until a reference is known: from the option, or from `harness_reference` in the project's
+pytest configuration.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-
-from harness import checks, devices
-from harness.build.flags import Device
-from harness.discovery import Rejected, Submission, discover, fits
-from harness.evaluate import Request
-from harness.grid import Grid, cases_for
-from harness.pool import usable_cores
-from harness.problem import Problem, ProblemError
-from harness.references import load_references
-from harness.render import one_line
-from harness.store import FOLDER
-from harness.suite import PendingEvaluation, Suite, restricted
-from harness.worker.supervisor import Deadlines
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the options ask for."""
-
-    problems: tuple[Problem, ...]
-    device: Device
-    grid: Grid
-    seed: int
-
-
-PLAN = pytest.StashKey[Plan]()
-SUITE = pytest.StashKey[Suite]()
-NAMES = pytest.StashKey[dict[str, Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--device",
-        choices=devices.CHOICES,
+        choices=("auto", "cuda", "simulator"),
         default="auto",
         help="where submissions run (default: the GPU if there is one, else the simulator)",
     )
@@ -88,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--step-seconds",
         type=float,
-        default=Deadlines.step,
+        default=120.0,
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
     )
@@ -98,225 +66,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the references, if there are any."""
-    paths = [Path(path) for path in config.getoption("--reference")]
-    paths = paths or list(config.getini("harness_reference"))
-    if not paths:
+    """Load the references, if there are any, and collect submissions from now on."""
+    given = [Path(path) for path in config.getoption("--reference")]
+    references = given or list(config.getini("harness_reference"))
+    if not references:
         return
-    seed = config.getoption("--harness-seed")
-    # The processes of pytest-xdist must draw the same values: they check parts of one grid.
-    shared = getattr(config, "workerinput", {}).get("harness_seed")
-    try:
-        config.stash[PLAN] = Plan(
-            problems=load_references(paths),
-            device=devices.choose(config.getoption("--device")),
-            grid=config.getoption("--grid"),
-            seed=next(s for s in (seed, shared, secrets.randbits(32)) if s is not None),
-        )
-    except (ProblemError, devices.DeviceError) as error:
-        raise pytest.UsageError(str(error)) from None
-    config.stash[NAMES] = {}
+    from harness import pytest_collection as collection
+
+    config.stash[collection.PLAN] = collection.plan_of(config, references)
+    config.stash[collection.NAMES] = {}
+    config.pluginmanager.register(collection, "harness-collection")
     if getattr(config.option, "dist", "no") == "load":
         # The cases of one submission share a worker: keep a file's tests in one process.
         config.option.dist = "loadfile"
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell pytest-xdist's processes the seed."""
-    if PLAN in node.config.stash:
-        node.workerinput["harness_seed"] = node.config.stash[PLAN].seed
-
-
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say on what and from which seed."""
-    if PLAN not in config.stash:
-        return None
-    plan = config.stash[PLAN]
-    names = ", ".join(problem.name for problem in plan.problems)
-    return f"harness: {plan.device}, grid {plan.grid}, seed {plan.seed}, problems: {names}"
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(
-    file_path: Path, parent: pytest.Collector
-) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Collect a submission as one, and never as a test module, which would import it."""
-    if PLAN in parent.config.stash and _speaks_of_model_new(file_path):
-        yield
-        return [SubmissionFile.from_parent(parent, path=file_path)]
-    return (yield)
-
-
-def _speaks_of_model_new(path: Path) -> bool:
-    if path.suffix != ".py" or _is_pythons_own(path):
-        return False
-    try:
-        return b"ModelNew" in path.read_bytes()
-    except OSError:
-        return False
-
-
-def _is_pythons_own(path: Path) -> bool:
-    return path.name.startswith(("test_", "conftest.", "_"))
-
-
-class SubmissionFile(pytest.Module):
-    """A submission's file; its tests are those of checks.py."""
-
-    submission: Submission
-
-    def _getobj(self) -> Any:
-        # What pytest would do here is import the file.
-        return checks
-
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The tests, or one that fails with the reason why the file is no submission."""
-        found = discover([self.path])
-        rejected = found.rejected or tuple(self._twin(found.submissions[0]))
-        if rejected:
-            return [RejectedFile.from_parent(self, name="is_submission", rejected=rejected[0])]
-        (self.submission,) = found.submissions
-        problems = self.config.stash[PLAN].problems
-        reasons = {problem.name: fits(self.submission, problem) for problem in problems}
-        if all(reasons.values()):
-            why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-            unfit = Rejected(self.path, f"fits no problem: {why}")
-            return [RejectedFile.from_parent(self, name="is_submission", rejected=unfit)]
-        return super().collect()
-
-    def _twin(self, submission: Submission) -> Iterator[Rejected]:
-        first = self.config.stash[NAMES].setdefault(submission.name, self.path)
-        if first != self.path:
-            yield Rejected(self.path, f"has the same name as {first}; rename one of them")
-
-    def problems(self) -> list[Problem]:
-        """Those that the submission can stand for."""
-        plan = self.config.stash[PLAN]
-        return [problem for problem in plan.problems if fits(self.submission, problem) is None]
-
-
-class RejectedFile(pytest.Item):
-    """A file that is no submission: fails, and says why in one line."""
-
-    def __init__(self, *, rejected: Rejected, **options: Any) -> None:
-        super().__init__(**options)
-        self._rejected = rejected
-
-    def runtest(self) -> None:
-        """Fail."""
-        pytest.fail(f"{self._rejected.path.name}: {self._rejected.message}", pytrace=False)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
-        """The line alone."""
-        del style
-        return str(excinfo.value)
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where, for the summary."""
-        return self.path, None, "is a submission"
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test_builds for each submission, one test_matches_reference for each case of a grid."""
-    file = metafunc.definition.getparent(SubmissionFile)
-    if file is None:
-        return
-    plan = file.config.stash[PLAN]
-    if "case" not in metafunc.fixturenames:
-        first = file.problems()[0]
-        metafunc.parametrize("problem", [pytest.param(first, id=pytest.HIDDEN_PARAM)])
-        return
-    pairs = [
-        pytest.param(problem, case.id, id=f"{problem.name}-{case.id}")
-        for problem in file.problems()
-        for case in cases_for(problem, file.submission, plan.grid, plan.device, seed=plan.seed)
-    ]
-    metafunc.parametrize(("problem", "case"), pairs)
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which cases the selected tests need, so that they can be evaluated side by side."""
-    config = session.config
-    if PLAN not in config.stash:
-        return
-    plan = config.stash[PLAN]
-    under_xdist = hasattr(config, "workerinput")
-    jobs = config.getoption("--harness-jobs") or (1 if under_xdist else usable_cores())
-    suite = config.stash[SUITE] = Suite(
-        jobs, config.rootpath / FOLDER, _sayer(config), ahead=not under_xdist
-    )
-    wanted: dict[tuple[Path, Path], set[str]] = {}
-    files: dict[Path, SubmissionFile] = {}
-    for item in session.items:
-        file = item.getparent(SubmissionFile)
-        if file is None or not isinstance(item, pytest.Function):
-            continue
-        files[file.path] = file
-        chosen: dict[str, Any] = dict(item.callspec.params)
-        cases = wanted.setdefault((file.path, chosen["problem"].path), set())
-        cases |= {chosen["case"]} if "case" in chosen else set()
-    for (path, problem_path), ids in wanted.items():
-        problem = next(p for p in plan.problems if p.path == problem_path)
-        every = cases_for(problem, files[path].submission, plan.grid, plan.device, seed=plan.seed)
-        request = Request(
-            submission=path,
-            problem=problem_path,
-            device=plan.device,
-            grid=plan.grid,
-            seed=plan.seed,
-            deadlines=Deadlines(step=config.getoption("--step-seconds")),
-            schedule=config.getoption("--harness-schedule"),
-        )
-        suite.expect(restricted(request, frozenset(ids)), complete=len(ids) == len(every))
-    _warn_of_strangers(session, {path.parent for path in files})
-
-
-def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None:
-    """Name the files beside submissions that are none, lest somebody waits for their results."""
-    for folder in sorted(folders):
-        for path in sorted(folder.glob("*.py")):
-            if not _is_pythons_own(path) and not _speaks_of_model_new(path):
-                for rejected in discover([path]).rejected:
-                    message = f"not collected: {rejected.path}: {rejected.message}"
-                    session.warn(pytest.PytestWarning(message))
-
-
-def _sayer(config: pytest.Config) -> Any:
-    """A function that prints a line beside pytest's own, where there is a terminal to print on."""
-    reporter = cast(Any, config.pluginmanager.get_plugin("terminalreporter"))
-    capture = cast(Any, config.pluginmanager.get_plugin("capturemanager"))
-
-    def say(line: str) -> None:
-        if reporter is not None and capture is not None:
-            with capture.global_and_fixture_disabled():
-                reporter.ensure_newline()
-                reporter.write_line(f"  {line}")
-
-    return say
-
-
-@pytest.fixture
-def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvaluation:
-    """The evaluation of the test's submission on its problem."""
-    suite: Suite = request.config.stash[SUITE]
-    return suite.evaluation(request.path, problem.path)
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line for each submission on each problem."""
-    reports = config.stash.get(REPORTS, [])
-    if reports:
-        terminalreporter.section("submissions")
-        for report in reports:
-            terminalreporter.write_line(one_line(report))
-
-
-REPORTS = pytest.StashKey[list[Any]]()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End what is under way, keep what is done."""
-    if SUITE in session.config.stash:
-        session.config.stash[REPORTS] = session.config.stash[SUITE].finish()

@@ -21,15 +21,12 @@ _DETAIL_COLUMNS = 160
 
 
 def one_line(report: Report) -> str:
-    """The verdict, its reason and the numbers of cases.
-
-    >>> one_line(Report("a", "a.py", "", "p", "", "simulator", "quick", 1, {}, "error", "no luck"))
-    'a on p: error: no luck'
-    """
+    """The verdict, its reason, the numbers of cases and, for what passed, how precise it is."""
     counts = ", ".join(f"{n} {kind}" for kind in _COUNTED if (n := report.count(kind)))
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     if report.verdict == "passed":
-        return f"{head}: {counts}; {report.precision}"
+        worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
+        return f"{head}: {counts}; {report.precision}{worst}"
     reason = f"{head}: {report.message}"
     return f"{reason} ({counts})" if report.count("not run") < len(report.cases) else reason
 

@@ -21,7 +21,14 @@ SCHEMA = 1
 Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
 
 # What decides the verdict of the whole: the first of these that any case has.
-_GRAVEST_FIRST: tuple[Verdict, ...] = ("error", "failed", "unsupported")
+_GRAVEST_FIRST: tuple[Verdict, ...] = (
+    "error",
+    "failed",
+    "unsupported",
+    "not run",
+    "passed",
+    "declined",
+)
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,11 @@ class Report:
         """Number of cases with a verdict."""
         return Counter(case.verdict for case in self.cases)[verdict]
 
+    @property
+    def worst(self) -> float | None:
+        """The largest error of all cases as a fraction of the fp32 bound; None if none is known."""
+        return max((c.worst for c in self.cases if c.worst is not None), default=None)
+
     def case(self, case_id: str) -> CaseReport:
         """One case's report.
 
@@ -190,9 +202,4 @@ def not_run(case: Case, why: str) -> CaseReport:
 def overall(cases: Iterable[CaseReport]) -> Verdict:
     """The gravest verdict among cases: `passed` if every case passed or was declined."""
     seen = {case.verdict for case in cases}
-    for verdict in _GRAVEST_FIRST:
-        if verdict in seen:
-            return verdict
-    if "passed" in seen:
-        return "passed"
-    return "declined" if "declined" in seen else "not run"
+    return next((verdict for verdict in _GRAVEST_FIRST if verdict in seen), "not run")

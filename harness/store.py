@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.report import Report
 
 FOLDER = Path(".harness") / "reports"
-"""Below the folder that pytest calls rootdir, and that the command line is called from."""
+"""Below the folder from which pytest or the command line is called."""
 
 
 def save(report: Report, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from json import dumps
@@ -14,6 +15,14 @@ from harness.build.ninja import CompileError, Step, dependencies, run_ninja
 from harness.build.toolchain import HostCompiler, Toolchain
 
 LIBRARY = "module.so"
+REFUSAL = "refusal.txt"
+
+# Errors that may be gone at the next try, though the sources are the same: something was installed,
+# somebody freed the disk, another process ended.
+_PASSING_ERRORS = re.compile(
+    "no such file|no space left|killed|out of memory|internal (compiler )?error|cannot open",
+    re.IGNORECASE,
+)
 
 
 class Builder:
@@ -33,9 +42,12 @@ class Builder:
             CompileError: neither with the light nor with the full headers does it compile; the
                 output is that of the full ones, which are torch's own.
         """
-        return self.cache.get_or_build(
-            self._key(extension), lambda folder: self._compile(extension, folder)
+        entry = self.cache.get_or_build(
+            self._key(extension), lambda folder: self._compile_or_refuse(extension, folder)
         )
+        if entry.library.name == REFUSAL:
+            raise CompileError(entry.library.read_text())
+        return entry
 
     def _key(self, extension: Extension) -> str:
         return digest(
@@ -50,6 +62,16 @@ class Builder:
                 *_overlay_digests(),
             )
         )
+
+    def _compile_or_refuse(self, extension: Extension, folder: Path) -> Product:
+        """Compile; keep a compiler's refusal too, where it depends on the key alone."""
+        try:
+            return self._compile(extension, folder)
+        except CompileError as error:
+            if extension.include_paths or _PASSING_ERRORS.search(error.output):
+                raise
+            (folder / REFUSAL).write_text(error.output)
+            return Product(folder / REFUSAL)
 
     def _compile(self, extension: Extension, folder: Path) -> Product:
         for name, text in extension.sources:

@@ -27,7 +27,7 @@ class Product:
     """What a build leaves behind, as told to the cache."""
 
     library: Path
-    """The shared object, inside the folder that the build was given."""
+    """The file that the build is for, inside the folder that the build was given."""
     dependencies: tuple[Path, ...] = ()
     """Files that were read and that the key does not cover; a change to one makes a new build."""
     notes: dict[str, str] | None = None

@@ -90,10 +90,11 @@ class SimulatedDevice:
                 not got; the launch itself could only return a CUDA error to its caller.
         """
         failure, self._failure = self._failure, None
+        if failure:
+            # What was found before is told at the next call.
+            raise failure
         seen = Observed(tuple(self._findings), self._launches, self._thread_instructions)
         self._findings, self._launches, self._thread_instructions = [], 0, 0
-        if failure:
-            raise failure
         return seen
 
     def start_counting(self) -> None:

@@ -56,6 +56,7 @@ class Session:
         ExtensionLoader(settings.submission, builder, tell).install()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
+        self._unreported: list[dict[str, Any]] = []
         self._inputs: list[torch.Tensor] = []
         self._outputs: list[torch.Tensor] = []
 
@@ -93,9 +94,14 @@ class Session:
         """Run the model on inputs that lie in the same storage at every call of one shape."""
         assert self._model is not None, "construct comes before forward"  # noqa: S101
         inputs = self._fill_inputs(message.tensors)
-        with torch.no_grad():
-            output = self._model(*inputs)
-        torch.cuda.synchronize()
+        try:
+            with torch.no_grad():
+                output = self._model(*inputs)
+            torch.cuda.synchronize()
+        except Exception:
+            # A launch that stopped the simulator is the reason; what it led to is not.
+            self._unreported = self._raise_device_failure()
+            raise
         findings = self._raise_device_failure()
         if type(output) is not torch.Tensor:
             kind = type(output)
@@ -136,9 +142,10 @@ class Session:
 
     def findings_so_far(self) -> list[dict[str, Any]]:
         """What was found before a step failed."""
+        found, self._unreported = self._unreported, []
         with contextlib.suppress(BaseException):
-            return self._raise_device_failure()
-        return []
+            found = found + self._raise_device_failure()
+        return found
 
     def _state(self) -> dict[str, torch.Tensor]:
         assert self._model is not None, "construct comes first"  # noqa: S101

@@ -77,3 +77,16 @@ def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
         asked = Extension("small", (("main.cpp", BINDINGS), ("code.cu", code)), cuda_flags=flags)
         library = builder(tmp_path).build(asked).library
         assert b".target sm_80" in library.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"), [("int answer() { return wrong; }", 1), ("#include <absent.h>\n", 0)]
+)
+def test_refusal_is_kept_unless_something_may_be_installed(
+    tmp_path: Path, code: str, kept: int
+) -> None:
+    """What does not compile is not compiled again, but a missing header may appear."""
+    for _ in range(2):
+        with pytest.raises(CompileError, match=r"wrong|absent"):
+            builder(tmp_path).build(extension(code))
+    assert len(list(tmp_path.glob("*/refusal.txt"))) == kept

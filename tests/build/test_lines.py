@@ -49,12 +49,10 @@ def test_changed_line_keeps_its_place(tmp_path: Path) -> None:
     assert f"kernel.py:{line}:" in errors
 
 
-def test_no_directive_inside_a_macros_arguments(tmp_path: Path) -> None:
-    """Where two strings meet inside parentheses, the code still compiles."""
-    code = (
-        "#define RUN(...) __VA_ARGS__\nint f() {\nRUN(\n[&] {\nreturn 3;\n}();\n)\nreturn 0;\n}\n"
-    )
-    submission = 'A = """\nRUN(\n[&] {\n"""\nB = """\nreturn 3;\n}();\n)\n"""\n'
-    text = with_line_directives(code, submission, "kernel.py")
-    inside = text[text.index("RUN(\n[&]") : text.index("\n)\n")]
-    assert "#line" not in inside
+def test_no_directive_inside_a_macros_arguments() -> None:
+    """Where two strings of the submission meet inside parentheses, no directive parts them."""
+    first, second = "RUN(\n[&] {\nint first;", "int second;\n}();\n)"
+    submission = f'A = """\n{first}\n"""\nB = """\n{second}\n"""\n'
+    text = with_line_directives(f"{first}\n{second}\nint after;\n", submission, "kernel.py")
+    assert "#line" in text
+    assert "#line" not in text[text.index("RUN(") : text.index("}();")]

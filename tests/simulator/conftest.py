@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,19 +10,12 @@ from pathlib import Path
 import pytest
 
 import harness.simulator
+from harness.build.toolchain import find_cuda_compiler
 from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
 from tests.simulator.support import Device
 
 _SOURCES = ("arena.c", "access.c", "arithmetic.c", "race.c", "profile.c")
-
-
-def find_nvcc() -> str | None:
-    """The CUDA compiler: $NVCC, the path, or the usual place."""
-    usual = "/usr/local/cuda/bin/nvcc"
-    return (
-        os.environ.get("NVCC") or shutil.which("nvcc") or (usual if Path(usual).exists() else None)
-    )
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +41,7 @@ def device(memory: Memory) -> Device:
 @pytest.fixture(scope="session")
 def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Compiles a .cu file to PTX, for compute capability 9.0 and with line information."""
-    nvcc = find_nvcc()
-    if nvcc is None:
-        pytest.skip("nvcc is not installed")
+    nvcc = find_cuda_compiler().nvcc
 
     def compile_file(source: Path, *options: str) -> str:
         target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"

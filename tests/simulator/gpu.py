@@ -1,0 +1,138 @@
+"""A real GPU behind the machine's interface, so that the simulator's tests can run on it.
+
+The driver compiles the very PTX that the simulator executes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.simulator.machine import LaunchResult
+
+_ERROR_TEXT = 4096
+
+
+class GpuError(RuntimeError):
+    """A call of the driver failed; the message names it and CUDA's error."""
+
+
+class GpuMemory:
+    """Allocations of the device."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of that many bytes; nothing of at least one is ever at 0."""
+        address = ctypes.c_uint64()
+        self._driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(nbytes, 1)))
+        return address.value
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy to the device."""
+        size = ctypes.c_size_t(len(data))
+        self._driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, size)
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        """Copy from the device."""
+        target = ctypes.create_string_buffer(nbytes)
+        source = ctypes.c_uint64(address)
+        self._driver.call("cuMemcpyDtoH_v2", target, source, ctypes.c_size_t(nbytes))
+        return target.raw
+
+
+@dataclass(frozen=True)
+class GpuModule:
+    """A loaded module; `kernels` has its entries' names."""
+
+    handle: ctypes.c_void_p
+    kernels: frozenset[str]
+
+
+class Driver:
+    """libcuda through ctypes, with a context of its own."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
+        self.call("cuInit", 0)
+        device = ctypes.c_int()
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self._device = device
+        self._context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        self.call("cuCtxSetCurrent", self._context)
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function of the driver.
+
+        Raises:
+            GpuError: It failed.
+        """
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorString(status, ctypes.byref(text))
+            raise GpuError(f"{name}: {(text.value or b'unknown error').decode()}")
+
+    def reset(self) -> None:
+        """A fresh context, after which nothing of earlier errors is left."""
+        self._library.cuDevicePrimaryCtxReset_v2(self._device)
+        self._library.cuDevicePrimaryCtxRelease_v2(self._device)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device)
+        self.call("cuCtxSetCurrent", self._context)
+
+
+class GpuMachine:
+    """What `harness.simulator.machine.Machine` offers the tests, on a GPU."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.memory = GpuMemory(driver)
+
+    def load(self, ptx_text: str) -> GpuModule:
+        """Have the driver compile a PTX text."""
+        handle = ctypes.c_void_p()
+        log = ctypes.create_string_buffer(_ERROR_TEXT)
+        # CU_JIT_ERROR_LOG_BUFFER and its size.
+        options = (ctypes.c_int * 2)(5, 6)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _ERROR_TEXT)
+        try:
+            self._driver.call(
+                "cuModuleLoadDataEx", ctypes.byref(handle), ptx_text.encode(), 2, options, values
+            )
+        except GpuError as error:
+            raise GpuError(f"{error}: {log.value.decode(errors='replace')}") from None
+        names = re.findall(r"\.entry\s+([\w$]+)", ptx_text)
+        return GpuModule(handle, frozenset(names))
+
+    def launch(
+        self,
+        loaded: GpuModule,
+        kernel_name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic_shared_bytes: int,
+        parameters: Sequence[bytes],
+    ) -> LaunchResult:
+        """Run a kernel to its end.
+
+        Raises:
+            GpuError: It could not be launched, or did something illegal.
+        """
+        function = ctypes.c_void_p()
+        self._driver.call(
+            "cuModuleGetFunction", ctypes.byref(function), loaded.handle, kernel_name.encode()
+        )
+        if dynamic_shared_bytes > 48 * 1024:
+            # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._driver.call("cuFuncSetAttribute", function, 8, dynamic_shared_bytes)
+        buffers = [ctypes.create_string_buffer(value, len(value)) for value in parameters]
+        arguments = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+        self._driver.call(
+            "cuLaunchKernel", function, *grid, *block, dynamic_shared_bytes, None, arguments, None
+        )
+        self._driver.call("cuCtxSynchronize")
+        return LaunchResult((), 0)

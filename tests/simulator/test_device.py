@@ -1,0 +1,164 @@
+"""The `cuda` device that a CPU-only torch gets in a worker.
+
+Each test runs a script in a process of its own: the device cannot be taken away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import interpreter
+from harness.build.cache import Cache, default_root
+from harness.build.toolchain import find_toolchain
+from harness.simulator.library import build_libraries
+from tests.support import run
+
+Script = Callable[[str], str]
+
+PREAMBLE = """
+import sys, torch
+from pathlib import Path
+from harness.simulator.library import Libraries
+from harness.simulator.runtime import SimulatedDevice
+device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Script:
+    """Runs code in which `device` is the simulated device; answers what it printed."""
+    libraries = build_libraries(Cache(default_root()), find_toolchain())
+    folder = tmp_path_factory.mktemp("scripts")
+
+    def run_script(code: str) -> str:
+        path: Path = folder / "script.py"
+        path.write_text(PREAMBLE + code)
+        python = interpreter.command("harness")[0]
+        done = run([python, str(path), str(libraries.runtime), str(libraries.device)], folder)
+        assert done.status == 0, done.err
+        return done.out.strip()
+
+    return run_script
+
+
+def test_tensors_move_there_and_back(script: Script) -> None:
+    """`.cuda()`, `.to()`, `device=` and `.cpu()` keep values, and say where they are."""
+    out = script("""
+x = torch.arange(6.0).reshape(2, 3)
+y = x.cuda()
+z = torch.tensor([1.5], device="cuda:0")
+print(y.is_cuda, y.device, y.cpu().equal(x), y.to("cpu", torch.float64).sum().item(), z.item())
+""")
+    assert out == "True cuda:0 True 15.0 1.5"
+
+
+def test_modules_run_on_it(script: Script) -> None:
+    """The reference's own layer computes there what it computes on the CPU."""
+    out = script("""
+torch.manual_seed(0)
+layer = torch.nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, groups=2)
+x = torch.randn(2, 4, 9)
+expected = layer(x)
+actual = layer.cuda()(x.cuda())
+print(actual.is_cuda, torch.allclose(actual.cpu(), expected, atol=1e-6))
+""")
+    assert out == "True True"
+
+
+def test_views_share_memory(script: Script) -> None:
+    """A write through a slice, a transpose, a reshape or an unfold is seen by the whole."""
+    out = script("""
+x = torch.zeros(4, 6, device="cuda")
+x[1:3, 2] = 1
+x.t()[5].fill_(2)
+x.view(-1)[0] = 3
+x.unfold(1, 2, 2)[0, 1, 0] = 4
+print(x.cpu().tolist())
+""")
+    assert out == str(
+        [
+            [3.0, 0.0, 4.0, 0.0, 0.0, 2.0],
+            [0.0, 0.0, 1.0, 0.0, 0.0, 2.0],
+            [0.0, 0.0, 1.0, 0.0, 0.0, 2.0],
+            [0.0, 0.0, 0.0, 0.0, 0.0, 2.0],
+        ]
+    )
+
+
+def test_fresh_memory_is_poisoned(script: Script) -> None:
+    """What `torch.empty` gives is NaN, and known as unwritten until something writes it."""
+    out = script("""
+x = torch.empty(3, 4, device="cuda")
+print(x.cpu().isnan().all().item(), device.unwritten(x).sum().item())
+x[1] = 0
+print(device.unwritten(x).sum(1).tolist())
+y = x.clone()
+print(device.unwritten(y).sum(1).tolist())
+print(device.unwritten(torch.zeros(3, device="cuda")).sum().item())
+print(device.unwritten(x.double()).sum(1).tolist())
+""")
+    assert out.splitlines() == ["True 12", "[4, 0, 4]", "[4, 0, 4]", "0", "[4, 0, 4]"]
+
+
+def test_torch_cuda_answers(script: Script) -> None:
+    """The questions that submissions ask of torch.cuda have answers."""
+    out = script("""
+c = torch.cuda
+p = c.get_device_properties(0)
+c.synchronize(); c.empty_cache(); c.manual_seed_all(3)
+with c.device(0):
+    print(c.is_available(), c.device_count(), c.current_device(), c.get_device_capability())
+print(p.major, p.minor, p.multi_processor_count, p.warp_size, p.total_memory > 0)
+""")
+    assert out.splitlines() == ["True 1 0 (9, 0)", "9 0 132 32 True"]
+
+
+def test_streams_and_events(script: Script) -> None:
+    """A stream is current inside its context and only there; events measure time forwards."""
+    out = script("""
+c = torch.cuda
+s = c.Stream()
+with c.stream(s):
+    inside = c.current_stream() == s
+    torch.zeros(1, device="cuda").record_stream(s)
+print(inside, c.current_stream() == c.default_stream(), c.current_stream() == s)
+a, b = c.Event(enable_timing=True), c.Event(enable_timing=True)
+a.record(); b.record(s); b.synchronize(); s.wait_event(a); s.wait_stream(c.current_stream())
+print(a.elapsed_time(b) >= 0, a.query())
+""")
+    assert out.splitlines() == ["True True False", "True True"]
+
+
+def test_second_device_does_not_exist(script: Script) -> None:
+    """`cuda:1` fails with CUDA's own message."""
+    out = script("""
+try:
+    torch.cuda.set_device(1)
+except RuntimeError as error:
+    print(error)
+""")
+    assert out == "CUDA error: invalid device ordinal"
+
+
+def test_more_memory_than_there_is(script: Script) -> None:
+    """An allocation that is too large raises torch's own exception."""
+    out = script("""
+try:
+    torch.empty(1 << 40, device="cuda")
+except torch.OutOfMemoryError as error:
+    print(str(error).split(".")[0])
+""")
+    assert out == "CUDA out of memory"
+
+
+def test_freed_memory_is_given_back(script: Script) -> None:
+    """Allocating and dropping more than the device has is no problem."""
+    out = script("""
+for _ in range(40):
+    torch.zeros(1 << 28, dtype=torch.uint8, device="cuda")[0] = 1
+print(device.memory.live_bytes)
+""")
+    assert out == "0"

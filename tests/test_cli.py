@@ -1,0 +1,111 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support import REFERENCE, SUBMISSIONS, harness, reports
+
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+
+
+def test_passing_submission_gives_status_0_and_one_json_line(tmp_path: Path) -> None:
+    """`--json -` prints reports alone on stdout, one object a line, with the schema's version."""
+    done = harness(
+        "check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM, "--json", "-",
+        folder=tmp_path,
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    (line,) = done.out.splitlines()
+    data = json.loads(line)
+    assert data["schema"] == 1
+    assert data["verdict"] == "passed"
+    assert data["precision"] == "fp32"
+    assert len(data["cases"]) == 48
+    assert "flat_index on conv_transpose1d: passed" in done.err
+
+
+def test_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
+    """A report can be replayed: the seed alone decides every value."""
+    worst = []
+    for name in ("first", "second"):
+        done = harness(
+            "check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM, "--seed", "7",
+            "--json", name, folder=tmp_path,
+        )  # fmt: skip
+        assert done.status == 0, done.err
+        report = reports((tmp_path / name).read_text())["flat_index"]
+        worst.append([case.worst for case in report.cases])
+    assert worst[0] == worst[1]
+    assert any(worst[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "absent.py"], "absent.py: no such file or folder"),
+        (["check", ".", "--reference", "absent.py"], "absent.py"),
+        (["check", ".", "--reference", PROBLEM, "--problem", "nothing"], "no such reference"),
+        (["check", ".", "--reference", PROBLEM, "--device", "cuda"], "torch sees no GPU here"),
+        (["check", ".", "--reference", PROBLEM, "--json", "no/such/file"], "No such file"),
+        (["check"], "required"),
+        (["frobnicate"], "invalid choice"),
+    ],
+)
+def test_unusable_command_line_gives_status_2(
+    tmp_path: Path, arguments: list[str | Path], message: str
+) -> None:
+    """What cannot be done as asked is one line on stderr, and status 2."""
+    done = harness(*arguments, folder=tmp_path)
+    assert done.status == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
+    """A submission whose constructor asks for something else is told what is there."""
+    (tmp_path / "other.py").write_text(
+        "class ModelNew:\n    def __init__(self, width, height):\n        pass\n"
+    )
+    done = harness("check", "other.py", "--reference", PROBLEM, folder=tmp_path)
+    assert done.status == 1
+    assert "fits no problem" in done.out
+    assert "requires width" in done.out
+
+
+def test_leaderboard_ranks_what_was_checked(tmp_path: Path) -> None:
+    """Reports of checks appear in the table; a file that changed since counts as not checked."""
+    kernels = tmp_path / "submissions"
+    kernels.mkdir()
+    for name in ("flat_index", "grid3d"):
+        (kernels / f"{name}.py").write_text((SUBMISSIONS / f"{name}.py").read_text())
+    done = harness("check", "submissions", "--reference", PROBLEM, folder=tmp_path)
+    assert done.status == 0, done.out
+    board = ("leaderboard", "--reference", PROBLEM, "--format", "github")
+    table = harness(*board, folder=tmp_path).out
+    rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
+    assert ["", "1", "flat_index", "passed", "48", "0", "0", "fp32", "simulator", ""] in rows
+    assert ["", "2", "grid3d", "passed", "33", "23", "0", "fp32", "simulator", ""] in rows
+    with (kernels / "grid3d.py").open("a") as file:
+        file.write("# changed\n")
+    assert "not checked" in harness(*board, folder=tmp_path).out
+
+
+def test_doctor_finds_nothing_wrong_here(tmp_path: Path) -> None:
+    """On a machine that was set up as the README says, every line is fine."""
+    done = harness("doctor", folder=tmp_path)
+    assert done.status == 0, done.out
+    assert all(line.startswith("ok") for line in done.out.splitlines())
+    assert "simulator" in done.out
+
+
+def test_doctor_says_how_to_mend_a_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a compiler, the command to get one stands in the line."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    done = harness("doctor", folder=tmp_path)
+    assert done.status == 1
+    assert "LACKS C++ compiler: no C++ compiler found; run: apt-get install g++" in done.out

@@ -1,0 +1,119 @@
+"""Mistakes seen in real submissions, and the verdict that each gets from `harness check`."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.report import CaseReport, Report
+from tests.support import ROOT, harness, reports
+
+FOLDER = ROOT / "tests" / "defects"
+
+# What the report's message must say of those that never get as far as a number.
+STOPPED = {
+    "unknown_keyword": (
+        "TypeError: load_inline() got an unexpected keyword argument 'extra_nvcc_flags'"
+    ),
+    "no_cpp_sources": (
+        "TypeError: load_inline() missing 1 required positional argument: 'cpp_sources'"
+    ),
+    "redeclared_in_initialiser": "cannot appear in its own initializer",
+    "undefined_dispatch_type": 'identifier "scalar_type" is undefined',
+    "missing_cuda_header": 'namespace "at::cuda" has no member "getCurrentCUDAStream"',
+    "bias_registered_twice": "KeyError: attribute 'bias' already exists",
+    "module_called": "TypeError: 'module' object is not callable",
+    "module_not_imported": "NameError: name 'math' is not defined",
+}
+
+# The diagnosis of those that compute something else, and what the failing cases share.
+WRONG = {
+    "no_divisibility_test": ("no divisibility test", "stride > 1"),
+    "padding_twice": ("padding applied twice", "padding > 0"),
+    "output_padding_as_padding": ("output_padding used as padding", ""),
+    "weight_out_in": ("weight read as [out, in, k]", "in channels > 1 and out channels > 1"),
+    "group_offset_missing": ("group offset of the input channel missing", "groups > 1"),
+    "bias_ignored": ("bias ignored", "all 18 with bias fail; none without bias"),
+}
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    """Every defect's report on conv_transpose1d."""
+    folder = tmp_path_factory.mktemp("defects")
+    options = ("--reference", ROOT / "reference" / "conv_transpose1d.py", "--json", "-")
+    done = harness("check", FOLDER, *options, folder=folder)
+    assert done.status == 1, done.err
+    return reports(done.out)
+
+
+def first_failure(report: Report) -> CaseReport:
+    """The case that the report shows."""
+    return report.case(report.smallest_failure)
+
+
+def test_every_defect_is_checked(checked: dict[str, Report]) -> None:
+    """No file of the folder is left without an expectation here, or without a report."""
+    expected = {*STOPPED, *WRONG, "tail_unwritten", "one_past_end"}
+    assert set(checked) == expected == {path.stem for path in FOLDER.glob("*.py")}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_mistake_that_stops_is_an_error_with_its_reason(
+    checked: dict[str, Report], name: str
+) -> None:
+    """What does not build, import or run is an error whose one line says what is wrong."""
+    assert checked[name].verdict == "error"
+    assert STOPPED[name] in checked[name].message
+    assert "\n" not in checked[name].message
+
+
+@pytest.mark.parametrize(
+    "name", ["redeclared_in_initialiser", "undefined_dispatch_type", "missing_cuda_header"]
+)
+def test_compiler_error_names_the_submissions_line(checked: dict[str, Report], name: str) -> None:
+    """The place of a compiler's error is the submission's file, at the line that is wrong."""
+    place = checked[name].message.partition(f"{name}.py(")[2].partition(")")[0]
+    line = (FOLDER / f"{name}.py").read_text().splitlines()[int(place) - 1]
+    wrong = {
+        "redeclared_in_initialiser": "out.options()",
+        "undefined_dispatch_type": "scalar_type",
+        "missing_cuda_header": "getCurrentCUDAStream",
+    }
+    # A macro's arguments count as one place, the line on which they end.
+    assert wrong[name] in line or line.strip().endswith(");")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], name: str) -> None:
+    """A wrong result fails, with the known mistake that reproduces it and what triggers it."""
+    diagnosis, pattern = WRONG[name]
+    report = checked[name]
+    assert report.verdict == "failed"
+    assert first_failure(report).diagnosis.startswith(diagnosis)
+    assert pattern in report.shared
+    assert report.count("passed") > 0, "the mistake shows in some cases only"
+
+
+def test_unwritten_tail_is_seen_in_memory(checked: dict[str, Report]) -> None:
+    """Elements that no thread wrote are counted by the device, not guessed from their values."""
+    report = checked["tail_unwritten"]
+    assert report.verdict == "failed"
+    assert "output elements were never written" in first_failure(report).message
+    for case in report.cases:
+        elements_left_over = case.message.partition(" of ")[0]
+        assert case.verdict == "passed" or 1 <= int(elements_left_over) <= 3
+
+
+def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> None:
+    """One store past the output fails every case, though every number in it is right."""
+    report = checked["one_past_end"]
+    assert report.verdict == "failed"
+    assert report.count("failed") == len(report.cases)
+    for case in report.cases:
+        assert case.comparison is None, "the numbers are right"
+        (finding,) = case.findings
+        assert finding["check"] == "memcheck"
+        assert "store 4 bytes past the end" in finding["message"]
+        assert finding["kernel"] == "start_from_bias_kernel"
+    line = (FOLDER / "one_past_end.py").read_text().splitlines()[finding["line"] - 1]
+    assert "] =" in line

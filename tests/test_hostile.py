@@ -1,0 +1,112 @@
+"""Submissions that break the process they run in: each gets one line, and the next its turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, Outcome, harness, reports
+
+FOLDER = ROOT / "tests" / "hostile"
+
+# How the line begins that the command prints for each file.
+LINES = {
+    "no_model": "no_model.py: defines no ModelNew",
+    "syntax_error": "syntax_error.py: does not parse in line 8: expected ':'",
+    "exit_in_forward": (
+        "exit_in_forward on conv_transpose1d: error: the worker exited with status 0 while "
+        "running forward"
+    ),
+    "segfault": "segfault on conv_transpose1d: error: the worker killed by SIGSEGV while",
+    "loop_at_import": (
+        "loop_at_import on conv_transpose1d: error: no answer within 15 s while importing the "
+        "submission; killed"
+    ),
+    "raise_at_import": "raise_at_import on conv_transpose1d: error: raises at import: no suitable",
+    "sys_exit_at_import": "sys_exit_at_import on conv_transpose1d: error: SystemExit: 0",
+}
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What `harness check` says of all of them and of one good submission."""
+    folder = tmp_path_factory.mktemp("hostile")
+    return harness(
+        "check",
+        FOLDER,
+        ROOT / "submissions" / "flat_index.py",
+        "--reference",
+        ROOT / "reference" / "conv_transpose1d.py",
+        "--step-seconds",
+        "15",
+        "--json",
+        folder / "reports",
+        folder=folder,
+    )
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_each_is_reported_in_one_line(outcome: Outcome, name: str) -> None:
+    """What went wrong stands in the first line about the file."""
+    assert any(LINES[name] in line for line in outcome.out.splitlines()), outcome.out
+
+
+def test_every_file_has_an_expectation() -> None:
+    """No file of the folder is forgotten here."""
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(LINES)
+
+
+def test_the_others_still_run(outcome: Outcome) -> None:
+    """A good submission among them passes, and the exit status says that not all did."""
+    assert "flat_index on conv_transpose1d: passed: 48 passed; fp32" in outcome.out
+    assert outcome.status == 1
+
+
+def test_no_traceback_of_the_harness(outcome: Outcome) -> None:
+    """A submission's fault is not shown as one of the harness's own."""
+    assert "Traceback" not in outcome.out + outcome.err
+    assert "harness/worker" not in outcome.out + outcome.err
+
+
+def test_no_process_is_left(outcome: Outcome) -> None:
+    """Nothing of the submissions goes on when the command has ended."""
+    assert outcome.status == 1
+    left = [
+        command
+        for process in Path("/proc").glob("[0-9]*")
+        if b"loop_at_import" in (command := _command_line(process))
+    ]
+    assert left == []
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
+
+
+def test_crash_in_some_cases_leaves_the_others(tmp_path: Path) -> None:
+    """A worker that dies in one case is replaced, and the other cases get their verdict."""
+    text = (ROOT / "submissions" / "flat_index.py").read_text()
+    marker = "    def forward("
+    assert marker in text
+    crash = "        if x.shape[-1] == 1 and x.shape[0] == 3:\n            os._exit(3)\n"
+    head, _, tail = text.partition(marker)
+    signature, _, body = tail.partition("\n")
+    path = tmp_path / "flat_index.py"
+    path.write_text(f"import os\n{head}{marker}{signature}\n{crash}{body}")
+    done = harness(
+        "check",
+        path,
+        "--reference",
+        ROOT / "reference" / "conv_transpose1d.py",
+        "--json",
+        "-",
+        folder=tmp_path,
+    )
+    report = reports(done.out)["flat_index"]
+    assert report.verdict == "error"
+    assert 1 <= report.count("error") <= 4
+    assert report.count("passed") > 10

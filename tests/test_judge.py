@@ -1,0 +1,81 @@
+"""Judging large outputs in slices of the batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness import judge as judge_module
+from harness.discovery import discover
+from harness.grid import Case, cases_for
+from harness.judge import judge
+from harness.oracle import expected
+from harness.problem import Problem, load
+from harness.values import Run, Values, runs_for, values_for
+from tests.support import REFERENCE, SUBMISSIONS
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes every output a large one."""
+    monkeypatch.setattr(judge_module, "_MAX_ELEMENTS", 1)
+
+
+@pytest.fixture
+def right() -> tuple[Problem, Case, Run, Values, torch.Tensor]:
+    """A case of batch 3, and its right output."""
+    problem = load(REFERENCE / "conv_transpose1d.py")
+    (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
+    case = next(c for c in cases_for(problem, submission) if c.input_shapes[0][0] == 3)
+    run = runs_for(problem)[0]
+    values = values_for(problem, case, run)
+    output = expected(problem, case, values.weights, values.inputs).value.float()
+    return problem, case, run, values, output
+
+
+def test_slices_agree_with_the_whole(
+    right: tuple[Problem, Case, Run, Values, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict and the worst error do not depend on how the batch was cut."""
+    problem, case, run, values, output = right
+    whole = judge(problem, case, run, values, output, CPU)
+    monkeypatch.setattr(judge_module, "_MAX_ELEMENTS", 1)
+    assert judge(problem, case, run, values, output, CPU) == whole
+    assert whole.precision == "fp32"
+
+
+@pytest.mark.usefixtures("sliced")
+def test_wrong_element_is_placed_in_the_whole(
+    right: tuple[Problem, Case, Run, Values, torch.Tensor],
+) -> None:
+    """The first wrong index counts rows from the start of the batch, not of its slice."""
+    problem, case, run, values, output = right
+    output[2, 0, 0] += 100
+    found = judge(problem, case, run, values, output, CPU)
+    assert found.precision is None
+    assert found.mismatch is not None
+    assert found.mismatch.index == (2, 0, 0)
+    assert (found.mismatch.count, found.mismatch.total) == (1, output.numel())
+
+
+@pytest.mark.usefixtures("sliced")
+def test_loosest_slice_decides_the_class(
+    right: tuple[Problem, Case, Run, Values, torch.Tensor],
+) -> None:
+    """One row of bfloat16 precision makes the whole bfloat16."""
+    problem, case, run, values, output = right
+    output[1] = output[1].bfloat16().float()
+    found = judge(problem, case, run, values, output, CPU)
+    assert found.precision in ("fp16", "bf16", "tf32")
+
+
+@pytest.mark.usefixtures("sliced")
+def test_wrong_shape_is_told(right: tuple[Problem, Case, Run, Values, torch.Tensor]) -> None:
+    """An output that is too long is no output, sliced or not."""
+    problem, case, run, values, output = right
+    found = judge(problem, case, run, values, torch.cat([output, output], -1), CPU)
+    assert found.mismatch is not None
+    assert found.mismatch.index is None
+    assert "shape" in found.mismatch.message

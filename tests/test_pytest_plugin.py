@@ -1,0 +1,113 @@
+"""`pytest path/to/kernels --reference path/to/reference`, in somebody else's repository."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support import REFERENCE, ROOT, SUBMISSIONS, pytest_
+
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    """A folder of somebody's with one good submission."""
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    shutil.copy(SUBMISSIONS / "flat_index.py", folder)
+    return folder
+
+
+def test_collects_the_generic_tests(kernels: Path) -> None:
+    """One test_builds, and one test_matches_reference for each case, named by problem and case."""
+    done = pytest_("kernels", "--reference", PROBLEM, "--collect-only", "-q", folder=kernels.parent)
+    assert done.status == 0, done.out
+    names = [line for line in done.out.splitlines() if "::" in line]
+    assert names[0] == "flat_index.py::test_builds"
+    assert names[1] == ("flat_index.py::test_matches_reference[conv_transpose1d-reduced]")
+    assert len(names) == 49
+
+
+def test_keyword_selection_junit_and_several_processes(kernels: Path) -> None:
+    """-k, --junitxml and -n 2 work as they do for any other tests."""
+    done = pytest_(
+        "kernels", "--reference", PROBLEM, "-k", "builds or s8", "-n", "2", "--junitxml", "out.xml",
+        folder=kernels.parent,
+    )  # fmt: skip
+    assert done.status == 0, done.out
+    names = re.findall(r'<testcase [^>]*\bname="([^"]*)"', (kernels.parent / "out.xml").read_text())
+    assert "test_builds" in names
+    assert len(names) > 3
+    assert all("s8" in name for name in names if name != "test_builds")
+
+
+def test_wrong_submission_fails_with_an_explanation(kernels: Path) -> None:
+    """A failing case shows the numbers, the diagnosis and the pattern; -x stops at the first."""
+    shutil.copy(ROOT / "tests" / "defects" / "no_divisibility_test.py", kernels)
+    done = pytest_("kernels", "--reference", PROBLEM, "-x", folder=kernels.parent)
+    assert done.status == 1
+    assert done.out.count("FAILED") == 1
+    assert "diagnosis: no divisibility test" in done.out
+    assert "pattern:" in done.out
+    assert "expected 0.0, got" in done.out or "first wrong index" in done.out
+    assert "replay: --harness-seed" in done.out
+
+
+def test_declined_cases_are_skips_with_the_reason(kernels: Path) -> None:
+    """A constructor that refuses a configuration skips its cases, in its own words."""
+    shutil.copy(SUBMISSIONS / "grid3d.py", kernels)
+    done = pytest_("kernels/grid3d.py", "--reference", PROBLEM, "-rs", folder=kernels.parent)
+    assert done.status == 0, done.out
+    assert "33 passed" in done.out or "34 passed" in done.out
+    assert "23 skipped" in done.out
+    assert "declined: " in done.out
+
+
+def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path) -> None:
+    """A bad file is one failed test with one line; a file of another kind is a warning."""
+    (kernels / "broken.py").write_text("class ModelNew(:\n")
+    (kernels / "notes.py").write_text("x = 1\n")
+    (kernels / "more").mkdir()
+    shutil.copy(SUBMISSIONS / "flat_index.py", kernels / "more")
+    done = pytest_(
+        "kernels", "--reference", PROBLEM, "-k", "builds or submission", folder=kernels.parent
+    )
+    assert done.status == 1
+    assert "broken.py: does not parse in line 1" in done.out
+    assert "has the same name as" in done.out
+    assert "notes.py: defines no ModelNew" in done.out
+    assert "2 failed, 1 passed" in done.out
+
+
+def test_submissions_are_not_imported_by_the_judge(kernels: Path) -> None:
+    """A file named on the command line is a submission too, and runs in the worker alone."""
+    path = kernels / "spy.py"
+    path.write_text(
+        "import os, sys\n"
+        "class ModelNew:\n"
+        "    def __init__(self, in_channels, out_channels, kernel_size):\n"
+        "        raise SystemError(f'pytest in sys.modules: {\"pytest\" in sys.modules}')\n"
+    )
+    done = pytest_(path, "--reference", PROBLEM, "-x", "-k", "reduced", folder=kernels.parent)
+    assert done.status == 1
+    assert "pytest in sys.modules: False" in done.out
+
+
+def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
+    """The plugin keeps out of the way of a repository that does not use it."""
+    done = pytest_("kernels", folder=kernels.parent)
+    assert done.status == 5
+    assert "no tests ran" in done.out
+
+
+def test_unusable_reference_is_one_line(kernels: Path) -> None:
+    """A reference that is none ends pytest with a usage error."""
+    (kernels.parent / "bad.py").write_text("x = 1\n")
+    done = pytest_("kernels", "--reference", "bad.py", folder=kernels.parent)
+    assert done.status == 4
+    assert "bad.py" in done.err
+    assert "Traceback" not in done.err

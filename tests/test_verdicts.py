@@ -1,0 +1,196 @@
+"""What `harness check` says of submissions that go wrong in one way each.
+
+All are flat_index.py with another `forward` or constructor, so that they share its build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.evaluate import Request
+from harness.pool import Pool
+from harness.report import Report
+from tests.support import REFERENCE, SUBMISSIONS, harness, reports
+
+Check = Callable[..., list[Report]]
+
+ORIGINAL = (SUBMISSIONS / "flat_index.py").read_text()
+FORWARD = """        return extension.conv_transpose1d_flat(
+            x, self.weight, self.stride, self.padding, self.output_padding
+        )
+"""
+# An instruction for several GPUs, which the simulator has not got.
+MULTIMEM = (
+    'asm("multimem.ld_reduce.relaxed.sys.global.add.u32 %0, [%1];" : "=r"(unused) : "l"(out));'
+)
+RIGHT = "extension.conv_transpose1d_flat(x, w, self.stride, self.padding, self.output_padding)"
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """Evaluators, as the command line starts them."""
+    with Pool(2) as evaluators:
+        yield evaluators
+
+
+@pytest.fixture
+def check(pool: Pool, tmp_path: Path) -> Check:
+    """Gives the reports of submissions with these texts."""
+
+    def evaluate(*texts: str) -> list[Report]:
+        futures = []
+        for number, text in enumerate(texts):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            path = folder / "flat_index.py"
+            path.write_text(text)
+            futures.append(
+                pool.submit(Request(path, REFERENCE / "conv_transpose1d.py", "simulator"))
+            )
+        return [future.result() for future in futures]
+
+    return evaluate
+
+
+def with_forward(body: str) -> str:
+    """The submission with another body of forward; `run(x, w)` there is the right kernel."""
+    assert FORWARD in ORIGINAL
+    run = f"        run = lambda x, w: {RIGHT}\n"
+    return ORIGINAL.replace(FORWARD, run + "".join(f"        {line}\n" for line in body.split(";")))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return run(x, self.weight).cpu()", "the output is on cpu, not on cuda"),
+        ("return run(x, self.weight).double()", "dtype is torch.float64, not torch.float32"),
+        ("return run(x, self.weight).unsqueeze(0)", "the output's shape is"),
+        ("return [run(x, self.weight)]", "forward returned builtins.list, not a tensor"),
+        ("return None", "forward returned builtins.NoneType, not a tensor"),
+        (
+            "out = run(x, self.weight);old = self.__dict__.setdefault('old', {});"
+            "return old.setdefault(out.shape, torch.empty_like(out)).copy_(out)",
+            "the output shares memory with an earlier output",
+        ),
+        (
+            "out = run(x, self.weight);x.resize_(out.shape).copy_(out);return x",
+            "the output shares memory with its input",
+        ),
+    ],
+)
+def test_output_of_the_wrong_kind_fails(check: Check, body: str, message: str) -> None:
+    """Device, dtype, shape, type and storage are checked before any number is."""
+    (report,) = check(with_forward(body))
+    assert report.verdict == "failed"
+    assert message in report.message
+
+
+@pytest.mark.parametrize(
+    ("body", "advice"),
+    [
+        (
+            "self.kept = getattr(self, 'kept', None);"
+            "self.kept = self.weight.clone() if self.kept is None else self.kept;"
+            "return run(x, self.kept)",
+            "Wrong only after the weights changed",
+        ),
+        (
+            "self.kept = getattr(self, 'kept', {});key = x.data_ptr();"
+            "self.kept.setdefault(key, run(x, self.weight));return self.kept[key].clone()",
+            "Right only at the first call",
+        ),
+    ],
+)
+def test_what_is_kept_from_earlier_calls_is_found(check: Check, body: str, advice: str) -> None:
+    """New values in the same storage, and new weights, show a cache that does not follow them."""
+    (report,) = check(with_forward(body))
+    assert report.verdict == "failed"
+    assert report.case(report.smallest_failure).diagnosis.startswith(advice)
+
+
+def test_lower_precision_is_a_class_and_not_a_failure(check: Check) -> None:
+    """Operands rounded to bfloat16 are bfloat16's class, whatever the output's dtype."""
+    body = "return run(x.bfloat16().float(), self.weight.bfloat16().float())"
+    (report,) = check(with_forward(body))
+    assert (report.verdict, report.precision) == ("passed", "bf16")
+
+
+def test_own_initialisation_is_a_note(check: Check) -> None:
+    """Weights that a seed makes otherwise than the reference's are told, and change nothing."""
+    init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
+    assert init in ORIGINAL
+    other, alike = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), ORIGINAL)
+    assert other.verdict == "passed"
+    assert "weights differ from the reference's" in other.notes[0]
+    assert alike.notes == ()
+
+
+def test_declining_the_problems_own_configuration_fails(check: Check) -> None:
+    """A submission may decline what it was not written for, but not the problem itself."""
+    first = "        super().__init__()\n"
+    refusal = f"{first}        if in_channels > 100:\n            raise ValueError('too wide')\n"
+    (report,) = check(ORIGINAL.replace(first, refusal, 1))
+    assert report.verdict == "failed"
+    assert report.message == "declines the problem's own configuration: too wide"
+
+
+def test_missing_parameter_fails(check: Check) -> None:
+    """A model that has no place for the reference's weight cannot be compared."""
+    body = "return run(x, self.weight)"
+    text = with_forward(body).replace("nn.Parameter(torch.empty(in", "(torch.empty(in")
+    (report,) = check(text)
+    assert report.verdict == "failed"
+    assert "ModelNew has no parameter for the reference's conv1d_transpose.weight" in report.message
+
+
+@pytest.mark.parametrize(
+    ("statement", "missing"),
+    [
+        (MULTIMEM, "`multimem.ld_reduce"),
+        ("", "cudaMallocManaged()"),
+    ],
+)
+def test_what_the_simulator_lacks_is_named(tmp_path: Path, statement: str, missing: str) -> None:
+    """An unknown instruction or runtime call is `unsupported` by name, never a wrong number."""
+    call = "" if statement else "void *p; cudaMallocManaged(&p, 8);"
+    path = tmp_path / "small.py"
+    path.write_text(f'''
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+CUDA_SOURCE = r"""
+__global__ void fill(float *out) {{
+    unsigned unused = 0;
+    {statement}
+    out[threadIdx.x] = unused;
+}}
+torch::Tensor run(torch::Tensor x) {{
+    {call}
+    fill<<<1, 4>>>(x.data_ptr<float>());
+    return x;
+}}
+"""
+extension = load_inline("small", "torch::Tensor run(torch::Tensor x);", CUDA_SOURCE,
+                        functions=["run"])
+
+class ModelNew(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels, kernel_size))
+
+    def forward(self, x):
+        return extension.run(x)
+''')
+    options = ("--reference", REFERENCE / "conv_transpose1d.py", "--json", "-")
+    done = harness("check", path, *options, folder=tmp_path)
+    report = reports(done.out)["small"]
+    assert done.status == 1
+    assert report.verdict == "unsupported"
+    assert missing in report.message
+    if statement:
+        line = path.read_text().splitlines().index(f"    {statement}") + 1
+        assert f"small.py:{line}" in report.message
