@@ -181,7 +181,7 @@ class CaseCheck:
         if failing and what.verdict in ("error", "declined"):
             # The exception is only how the submission, or CUDA, put it.
             message = verdict.describe_finding(failing[0])
-            what = verdict.Stop("failed", message, what.detail or what.message)
+            what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")
         return CaseReport(
             id=self._case.id,
             label=self._case.label,

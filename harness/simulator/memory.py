@@ -77,8 +77,8 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
 class Memory:
     """Allocations of one simulated device, which the C library `library` keeps.
 
-    The library is one shared object made of arena.c, access.c and arithmetic.c; all instances over
-    one library see the same memory.
+    The library is one shared object made of arena.c, access.c, race.c, profile.c and arithmetic.c;
+    all instances over one library see the same memory.
 
     Raises:
         OSError: the system has no room for the range of addresses.

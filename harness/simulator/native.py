@@ -1,4 +1,4 @@
-"""The functions and structures of access.c and arithmetic.c, as Python sees them."""
+"""The functions and structures of the simulator's C files, as Python sees them."""
 
 from __future__ import annotations
 

@@ -206,6 +206,15 @@ def test_messages_of_wrong_loads(
     assert result.findings[0].message == message.format(odd=good + 1)
 
 
+def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> None:
+    """An address of this process that is no device memory is most likely a forgotten copy."""
+    host = np.zeros(32, np.float32)
+    target = device.put(np.zeros(32, np.float32))
+    result = device.launch(module, "copies", [pointer(target), pointer(host.ctypes.data)])
+    expected = f"4-byte load through a host pointer: 0x{host.ctypes.data:x}"
+    assert result.findings[0].message == expected
+
+
 def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
     """The error names the thread that trapped."""
     with pytest.raises(KernelTrap) as caught:
