@@ -24,6 +24,7 @@ from harness.simulator.memory import Memory
 
 THREADS = 256
 REPEATS = 3
+SOURCES = ("arena.c", "access.c", "arithmetic.c", "race.c", "profile.c")
 
 SOURCE = """
 #include <cstdint>
@@ -55,7 +56,7 @@ def build(folder: Path) -> tuple[Memory, str]:
     """The simulator's library and the kernels' PTX."""
     sources = Path(harness.simulator.__file__).parent
     library = folder / "libsimulator.so"
-    files = [str(sources / name) for name in ("arena.c", "access.c", "arithmetic.c")]
+    files = [str(sources / name) for name in SOURCES]
     compiler = ["cc", "-O2", "-shared", "-fPIC"]
     subprocess.run([*compiler, *files, "-lm", "-o", str(library)], check=True)
     (folder / "conv.cu").write_text(SOURCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from harness.worker.supervisor import Step, Worker, WorkerFailure
 
 # Findings that fail a case by themselves, whatever its numbers say.
 FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
+FAILING_SEVERITY = "error"
 
 # A diagnosis needs small outputs, and many large ones would fill the memory.
 _MAX_REMEMBERED = 1 << 20
@@ -107,6 +108,7 @@ class CaseCheck:
     def _ask(self, step: Step, header: dict[str, Any], tensors: tuple[Tensor, ...] = ()) -> Message:
         answer = self._worker.request(step, header, tensors)
         if "fault" in answer.header:
+            self._findings += answer.header.get("findings", ())
             is_own = self._case.label in ("native", "reduced")
             raise _Stopped(verdict.of_fault(answer.header["fault"], own_configuration=is_own))
         return answer
@@ -152,7 +154,7 @@ class CaseCheck:
     def _report(self) -> CaseReport:
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
         findings = verdict.merge_findings(self._findings)
-        failing = [f for f in findings if f["check"] in FAILING_CHECKS]
+        failing = failing_findings(findings)
         # What was done to memory explains the numbers, not the other way round.
         messages = [verdict.describe_finding(f) for f in failing] + self._faults
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
@@ -174,6 +176,12 @@ class CaseCheck:
         )
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
+        findings = verdict.merge_findings(self._findings)
+        failing = failing_findings(findings)
+        if failing and what.verdict in ("error", "declined"):
+            # The exception is only how the submission, or CUDA, put it.
+            message = verdict.describe_finding(failing[0])
+            what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")
         return CaseReport(
             id=self._case.id,
             label=self._case.label,
@@ -181,9 +189,19 @@ class CaseCheck:
             input_shapes=self._case.input_shapes,
             verdict=what.verdict,
             message=what.message,
-            findings=verdict.merge_findings(self._findings),
+            findings=findings,
             detail=what.detail,
         )
+
+
+def failing_findings(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that make a submission wrong."""
+    return [
+        finding
+        for finding in findings
+        if finding["check"] in FAILING_CHECKS
+        and finding.get("severity", FAILING_SEVERITY) == FAILING_SEVERITY
+    ]
 
 
 def _wrong_kind(answer: Message) -> str | None:

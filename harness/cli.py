@@ -1,8 +1,9 @@
-"""`harness check | leaderboard | doctor`."""
+"""`harness check | leaderboard | profile | doctor`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import secrets
 import sys
 from collections.abc import Sequence
@@ -12,10 +13,14 @@ from pathlib import Path
 from typing import IO
 
 from harness import devices, doctor, leaderboard, render, store
+from harness.build.ninja import CompileError
+from harness.build.toolchain import ToolchainError
 from harness.discovery import Discovery, Submission, discover, fits
 from harness.evaluate import Progress, Request
 from harness.pool import EvaluationError, Pool, usable_cores
 from harness.problem import Problem, ProblemError
+from harness.profile import ProfileError, profile
+from harness.profile_tables import tables
 from harness.references import load_references
 from harness.report import Report
 from harness.worker.supervisor import Deadlines
@@ -64,6 +69,14 @@ def _parser() -> argparse.ArgumentParser:
         "--json", metavar="FILE", help="write reports there, one JSON object a line; - is stdout"
     )
     check.add_argument("--seed", type=int, help="replay a report's values (default: new ones)")
+    check.add_argument(
+        "--schedule",
+        type=int,
+        default=0,
+        metavar="N",
+        help="permute the order of blocks and warps with this seed, to find what depends on it "
+        "(default: 0, the natural order)",
+    )
     check.add_argument("--jobs", type=int, default=usable_cores(), help="submissions at a time")
     check.add_argument(
         "--step-seconds",
@@ -83,6 +96,18 @@ def _parser() -> argparse.ArgumentParser:
         default="simple",
         metavar="FORMAT",
         help="one of tabulate's: github, plain, simple, html, ...",
+    )
+
+    counting = commands.add_parser(
+        "profile", help="count what a submission's kernels do, on the simulator"
+    )
+    counting.set_defaults(run=_profile)
+    counting.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
+    _add_problem_options(counting)
+    counting.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write all counts there, a line for each problem; - is stdout",
     )
 
     examine = commands.add_parser("doctor", help="say what this machine has and lacks")
@@ -128,6 +153,7 @@ def _check(options: argparse.Namespace) -> int:
             grid=options.grid,
             seed=seed,
             deadlines=Deadlines(step=options.step_seconds),
+            schedule=options.schedule,
         )
         for submission in found.submissions
         for problem in problems
@@ -214,6 +240,44 @@ def _leaderboard(options: argparse.Namespace) -> int:
         found = leaderboard.rows(problem, submissions, store.FOLDER)
         print(f"{problem.name}\n\n{leaderboard.table(found, options.format)}\n")
     return PASSED
+
+
+def _profile(options: argparse.Namespace) -> int:
+    if not options.submission.is_file():
+        raise UsageError(f"{options.submission}: no such file")
+    problems = _problems(options)
+    device = devices.choose("simulator")
+    found = discover([options.submission])
+    with ExitStack() as stack:
+        json_file = _open_json(options.json, stack)
+        out = sys.stderr if json_file is sys.stdout else sys.stdout
+        refused = _say_what_is_refused(found, problems, out)
+        failed = False
+        for submission in found.submissions:
+            for problem in problems:
+                if fits(submission, problem) is None:
+                    request = Request(submission.path, problem.path, device)
+                    failed |= not _profile_one(request, problem, submission, json_file, out)
+    return NOT_PASSED if failed or refused else PASSED
+
+
+def _profile_one(
+    request: Request,
+    problem: Problem,
+    submission: Submission,
+    json_file: IO[str] | None,
+    out: IO[str],
+) -> bool:
+    """Print one profile; answers whether nothing was found wrong."""
+    try:
+        counted = profile(request, problem, submission)
+    except (ProfileError, ToolchainError, CompileError) as error:
+        print(f"{submission.name} on {problem.name}: {error}", file=out)
+        return False
+    print(tables(counted), file=out, flush=True)
+    if json_file is not None:
+        print(json.dumps(counted.to_plain()), file=json_file, flush=True)
+    return not counted.failed
 
 
 def _doctor(_: argparse.Namespace) -> int:

@@ -62,6 +62,8 @@ class Request:
         only: Ids of the cases to run; None for all.
         deadlines: How long anything may take.
         cache: Where builds are kept.
+        schedule: The simulator's order of blocks and warps: 0 is the natural one, another number
+            the seed of a permutation.
     """
 
     submission: Path
@@ -72,6 +74,7 @@ class Request:
     only: frozenset[str] | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     cache: Path = field(default_factory=default_root)
+    schedule: int = 0
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -91,6 +94,7 @@ class Request:
             only=None if data["only"] is None else frozenset(data["only"]),
             deadlines=Deadlines(**data["deadlines"]),
             cache=Path(data["cache"]),
+            schedule=data["schedule"],
         )
 
 
@@ -120,7 +124,7 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         for case in cases_for(problem, submission, request.grid, request.device, seed=request.seed)
         if request.only is None or case.id in request.only
     ]
-    settings = _settings(request)
+    settings = settings_for(request)
     blank = Report(
         submission=submission.name,
         path=str(submission.path),
@@ -132,13 +136,20 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         seed=request.seed,
         versions={"torch": torch_version(), "nvcc": settings.toolchain.cuda.version},
         verdict="not run",
+        notes=(f"run with --schedule {request.schedule}",) if request.schedule else (),
     )
     evaluation = _Evaluation(problem, cases, settings, request.deadlines, on_progress)
     report = evaluation.run(blank)
     return replace(report, seconds=time.monotonic() - start)
 
 
-def _settings(request: Request) -> Settings:
+def settings_for(request: Request) -> Settings:
+    """What a worker of the request is told.
+
+    Raises:
+        harness.build.toolchain.ToolchainError: There is nothing to compile with.
+        harness.build.ninja.CompileError: The simulator itself does not compile.
+    """
     toolchain = find_toolchain()
     libraries = None
     architecture = DEFAULT_ARCHITECTURE
@@ -153,6 +164,7 @@ def _settings(request: Request) -> Settings:
         cache=request.cache,
         toolchain=toolchain,
         libraries=libraries,
+        schedule=request.schedule,
     )
 
 
@@ -178,6 +190,7 @@ class _Evaluation:
         self._deadlines = deadlines
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
+        self._notes: list[str] = []
 
     def run(self, blank: Report) -> Report:
         """Fill in a blank report."""
@@ -195,10 +208,13 @@ class _Evaluation:
                         self._on_progress(Progress("case", case=outcomes[-1].report))
                         if outcomes[-1].worker_failed:
                             break
+                    else:
+                        self._look_for_leaks(worker)
             except WorkerFailure as failure:
                 return self._stopped(blank, verdict.of_failure(failure))
             if not left:
                 break
+        blank = replace(blank, notes=(*blank.notes, *self._notes))
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
         return conclude(replace(blank, builds=tuple(self._builds.values())), outcomes)
@@ -210,6 +226,13 @@ class _Evaluation:
         outcome = CaseCheck(self._problem, case, worker, device).run()
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=report)
+
+    def _look_for_leaks(self, worker: Worker) -> None:
+        sizes = worker.request("leaks").header.get("leaks", ())
+        if sizes:
+            self._notes.append(
+                f"{len(sizes)} allocations of cudaMalloc were never freed, {sum(sizes)} bytes"
+            )
 
     def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
         """The report of a submission that could not even be imported."""

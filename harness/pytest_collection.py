@@ -37,6 +37,7 @@ class Plan:
     grid: Grid
     seed: int
     deadlines: Deadlines
+    schedule: int
 
 
 PLAN = pytest.StashKey[Plan]()
@@ -60,6 +61,7 @@ def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
             grid=config.getoption("--grid"),
             seed=next(s for s in (seed, shared, secrets.randbits(32)) if s is not None),
             deadlines=Deadlines(step=config.getoption("--step-seconds")),
+            schedule=config.getoption("--harness-schedule"),
         )
     except (ProblemError, devices.DeviceError) as error:
         raise pytest.UsageError(str(error)) from None
@@ -205,6 +207,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             grid=plan.grid,
             seed=plan.seed,
             deadlines=plan.deadlines,
+            schedule=plan.schedule,
         )
         suite.expect(restricted(request, frozenset(ids)), complete=len(ids) == len(every))
     _warn_of_strangers(session, {path.parent for path in files})

@@ -41,6 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what inputs and weights are drawn from (default: system entropy; it is printed)",
     )
     group.addoption(
+        "--harness-schedule",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed that permutes the simulator's order of blocks and warps (default: 0, natural)",
+    )
+    group.addoption(
         "--harness-jobs",
         type=int,
         metavar="N",

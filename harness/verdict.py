@@ -67,11 +67,16 @@ def of_failure(failure: WorkerFailure) -> Stop:
     return Stop("error", str(failure))
 
 
+_SAME = ("check", "severity", "kernel", "file", "line")
+# Their messages name the places that they are about.
+_TELL_PLACES = ("racecheck", "synccheck")
+
+
 def merge_findings(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """One finding for each place and kind, over all runs of a case; the first stands for all."""
     merged: dict[tuple[Any, ...], dict[str, Any]] = {}
     for finding in findings:
-        key = tuple(finding.get(name) for name in ("check", "kernel", "file", "line"))
+        key = tuple(finding.get(name) for name in _SAME)
         if key in merged:
             merged[key]["count"] += finding["count"]
         else:
@@ -81,12 +86,14 @@ def merge_findings(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, 
 
 def describe_finding(finding: Mapping[str, Any]) -> str:
     """One line: the check, what it found, where in the source and in the grid."""
-    place = f" at {Path(finding['file']).name}:{finding['line']}" if finding.get("file") else ""
+    place = ""
+    if finding.get("file") and finding["check"] not in _TELL_PLACES:
+        place = f" at {Path(finding['file']).name}:{finding['line']}"
+    severity = finding.get("severity", "error")
+    check = finding["check"] if severity == "error" else f"{finding['check']} ({severity})"
     thread = f"block {_triple(finding['block'])} thread {_triple(finding['thread'])}"
     others = f" and {finding['count'] - 1} more" if finding["count"] > 1 else ""
-    return (
-        f"{finding['check']}: {finding['message']} in {finding['kernel']}{place}, {thread}{others}"
-    )
+    return f"{check}: {finding['message']} in {finding['kernel']}{place}, {thread}{others}"
 
 
 def _triple(numbers: Sequence[int]) -> str:

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "arena.h"
+#include "profile.h"
+#include "race.h"
 
 /* Instructions reach one allocation after the other; the last one is remembered for the length of
  * one vector, during which nothing can be freed. */
@@ -10,11 +12,14 @@ typedef struct last_allocation {
     uint64_t start;
     uint64_t size;
     int64_t to_shadow;
+    sim_race_cell *cells; /* NULL where races are not looked for */
 } last_allocation;
 
 typedef struct place {
     uint8_t *data;
     uint8_t *shadow;
+    sim_race_cell *cells;
+    uint32_t since; /* clock before which what the cells say does not count */
 } place;
 
 static inline int in_last(uint64_t address, uint64_t bytes, const last_allocation *last) {
@@ -22,11 +27,13 @@ static inline int in_last(uint64_t address, uint64_t bytes, const last_allocatio
     return offset < last->size && bytes <= last->size - offset;
 }
 
-static __attribute__((noinline)) int refill(uint64_t address, uint64_t bytes, last_allocation *last) {
+static __attribute__((noinline)) int refill(uint64_t address, uint64_t bytes,
+                                            const sim_spaces *spaces, last_allocation *last) {
     const sim_allocation *found = sim_find(address);
     if (!found || !found->live) return 0;
     last->start = found->start;
     last->size = found->size;
+    last->cells = spaces->race ? sim_race_cells(spaces->race, found->start) : NULL;
     return in_last(address, bytes, last);
 }
 
@@ -38,16 +45,26 @@ static inline int locate(uint32_t space, uint64_t address, uint64_t bytes, uint6
         address &= ((uint64_t)1 << SIM_SPACE_SHIFT) - 1;
     }
     if (space == SIM_GLOBAL) {
-        if (!in_last(address, bytes, last) && !refill(address, bytes, last)) return 0;
+        if (!in_last(address, bytes, last) && !refill(address, bytes, spaces, last)) return 0;
         found->data = (uint8_t *)address;
         found->shadow = found->data + last->to_shadow;
+        if (last->cells) {
+            found->cells = last->cells + ((address - last->start) >> spaces->race->shift);
+            found->since = spaces->race->launch_clock;
+        }
         return 1;
     }
     const sim_window *window = &spaces->window[space - SIM_SHARED];
     if (address >= window->size || bytes > window->size - address) return 0;
-    uint64_t at = (window->owner ? window->owner[thread] : 0) * window->size + address;
+    uint64_t owner = window->owner ? window->owner[thread] : 0;
+    uint64_t at = owner * window->size + address;
     found->data = window->data + at;
     found->shadow = window->shadow + at;
+    if (space == SIM_SHARED && spaces->race) {
+        const sim_race *race = spaces->race;
+        found->cells = race->shared + owner * race->shared_cells + (address >> race->shift);
+        found->since = race->floor[race->warp_of[thread]];
+    }
     return 1;
 }
 
@@ -89,7 +106,37 @@ static inline void set_written(uint8_t *shadow, uint32_t width) {
 }
 
 static inline last_allocation no_allocation(void) {
-    return (last_allocation){0, 0, (int64_t)(sim_arena_shadow() - sim_arena_base())};
+    return (last_allocation){0, 0, (int64_t)(sim_arena_shadow() - sim_arena_base()), NULL};
+}
+
+/* Tells race.c of a load; one that stands for all threads is that of the first and the last. */
+static __attribute__((noinline)) void note_read(const sim_shape *shape, const sim_spaces *spaces,
+                                                place found, const int64_t *lanes,
+                                                uint64_t count, uint64_t lane, uint64_t address) {
+    uint64_t last = lane;
+    if (shape->once) {
+        lane = lanes ? (uint64_t)lanes[0] : 0;
+        last = lanes ? (uint64_t)lanes[count - 1] : count - 1;
+    }
+    uint32_t bytes = shape->width * shape->elements;
+    if (bytes == 4 && last == lane && !shape->how &&
+        sim_race_is_known(spaces->race, found.cells, lane, found.since))
+        return;
+    sim_race_read(spaces->race, found.cells, bytes, lane, shape->site, shape->how, found.since,
+                  address);
+    if (last != lane)
+        sim_race_read(spaces->race, found.cells, bytes, last, shape->site, shape->how,
+                      found.since, address);
+}
+
+static __attribute__((noinline)) void note_write(const sim_shape *shape, const sim_spaces *spaces,
+                                                 place found, uint32_t element,
+                                                 uint64_t lane, uint64_t address,
+                                                 const uint8_t *source) {
+    uint32_t width = shape->width, at = element * width;
+    int same = source && memcmp(found.data + at, source, width) == 0;
+    sim_race_write(spaces->race, found.cells + (at >> spaces->race->shift), width, lane,
+                   shape->site, shape->how, found.since, address + at, same);
 }
 
 /* The loops below are one source for all shapes; the callers pass constants for the common shapes,
@@ -100,14 +147,17 @@ load(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
      const void *addresses, uint32_t address_stride, uint8_t *const *targets) {
     last_allocation last = no_allocation();
     int64_t faults = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
+    const int64_t *which = shape->once ? NULL : lanes;
+    uint64_t turns = shape->once ? 1 : count;
+    for (uint64_t i = 0; i < turns; i++) {
+        uint64_t lane = which ? (uint64_t)which[i] : i;
         uint64_t address = address_of(shape, addresses, lane * address_stride);
         uint8_t fault = SIM_FINE;
         place found = {0};
         if (address & (width * elements - 1)) fault = SIM_MISALIGNED;
         else if (!locate(space, address, width * elements, lane, spaces, &last, &found))
             fault = SIM_OUT_OF_BOUNDS;
+        if (found.cells) note_read(shape, spaces, found, lanes, count, lane, address);
         for (uint32_t e = 0; e < elements; e++) {
             uint64_t value = SIM_POISON | (uint64_t)SIM_POISON << 32;
             if (fault == SIM_FINE || fault == SIM_UNINITIALISED) {
@@ -146,6 +196,7 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
         }
         for (uint32_t e = 0; e < elements; e++) {
             const uint8_t *source = sources[e] + lane * source_strides[e] * register_width;
+            if (found.cells) note_write(shape, spaces, found, e, lane, address, source);
             write_element(found.data + e * width, width, read_element(source, register_width, 0));
             set_written(found.shadow + e * width, width);
         }
@@ -171,6 +222,7 @@ int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t
                  uint64_t count, const void *addresses, uint32_t address_stride, uint8_t *first,
                  uint8_t *second, uint8_t *third, uint8_t *fourth) {
     uint8_t *targets[4] = {first, second, third, fourth};
+    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
 #define LOAD(space, width, elements, register_width)                                             \
     load(shape, space, width, elements, register_width, spaces, lanes, count, addresses,         \
          address_stride, targets)
@@ -186,6 +238,7 @@ int64_t sim_store(const sim_shape *shape, const sim_spaces *spaces, const int64_
     const uint8_t *sources[4] = {first, second, third, fourth};
     const uint32_t source_strides[4] = {strides & 1, strides >> 1 & 1, strides >> 2 & 1,
                                         strides >> 3 & 1};
+    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
 #define STORE(space, width, elements, register_width)                                            \
     store(shape, space, width, elements, register_width, spaces, lanes, count, addresses,        \
           address_stride, sources, source_strides)
@@ -245,6 +298,7 @@ int64_t sim_atomic(const sim_shape *shape, const sim_spaces *spaces, const int64
     last_allocation last = no_allocation();
     int64_t faults = 0;
     uint32_t width = shape->width;
+    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
         uint64_t address = address_of(shape, addresses, lane * address_stride);
@@ -256,6 +310,7 @@ int64_t sim_atomic(const sim_shape *shape, const sim_spaces *spaces, const int64
             fault = SIM_OUT_OF_BOUNDS;
         else {
             if (!all_written(found.shadow, width)) fault = SIM_UNINITIALISED;
+            if (found.cells) note_write(shape, spaces, found, 0, lane, address, NULL);
             old = read_element(found.data, width, 0);
             uint64_t a = read_element(operand + lane * (strides & 1) * width, width, 0);
             uint64_t b = swap ? read_element(swap + lane * (strides >> 1 & 1) * width, width, 0) : 0;

@@ -23,6 +23,8 @@ typedef struct sim_window {
 typedef struct sim_spaces {
     sim_window window[3]; /* shared, local, param */
     uint8_t *fault;       /* one byte for each thread; only those of faulty accesses are written */
+    struct sim_race *race;       /* NULL where races are not looked for */
+    struct sim_profile *profile; /* NULL where nothing is counted */
 } sim_spaces;
 
 /* One load or store instruction, as far as it is known before it runs. */
@@ -34,6 +36,9 @@ typedef struct sim_shape {
     uint32_t sign_extend;    /* a load into a wider register */
     uint32_t address_width;  /* bytes of the address register: 4 or 8 */
     int64_t offset;
+    uint32_t site;           /* number of the place in the program */
+    uint32_t how;            /* RACE_PLAIN, RACE_STRONG or RACE_ATOMIC */
+    uint32_t once;           /* one access at one address stands for all threads */
 } sim_shape;
 
 #endif

@@ -79,7 +79,7 @@ static void *alloc_locked(uint64_t size) {
     uint8_t *start = arena.base + arena.used + PAGE;
     if (mprotect(start, mapped, PROT_READ | PROT_WRITE)) return NULL;
     fill_poison(start, mapped);
-    arena.table[arena.count] = (sim_allocation){(uint64_t)start, size, 1, arena.count};
+    arena.table[arena.count] = (sim_allocation){(uint64_t)start, size, 1, arena.count, 0};
     arena.count++;
     arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
     arena.live_bytes += size;
@@ -89,6 +89,14 @@ static void *alloc_locked(uint64_t size) {
 void *sim_alloc(size_t size) {
     pthread_mutex_lock(&arena.lock);
     void *start = alloc_locked(size);
+    pthread_mutex_unlock(&arena.lock);
+    return start;
+}
+
+void *sim_alloc_owned(size_t size) {
+    pthread_mutex_lock(&arena.lock);
+    void *start = alloc_locked(size);
+    if (start) arena.table[arena.count - 1].owned = 1;
     pthread_mutex_unlock(&arena.lock);
     return start;
 }

@@ -24,6 +24,7 @@ typedef struct sim_allocation {
     uint64_t size;   /* bytes, as asked for */
     uint64_t live;   /* 1 until it is freed */
     uint64_t serial; /* 0 for the first allocation of this process, then 1, 2, ... */
+    uint64_t owned;  /* 1 where host code that asked for it has to free it */
 } sim_allocation;
 
 /* Reserves the ranges; does nothing when they are there. 0, or -1 when the system has no room. */
@@ -32,6 +33,9 @@ int sim_arena_init(void);
 /* `size` bytes of device memory, 512-byte aligned, with unmapped pages on both sides and filled
  * with SIM_POISON. NULL for size 0, beyond the limit of live bytes, or out of addresses. */
 void *sim_alloc(size_t size);
+
+/* The same, for host code that has to free it: what is live in the end has been leaked. */
+void *sim_alloc_owned(size_t size);
 
 /* Gives an allocation back; its addresses are never used again. Nonzero when `pointer` is not the
  * start of a live allocation; NULL is fine and does nothing. */

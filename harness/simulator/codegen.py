@@ -25,6 +25,7 @@ from harness.simulator.program import (
     Branch,
     Compute,
     Constant,
+    Order,
     Program,
     Source,
 )
@@ -82,12 +83,14 @@ class Compiler:
         self.sites: list[Access] = []
         self._site_numbers: dict[int, int] = {}
         self._constants: dict[tuple[str, Immediate], tuple[str, Array]] = {}
-        self._shapes: dict[int, Shape] = {}
+        self._shapes: dict[tuple[int, bool], Shape] = {}
         self._temporaries: dict[tuple[int, int], int] = {}
         self._globals: dict[str, Any] = {
             "load": native.load,
             "store": native.store,
             "atomic": native.atomic,
+            "warp_sync": native.warp_sync,
+            "fence": native.fence,
             "copyto": np.copyto,
         }
 
@@ -97,6 +100,8 @@ class Compiler:
         for step in block.steps:
             if isinstance(step, Compute):
                 writer.compute(step)
+            elif isinstance(step, Order):
+                writer.order(step)
             else:
                 writer.access(step)
         condition = -1
@@ -154,14 +159,14 @@ class Compiler:
             self.sites.append(step)
         return self._site_numbers[id(step)]
 
-    def shape(self, step: Access) -> Shape:
-        """What access.c is told about the access."""
+    def shape(self, step: Access, *, once: bool = False) -> Shape:
+        """What access.c is told about the access; `once` if one stands for all threads."""
         site = self.site(step)
-        if site not in self._shapes:
+        if (site, once) not in self._shapes:
             registers = step.targets or tuple(s for s in step.sources if isinstance(s, int))
             width = TYPE_BYTES[step.type]
             bits = self.slots.bits[registers[0]] if registers else 0
-            self._shapes[site] = Shape(
+            self._shapes[site, once] = Shape(
                 step.space,
                 width,
                 step.elements,
@@ -169,8 +174,11 @@ class Compiler:
                 int(step.type[0] == "s"),
                 8 if isinstance(step.address, Constant) else self.slots.bits[step.address] // 8,
                 step.offset,
+                site,
+                step.how,
+                once,
             )
-        return self._shapes[site]
+        return self._shapes[site, once]
 
 
 def constant_array(value: Immediate, kind: str) -> Array:
@@ -277,20 +285,22 @@ class _Writer:
                 arguments.append(f"{where}[{self.slots.number(register, kind)}]")
         self.lines.append(f"{name}({', '.join(arguments)})")
 
+    def order(self, step: Order) -> None:
+        self.lines.append(f"{_ORDERS[step.kind]}(S, L, count)")
+
     def access(self, step: Access) -> None:
         address_kind = "u64"
         if not isinstance(step.address, Constant):
             address_kind = _plain(self.slots.bits[step.address])
         pointer, stride = self._pointer(step.address, address_kind)
-        shape = self.compiler.shape(step)
-        register_kind = f"b{shape.register_width * 8}"
         once = (
             not step.sources
             and stride == 0
             and step.space in (GLOBAL, PARAM)
             and not any(self._is_kept(r) for r in step.targets)
         )
-        lanes, count = ("None", "1") if once else ("L", "count")
+        shape = self.compiler.shape(step, once=once)
+        register_kind = f"b{shape.register_width * 8}"
         for register in step.targets:
             if not once and self._is_kept(register):
                 self._spread(register)
@@ -300,7 +310,7 @@ class _Writer:
         ]
         sources = [self._pointer(s, register_kind) for s in step.sources]
         strides = sum(s[1] << i for i, s in enumerate(sources))
-        head = f"{ctypes.addressof(shape)}, S, {lanes}, {count}, {pointer}, {stride}"
+        head = f"{ctypes.addressof(shape)}, S, L, count, {pointer}, {stride}"
         if step.operation:
             code = ATOMICS[step.operation] | _ATOMIC_TYPES[step.type[0]] << 8
             operands = _padded([s[0] for s in sources], 2)
@@ -316,6 +326,7 @@ class _Writer:
             self._set_uniform(register, uniform=once)
 
 
+_ORDERS = {"warp": "warp_sync", "fence": "fence"}
 _ATOMIC_TYPES = {"u": 0, "b": 0, "s": 1, "f": 2}
 
 

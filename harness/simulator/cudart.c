@@ -282,7 +282,7 @@ cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache conf
 
 cudaError_t cudaMalloc(void **pointer, size_t bytes) {
   if (!pointer) return report(cudaErrorInvalidValue);
-  *pointer = sim_alloc(bytes);
+  *pointer = sim_alloc_owned(bytes);
   return *pointer || !bytes ? cudaSuccess : report(cudaErrorMemoryAllocation);
 }
 

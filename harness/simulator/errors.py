@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.simulator.ptx import Location
+from harness.simulator.sanitizer import Finding
 
 
 class UnsupportedInstruction(NotImplementedError):
@@ -31,7 +32,10 @@ class BarrierDeadlock(RuntimeError):
         kernel: readable name of the kernel.
         block: the block that is stuck.
         waiting: for each barrier that threads wait at, its number and how many wait.
+        findings: what was found in the launch, with who waits where.
     """
+
+    findings: tuple[Finding, ...] = ()
 
     def __init__(
         self, kernel: str, block: tuple[int, int, int], waiting: tuple[tuple[int, int], ...]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.codegen import GENERIC, GLOBAL, Compiler
-from harness.simulator.frame import Geometry, PrivateMemory, coordinates
+from harness.simulator.frame import Placement, PrivateMemory
 from harness.simulator.instructions.conversion import GENERIC_SHIFT
 from harness.simulator.instructions.operation import Array
 from harness.simulator.memory import Memory
@@ -26,11 +27,11 @@ class Faults:
     """Collects the findings of one launch: one for each kind of mistake at each source line."""
 
     def __init__(
-        self, compiler: Compiler, memory: Memory, geometry: Geometry, private: PrivateMemory
+        self, compiler: Compiler, memory: Memory, placement: Placement, private: PrivateMemory
     ) -> None:
         self._compiler = compiler
         self._memory = memory
-        self._geometry = geometry
+        self._placement = placement
         self._private = private
         self._findings: dict[tuple[Check, str | None, int | None, str], Finding] = {}
 
@@ -83,15 +84,15 @@ class Faults:
         if present:
             self._findings[key] = replace(present, count=present.count + count)
             return
-        block, thread = divmod(lane, self._geometry.threads)
+        block, thread = divmod(lane, self._placement.geometry.threads)
         self._findings[key] = Finding(
             check,
             message,
             self._compiler.program.name,
             file,
             line,
-            coordinates(first_block + block, self._geometry.grid),
-            coordinates(thread, self._geometry.block),
+            self._placement.block(first_block + block),
+            self._placement.thread(thread),
             address,
             count,
         )
@@ -140,6 +141,8 @@ class Faults:
         """An address that no live allocation holds, in device memory or not."""
         if not self._memory.contains(address):
             what = "a null pointer" if address < 4096 else "an address that is not device memory"
+            if _is_host_memory(address):
+                what = "a host pointer"
             return "foreign", f"{access} through {what}: 0x{address:x}"
         nearest = self._memory.nearest(address)
         if nearest is None:
@@ -154,3 +157,13 @@ class Faults:
             return "before", f"{access} {distance} bytes before the start of a {size}{dead}"
         distance = address + width - nearest.end
         return "past", f"{access} {distance} bytes past the end of a {size}{dead}"
+
+
+def _is_host_memory(address: int) -> bool:
+    """Whether the address is one of this process's own; where the system tells, as Linux does."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return False
+    ranges = (line.split(maxsplit=1)[0].split("-") for line in maps.splitlines())
+    return any(int(start, 16) <= address < int(end, 16) for start, end in ranges)

@@ -43,6 +43,43 @@ class Geometry:
         return self.block[0] * self.block[1] * self.block[2]
 
 
+class Placement:
+    """Which block and thread the lanes stand for.
+
+    Schedule 0 is the natural order. Another number is the seed of a permutation of the grid's
+    blocks and of each block's warps, with which a correct kernel has the same result.
+    """
+
+    def __init__(self, geometry: Geometry, schedule: int = 0) -> None:
+        self.geometry = geometry
+        self._blocks: Array | None = None
+        self._threads: Array = np.arange(geometry.threads, dtype=np.uint32)
+        if schedule:
+            rng = np.random.default_rng(schedule)
+            self._blocks = rng.permutation(geometry.blocks)
+            whole = geometry.threads // WARP
+            warps = self._threads[: whole * WARP].reshape(whole, WARP)
+            warps[...] = warps[rng.permutation(whole)]
+
+    def block(self, position: int) -> Extent:
+        """The block that runs at this place of the order."""
+        return coordinates(int(self.block_numbers(position, 1)[0]), self.geometry.grid)
+
+    def thread(self, lane: int) -> Extent:
+        """The thread of a block's lane."""
+        return coordinates(int(self._threads[lane]), self.geometry.block)
+
+    @property
+    def thread_numbers(self) -> Array:
+        """For each lane of a block the number of its thread."""
+        return self._threads
+
+    def block_numbers(self, first: int, count: int) -> Array:
+        """Numbers of `count` blocks from place `first` of the order on; past the end, any."""
+        places = np.minimum(np.arange(first, first + count), self.geometry.blocks - 1)
+        return places if self._blocks is None else self._blocks[places]
+
+
 class Frame:
     """Registers of `lanes` threads, as arrays; views of them are added as compiled code needs them.
 
@@ -131,21 +168,23 @@ Specials = Mapping[str, Callable[[], Array]]
 
 
 def special_registers(
-    geometry: Geometry, blocks: range, lanes: int, dynamic_bytes: int, total_bytes: int
+    placement: Placement, first_block: int, lanes: int, dynamic_bytes: int, total_bytes: int
 ) -> dict[str, Callable[[], Array]]:
     """For each special register what makes its values: one for each thread, or one for all.
 
-    Threads beyond those of `blocks` (which do not exist) get some value.
+    The blocks are those from place `first_block` of the order on; threads beyond the last (which
+    do not exist) get some value.
     """
+    geometry = placement.geometry
     threads = geometry.threads
     count = lanes // threads
-    thread = np.arange(threads, dtype=np.uint32)
+    thread = placement.thread_numbers
 
     def per_thread(values: Array) -> Array:
         return np.tile(_shortest(values), count if len(_shortest(values)) > 1 else 1)
 
     def per_block(axis: int) -> Array:
-        index = np.minimum(np.arange(blocks.start, blocks.start + count), geometry.blocks - 1)
+        index = placement.block_numbers(first_block, count)
         values = _shortest(coordinates_of(index, geometry.grid)[axis].astype(np.uint32))
         return np.repeat(values, threads) if len(values) > 1 else values
 

@@ -13,22 +13,28 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness.simulator.codegen import Compiler
-from harness.simulator.errors import InvalidLaunch
+from harness.simulator.counters import Counts, KernelCounters
+from harness.simulator.errors import BarrierDeadlock, InvalidLaunch
 from harness.simulator.faults import Faults
 from harness.simulator.frame import (
     Extent,
     Frame,
     Geometry,
+    Placement,
     PrivateMemory,
     special_registers,
 )
 from harness.simulator.memory import Memory
 from harness.simulator.native import Native
 from harness.simulator.parser import parse
-from harness.simulator.program import Program, prepare
+from harness.simulator.program import Access, Program, prepare
+from harness.simulator.provenance import Traits
 from harness.simulator.ptx import Function, Module, Symbol
+from harness.simulator.race import RaceHistory, Races
 from harness.simulator.sanitizer import Finding
 from harness.simulator.scheduler import Prepared, Scheduler
+from harness.simulator.synccheck import SyncChecks
+from harness.simulator.watch import Watch
 
 CHUNK_LANES = 16384
 """Threads that run together: their registers are to stay in the processor's cache."""
@@ -47,6 +53,8 @@ class LaunchResult:
 
     findings: tuple[Finding, ...]
     thread_instructions: int
+    counters: KernelCounters | None = None
+    """Where the machine counts."""
 
     @property
     def is_illegal(self) -> bool:
@@ -65,6 +73,7 @@ class LoadedModule:
     addresses: Mapping[str, int]
     prepared: dict[str, Prepared] = field(default_factory=dict)
     frames: dict[str, Frame] = field(default_factory=dict)
+    traits: dict[str, Traits] = field(default_factory=dict)
 
     @property
     def kernels(self) -> Mapping[str, Function]:
@@ -77,10 +86,30 @@ class LoadedModule:
 
 
 class Machine:
-    """Executes kernels on a device memory."""
+    """Executes kernels on a device memory.
 
-    def __init__(self, memory: Memory, *, chunk_lanes: int = CHUNK_LANES) -> None:
+    Args:
+        memory: the device's.
+        chunk_lanes: most threads that run together.
+        racecheck: whether races are looked for.
+        counters: whether launches count what they do, which takes about twice the time.
+        schedule: the order of blocks and warps, as `Placement` has it.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        chunk_lanes: int = CHUNK_LANES,
+        racecheck: bool = True,
+        counters: bool = False,
+        schedule: int = 0,
+    ) -> None:
         self.memory = memory
+        self.counters = counters
+        self._racecheck = racecheck
+        self._schedule = schedule
+        self._history = RaceHistory()
         self._native = Native(memory.library)
         self._chunk_lanes = chunk_lanes
 
@@ -163,24 +192,77 @@ class Machine:
         private = PrivateMemory(
             lanes, geometry.threads, shared_bytes, program.local_bytes, arguments
         )
-        faults = Faults(prepared.compiler, self.memory, geometry, private)
-        scheduler = Scheduler(prepared, frame, private, geometry, faults)
-        with np.errstate(all="ignore"):
-            for first in range(0, geometry.blocks, blocks):
-                private.reset()
-                count = min(blocks, geometry.blocks - first)
-                chunk = range(first, first + count)
-                uniform = _fill_specials(
-                    prepared, frame, geometry, chunk, dynamic_shared_bytes, shared_bytes
-                )
-                scheduler.run(first, count, uniform)
-        return LaunchResult(faults.findings, scheduler.thread_instructions)
+        placement = Placement(geometry, self._schedule)
+        faults = Faults(prepared.compiler, self.memory, placement, private)
+        if self._racecheck and kernel_name not in loaded.traits:
+            loaded.traits[kernel_name] = Traits.of(program)
+        traits = loaded.traits.get(kernel_name)
+        watch = self._watch(prepared, traits, placement, lanes, shared_bytes, arguments)
+        private.spaces.race = watch.races and watch.races.pointer
+        private.spaces.profile = watch.counts and watch.counts.pointer
+        scheduler = Scheduler(prepared, frame, private, faults, watch)
+        sites = prepared.compiler.sites
+        try:
+            with np.errstate(all="ignore"):
+                for first in range(0, geometry.blocks, blocks):
+                    private.reset()
+                    count = min(blocks, geometry.blocks - first)
+                    uniform = _fill_specials(
+                        prepared, frame, placement, first, dynamic_shared_bytes, shared_bytes
+                    )
+                    scheduler.run(first, count, uniform)
+        except BarrierDeadlock as error:
+            error.findings = _findings(faults, watch, sites)
+            raise
+        finally:
+            if watch.races:
+                watch.races.end()
+        counters = watch.counts.result(sites, dynamic_shared_bytes) if watch.counts else None
+        return LaunchResult(
+            _findings(faults, watch, sites), scheduler.thread_instructions, counters
+        )
+
+    def _watch(
+        self,
+        prepared: Prepared,
+        traits: Traits | None,
+        placement: Placement,
+        lanes: int,
+        shared_bytes: int,
+        arguments: bytes,
+    ) -> Watch:
+        program = prepared.compiler.program
+        races = counts = None
+        if traits:
+            races = Races(
+                self._native,
+                self._history,
+                self.memory,
+                program.name,
+                traits,
+                placement,
+                lanes,
+                shared_bytes,
+                arguments,
+            )
+        if self.counters:
+            for block in program.blocks:
+                for step in block.steps:
+                    if isinstance(step, Access):
+                        prepared.compiler.site(step)
+            counts = Counts(program, placement.geometry, lanes, len(prepared.compiler.sites))
+        return Watch(placement, SyncChecks(program.name, placement), races, counts)
 
     def _blocks_at_once(self, geometry: Geometry, shared_bytes: int, local_bytes: int) -> int:
         per_block = shared_bytes + local_bytes * geometry.threads
         by_memory = CHUNK_PRIVATE_BYTES // per_block if per_block else geometry.blocks
         by_lanes = self._chunk_lanes // geometry.threads
         return max(1, min(geometry.blocks, by_memory, by_lanes))
+
+
+def _findings(faults: Faults, watch: Watch, sites: Sequence[Access]) -> tuple[Finding, ...]:
+    races = watch.races.findings(sites) if watch.races else ()
+    return (*faults.findings, *races, *watch.sync.findings)
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:
@@ -212,15 +294,15 @@ def _arguments(kernel: Function, parameters: Sequence[bytes]) -> bytes:
 def _fill_specials(
     prepared: Prepared,
     frame: Frame,
-    geometry: Geometry,
-    blocks: range,
+    placement: Placement,
+    first_block: int,
     dynamic_bytes: int,
     total_bytes: int,
 ) -> int:
     """Gives the special registers their values; returns those that are uniform, as bits."""
     program: Program = prepared.compiler.program
     slots = prepared.compiler.slots
-    makers = special_registers(geometry, blocks, frame.lanes, dynamic_bytes, total_bytes)
+    makers = special_registers(placement, first_block, frame.lanes, dynamic_bytes, total_bytes)
     makers["dynamic shared memory"] = lambda: np.array([program.dynamic_shared_offset], np.uint32)
     uniform = 0
     for name, register in program.specials.items():

@@ -29,6 +29,8 @@ class Allocation:
     size: int
     is_live: bool
     serial: int
+    is_owned: bool = False
+    """Whether the host code that asked for it has to free it."""
 
     @property
     def end(self) -> int:
@@ -44,12 +46,18 @@ class _Entry(ctypes.Structure):
         ("size", ctypes.c_uint64),
         ("live", ctypes.c_uint64),
         ("serial", ctypes.c_uint64),
+        ("owned", ctypes.c_uint64),
     )
+
+
+def _allocation(entry: _Entry) -> Allocation:
+    return Allocation(entry.start, entry.size, bool(entry.live), entry.serial, bool(entry.owned))
 
 
 _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_init", ctypes.c_int, ()),
     ("sim_alloc", ctypes.c_void_p, (ctypes.c_size_t,)),
+    ("sim_alloc_owned", ctypes.c_void_p, (ctypes.c_size_t,)),
     ("sim_free", ctypes.c_int, (ctypes.c_void_p,)),
     ("sim_set_limit", None, (ctypes.c_uint64,)),
     ("sim_get_limit", ctypes.c_uint64, ()),
@@ -69,8 +77,8 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
 class Memory:
     """Allocations of one simulated device, which the C library `library` keeps.
 
-    The library is one shared object made of arena.c, access.c and arithmetic.c; all instances over
-    one library see the same memory.
+    The library is one shared object made of arena.c, access.c, race.c, profile.c and arithmetic.c;
+    all instances over one library see the same memory.
 
     Raises:
         OSError: the system has no room for the range of addresses.
@@ -101,6 +109,10 @@ class Memory:
     def live_bytes(self) -> int:
         """Bytes allocated and not freed."""
         return int(self.library.sim_live_bytes())
+
+    def leaks(self) -> list[Allocation]:
+        """What host code asked for with cudaMalloc and has not freed."""
+        return [allocation for allocation in self.live() if allocation.is_owned]
 
     def allocate(self, nbytes: int) -> int:
         """The address of `nbytes` fresh bytes, poisoned and not yet written.
@@ -139,7 +151,7 @@ class Memory:
         if not entry:
             return None
         found = entry.contents
-        return Allocation(found.start, found.size, bool(found.live), found.serial)
+        return _allocation(found)
 
     def nearest(self, address: int) -> Allocation | None:
         """The allocation, dead or alive, that holds the address or else is the closest to it."""
@@ -151,12 +163,17 @@ class Memory:
         is_below = address < below.end or address - below.end < above.start - address
         return below if is_below else above
 
+    def live(self) -> list[Allocation]:
+        """All that is allocated, by address."""
+        entries = map(self._entry, range(self.library.sim_arena_table_count()))
+        return [entry for entry in entries if entry and entry.is_live]
+
     def _entry(self, serial: int) -> Allocation | None:
         if serial >= self.library.sim_arena_table_count():
             return None
         address = self.library.sim_arena_table() + serial * ctypes.sizeof(_Entry)
         found = _Entry.from_address(address)
-        return Allocation(found.start, found.size, bool(found.live), found.serial)
+        return _allocation(found)
 
     def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.bool_]:
         """For each byte from `address` on, whether nothing has written it since it was allocated.

@@ -1,4 +1,4 @@
-"""The functions and structures of access.c and arithmetic.c, as Python sees them."""
+"""The functions and structures of the simulator's C files, as Python sees them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ class Window(ctypes.Structure):
 
 
 class Spaces(ctypes.Structure):
-    """`sim_spaces`: shared, local and param, and where faults are noted."""
+    """`sim_spaces`: shared, local and param, where faults are noted, and who else is told."""
 
-    _fields_ = (("window", Window * 3), ("fault", _POINTER))
+    _fields_ = (
+        ("window", Window * 3),
+        ("fault", _POINTER),
+        ("race", _POINTER),
+        ("profile", _POINTER),
+    )
 
 
 class Shape(ctypes.Structure):
@@ -41,7 +46,28 @@ class Shape(ctypes.Structure):
         ("sign_extend", ctypes.c_uint32),
         ("address_width", ctypes.c_uint32),
         ("offset", ctypes.c_int64),
+        ("site", ctypes.c_uint32),
+        ("how", ctypes.c_uint32),
+        ("once", ctypes.c_uint32),
     )
+
+
+class SiteCounts(ctypes.Structure):
+    """`sim_site_counts`: what is counted at one place in the program."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("requests", "threads", "sectors", "ideal_sectors")),
+        *((name, ctypes.c_uint64) for name in ("wavefronts", "ideal_wavefronts", "pairs")),
+        ("pairs_alike", ctypes.c_uint64),
+        ("stride", ctypes.c_int64),
+        ("space", ctypes.c_uint64),
+    )
+
+
+class SiteProfile(ctypes.Structure):
+    """`sim_profile`."""
+
+    _fields_ = (("warp_of", _POINTER), ("lane_of", _POINTER), ("sites", _POINTER))
 
 
 OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
@@ -53,6 +79,11 @@ _ACCESS = {
     "sim_load": (*_SITE, _POINTER, _POINTER, _POINTER, _POINTER),
     "sim_store": (*_SITE, _U32, _POINTER, _POINTER, _POINTER, _POINTER),
     "sim_atomic": (*_SITE, _U32, _U32, _POINTER, _POINTER, _POINTER),
+}
+_ORDER = {
+    "sim_race_warp_sync": (_POINTER, _POINTER, _U64),
+    "sim_race_fence": (_POINTER, _POINTER, _U64),
+    "sim_race_barrier": (_POINTER, _POINTER, _U64, _U32),
 }
 
 
@@ -69,6 +100,13 @@ class Native:
         self.load = library.sim_load
         self.store = library.sim_store
         self.atomic = library.sim_atomic
+        for name, arguments in _ORDER.items():
+            function = getattr(library, name)
+            function.argtypes = arguments
+            function.restype = None
+        self.warp_sync = library.sim_race_warp_sync
+        self.fence = library.sim_race_fence
+        self.race_barrier = library.sim_race_barrier
 
     def vector(self, name: str, inputs: int) -> Any:
         """Function `name` of arithmetic.c: threads, (pointer, stride) of each input, result.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from harness.simulator.errors import UnsupportedInstruction
 from harness.simulator.instructions import UnknownForm, operation_of
@@ -73,6 +74,20 @@ class Access:
         """What to call it in a message."""
         return "atomic" if self.operation else "store" if self.sources else "load"
 
+    @property
+    def how(self) -> int:
+        """How it takes part in races: a number of race.h."""
+        if self.operation:
+            return 3
+        return int(not _STRONG.isdisjoint(self.instruction.modifiers))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Orders accesses: those of the threads of a warp, or (`fence`) what other blocks may see."""
+
+    kind: Literal["warp", "fence"]
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -111,7 +126,7 @@ class Trap:
     location: Location | None
 
 
-Step = Compute | Access
+Step = Compute | Access | Order
 End = Branch | Jump | Exit | Barrier | Trap
 
 
@@ -134,6 +149,10 @@ class Block:
     live: int = 0
     """Registers whose values matter at the start."""
     accesses_memory: bool = False
+    executed: tuple[Instruction, ...] = ()
+    """The instructions that `instructions` counts."""
+    counted_branch: Instruction | None = None
+    """The branch at the end, where it is one of the program and no mere guard."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +182,8 @@ SPECIAL_BITS: Mapping[str, int] = {
 }
 """Special registers and their widths."""
 
-_NO_EFFECT = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep", "discard"})
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+_NO_EFFECT = frozenset({"prefetch", "prefetchu", "nanosleep", "discard"})
 _MEMORY_MODIFIERS = frozenset(
     {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "nc", "ca", "cg", "cs", "lu"}
     | {"cv", "wb", "wt", "cta", "gpu", "sys", "cluster", "L1", "L2", "v2", "v4", "u", "mmio"}
@@ -216,6 +236,8 @@ class _Lowering:
     shared: dict[str, int] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
+    owners: dict[int, Instruction] = field(default_factory=dict)
+    """For each of `items` that counts, the instruction that it stands for."""
     inlined: int = 0
     labels: int = 0
     home: str = ""
@@ -231,7 +253,7 @@ class _Lowering:
         symbols = {p.name: ("param", p.offset) for p in kernel.parameters}
         self._function(_Scope(kernel, "", symbols, ""))
         self.items.append((Exit(), 0))
-        blocks = _blocks(self.items)
+        blocks = _blocks(self.items, self.owners)
         _liveness(blocks)
         dynamic = -(-self.shared_bytes // 16) * 16
         specials = {n: i for n, i in self.numbers.items() if n in SPECIAL_BITS}
@@ -331,9 +353,18 @@ class _Lowering:
                 self.items.append((Label(scope.prefix + item.name), 0))
             else:
                 self.current = item
+                start = len(self.items)
                 self._instruction(item)
+                self._own(start, item)
         if outer:
             self.scope = outer
+
+    def _own(self, start: int, instruction: Instruction) -> None:
+        """Notes which of the items since `start` counts for the instruction."""
+        for index in range(start, len(self.items)):
+            if self.items[index][1] and index not in self.owners:
+                self.owners[index] = instruction
+                return
 
     def _instruction(self, instruction: Instruction) -> None:
         opcode = instruction.opcode
@@ -368,6 +399,8 @@ class _Lowering:
             self._barrier(instruction)
         elif opcode == "trap":
             self.items.append((Trap(self._place(instruction.location)), 1))
+        elif opcode in ("membar", "fence"):
+            self.items.append((Order("fence"), 1))
         elif opcode in _NO_EFFECT:
             self.items.append((None, 1))
         else:
@@ -506,6 +539,7 @@ class _Lowering:
             raise self._unsupported()
         where = self._address(address, space)
         place = self._place(instruction.location)
+        self._release(instruction)
         self.items.append(
             (Access(where[0], kind, elements, *where[1:], instruction, place, (), sources), 1)
         )
@@ -525,6 +559,7 @@ class _Lowering:
         if len(sources) != (2 if names == ["cas"] else 1):
             raise self._unsupported()
         place = self._place(instruction.location)
+        self._release(instruction)
         self.items.append(
             (
                 Access(
@@ -534,6 +569,10 @@ class _Lowering:
             )
         )
 
+    def _release(self, instruction: Instruction) -> None:
+        if not {"release", "acq_rel"}.isdisjoint(instruction.modifiers):
+            self.items.append((Order("fence"), 0))
+
     # Flow
 
     def _barrier(self, instruction: Instruction) -> None:
@@ -541,7 +580,7 @@ class _Lowering:
         if instruction.modifiers == ("warp", "sync"):
             # Threads of a warp run in step already, as far as they have not diverged; what they
             # wrote before is visible. Nothing to wait for.
-            self.items.append((None, 1))
+            self.items.append((Order("warp"), 1))
             return
         numbers = [o.value for o in instruction.operands if isinstance(o, Immediate)]
         if modifiers != {"sync"} or len(numbers) != len(instruction.operands) or len(numbers) > 2:
@@ -579,29 +618,36 @@ class _Lowering:
         self.current = instruction
 
 
-def _blocks(items: list[tuple[Step | End | Label | None, int]]) -> list[Block]:
+def _blocks(
+    items: list[tuple[Step | End | Label | None, int]], owners: Mapping[int, Instruction]
+) -> list[Block]:
     """Basic blocks in the order of the text; the last is an exit to which `exit:` leads."""
     blocks: list[Block] = []
     starts: dict[str, int] = {}
     steps: list[Step] = []
     count = 0
+    executed: list[Instruction] = []
 
     def close(end: End) -> None:
-        nonlocal steps, count
-        blocks.append(Block(steps, end, count))
-        steps, count = [], 0
+        nonlocal steps, count, executed
+        blocks.append(Block(steps, end, count, executed=tuple(executed)))
+        steps, count, executed = [], 0, []
 
-    for item, instructions in items:
+    for index, (item, instructions) in enumerate(items):
         if isinstance(item, Label):
             if steps or count:
                 close(Jump(item.name))
             starts[item.name] = len(blocks)
             continue
         count += instructions
-        if isinstance(item, Compute | Access):
+        if instructions:
+            executed.append(owners[index])
+        if isinstance(item, Compute | Access | Order):
             steps.append(item)
         elif item is not None:
             close(item)
+            if isinstance(item, Branch) and instructions:
+                blocks[-1].counted_branch = owners[index]
     starts["exit:"] = len(blocks)
     close(Exit())
     for block in blocks:
@@ -623,19 +669,21 @@ def sources_of(step: Step) -> tuple[Source, ...]:
     """Every operand that the step reads."""
     if isinstance(step, Compute):
         return step.inputs
-    return (step.address, *step.sources)
+    return () if isinstance(step, Order) else (step.address, *step.sources)
 
 
 def targets_of(step: Step) -> tuple[int, ...]:
     """Every register that the step writes."""
-    return step.outputs if isinstance(step, Compute) else step.targets
+    if isinstance(step, Compute):
+        return step.outputs
+    return () if isinstance(step, Order) else step.targets
 
 
 def _liveness(blocks: list[Block]) -> None:
     """Fills `reads`, `writes` and `live`."""
     for block in blocks:
         for step in block.steps:
-            block.accesses_memory |= isinstance(step, Access)
+            block.accesses_memory |= isinstance(step, Access | Order)
             block.reads |= mask(sources_of(step)) & ~block.writes
             block.writes |= mask(targets_of(step))
         if isinstance(block.end, Branch):

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from harness.simulator.counters import KernelCounters, merged
+from harness.simulator.errors import BarrierDeadlock
 from harness.simulator.fatbinary import ptx_of
 from harness.simulator.library import Libraries
 from harness.simulator.machine import Machine
@@ -60,15 +62,17 @@ class Observed:
 class SimulatedDevice:
     """The device of this process; make one, before anything else uses torch's `cuda`."""
 
-    def __init__(self, libraries: Libraries) -> None:
+    def __init__(self, libraries: Libraries, schedule: int = 0) -> None:
         # Extensions find the runtime's functions by name, as if they were linked with it.
         self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
         self.memory = Memory(self._runtime)
-        self._machine = Machine(self.memory)
+        self._machine = Machine(self.memory, schedule=schedule)
         self._modules: dict[int, Any] = {}
+        self._texts: dict[int, str] = {}
         self._findings: list[Finding] = []
         self._launches = 0
         self._thread_instructions = 0
+        self._counters: dict[str, KernelCounters] | None = None
         self._failure: BaseException | None = None
         # ctypes does not keep callbacks alive.
         self._callbacks = (_LAUNCH(self._guard(self._launch)), _SYMBOL(self._symbol))
@@ -86,11 +90,34 @@ class SimulatedDevice:
                 not got; the launch itself could only return a CUDA error to its caller.
         """
         failure, self._failure = self._failure, None
+        if failure:
+            # What was found before is told at the next call.
+            raise failure
         seen = Observed(tuple(self._findings), self._launches, self._thread_instructions)
         self._findings, self._launches, self._thread_instructions = [], 0, 0
-        if failure:
-            raise failure
         return seen
+
+    def start_counting(self) -> None:
+        """Counts what kernels do from now on."""
+        self._machine.counters = True
+        self._counters = {}
+
+    def counted(self) -> dict[str, KernelCounters]:
+        """Each kernel's launches since the counting started, summed; ends the counting.
+
+        The keys are mangled names.
+        """
+        self._machine.counters = False
+        counters, self._counters = self._counters or {}, None
+        return counters
+
+    def ptx(self) -> tuple[str, ...]:
+        """The PTX of all modules that were loaded."""
+        return tuple(self._texts.values())
+
+    def leaks(self) -> tuple[int, ...]:
+        """Sizes in bytes of what was allocated with cudaMalloc and is not freed."""
+        return tuple(allocation.size for allocation in self.memory.leaks())
 
     def unwritten(self, tensor: torch.Tensor) -> torch.Tensor:
         """Which elements of a contiguous tensor on the device hold a byte that nothing wrote.
@@ -108,6 +135,10 @@ class SimulatedDevice:
         def guarded(*arguments: Any) -> int:
             try:
                 launch(*arguments)
+            except BarrierDeadlock as error:
+                # Known by its findings; a GPU would hang, and its watchdog would end the kernel.
+                self._findings += error.findings
+                return CUDA_ERROR_LAUNCH_FAILURE
             except BaseException as error:  # an exception cannot cross the C code that called us
                 self._failure = self._failure or error
                 return CUDA_ERROR_LAUNCH_FAILURE
@@ -142,13 +173,18 @@ class SimulatedDevice:
         self._launches += 1
         self._thread_instructions += result.thread_instructions
         self._findings += result.findings
+        if self._counters is not None and result.counters:
+            before = self._counters.get(name.decode())
+            after = merged(before, result.counters) if before else result.counters
+            self._counters[name.decode()] = after
 
     def _symbol(self, image: int, module: int, name: bytes) -> int:
         return int(self._module(image, module).address_of(name.decode()))
 
     def _module(self, image: int, module: int) -> Any:
         if module not in self._modules:
-            self._modules[module] = self._machine.load(ptx_of(image))
+            self._texts[module] = ptx_of(image)
+            self._modules[module] = self._machine.load(self._texts[module])
         return self._modules[module]
 
 

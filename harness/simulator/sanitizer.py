@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Check = Literal["memcheck", "initcheck", "racecheck", "synccheck"]
+Severity = Literal["info", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
+"""From what is only worth knowing to what makes a submission wrong."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,9 @@ class Finding:
     thread: tuple[int, int, int]
     address: int
     count: int
+    severity: Severity = "error"
 
     @property
     def is_illegal_access(self) -> bool:
         """Whether real hardware would stop the kernel with an error here."""
-        return self.check == "memcheck"
+        return self.check == "memcheck" and self.severity == "error"

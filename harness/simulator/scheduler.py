@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from harness.simulator.codegen import Compiled, Compiler, State
 from harness.simulator.errors import BarrierDeadlock, KernelTrap
-from harness.simulator.frame import Frame, Geometry, PrivateMemory, coordinates
+from harness.simulator.frame import Frame, PrivateMemory
 from harness.simulator.program import Barrier, Block, Branch, Exit, Jump, Trap
+from harness.simulator.watch import Watch
 
 if TYPE_CHECKING:
     from harness.simulator.faults import Faults
@@ -55,15 +56,17 @@ class Scheduler:
         prepared: Prepared,
         frame: Frame,
         private: PrivateMemory,
-        geometry: Geometry,
         faults: Faults,
+        watch: Watch,
     ) -> None:
         self._prepared = prepared
         self._blocks = prepared.compiler.program.blocks
         self._frame = frame
         self._private = private
-        self._geometry = geometry
+        self._geometry = watch.placement.geometry
         self._faults = faults
+        self._watch = watch
+        self._live = 0
         self._uniform = 0
         self._ready: dict[int, Lanes] = {}
         self._waiting: list[_Waiting] = []
@@ -73,7 +76,9 @@ class Scheduler:
         self.thread_instructions = 0
 
     def run(self, first_block: int, blocks: int, uniform: int) -> None:
-        """Runs `blocks` blocks from number `first_block` on; `uniform` as in codegen.State.
+        """Runs `blocks` blocks from place `first_block` of the order on.
+
+        `uniform` is as in codegen.State.
 
         Raises:
             KernelTrap: a thread executed `trap`.
@@ -82,6 +87,8 @@ class Scheduler:
         lanes = self._frame.lanes
         live = blocks * self._geometry.threads
         self._first_block = first_block
+        self._live = live
+        self._watch.begin(first_block)
         self._uniform = uniform
         self._ready = {}
         self._waiting = []
@@ -140,6 +147,7 @@ class Scheduler:
         )
         self._uniform = (self._uniform | compiled.becomes_uniform) & ~compiled.becomes_varying
         self.thread_instructions += block.instructions * count
+        self._watch.executed(position, current, count)
         return compiled
 
     def _fault(self, site: int, addresses: Any, once: bool) -> None:
@@ -163,6 +171,7 @@ class Scheduler:
             return self._go(block.target if taken else position + 1, current, count)
         false = ~condition if current is None else current & ~condition
         taking, staying = (false, true) if negated else (true, false)
+        self._watch.parted(position, taking, staying)
         self._add(block.target, taking.copy() if taking is condition else taking)
         self._add(position + 1, staying.copy() if staying is condition else staying)
         return self._next()
@@ -198,6 +207,7 @@ class Scheduler:
         self, barrier: Barrier, after: int, current: Lanes | None, count: int
     ) -> tuple[int | None, Lanes | None, int]:
         if current is None and barrier.threads in (None, self._geometry.threads):
+            self._watch.passed(None, whole=True)
             return after, current, count
         lanes = np.ones(self._frame.lanes, np.bool_) if current is None else current
         self._waiting.append(_Waiting(barrier, after, lanes))
@@ -221,6 +231,7 @@ class Scheduler:
         }
         if not any(blocks.any() for blocks in complete.values()):
             raise self._deadlock(present)
+        self._tell_who_met(complete)
         left = []
         for waiting in self._waiting:
             released = np.repeat(complete[waiting.barrier.number], threads)
@@ -232,10 +243,23 @@ class Scheduler:
                 left.append(_Waiting(waiting.barrier, waiting.block, staying))
         self._waiting = left
 
+    def _tell_who_met(self, complete: dict[int, npt.NDArray[np.bool_]]) -> None:
+        for number, blocks in complete.items():
+            released = np.repeat(blocks, self._geometry.threads)
+            arrivals = [
+                (waiting.barrier, waiting.lanes & released)
+                for waiting in self._waiting
+                if waiting.barrier.number == number and (waiting.lanes & released).any()
+            ]
+            if arrivals:
+                self._watch.met(arrivals, self._first_block, self._live)
+
     def _deadlock(self, present: dict[int, npt.NDArray[np.int64]]) -> BarrierDeadlock:
         stuck = int(np.flatnonzero(sum(present.values()))[0])
         waiting = tuple((n, int(a[stuck])) for n, a in sorted(present.items()) if a[stuck])
-        block = coordinates(self._first_block + stuck, self._geometry.grid)
+        arrivals = [(waiting.barrier, waiting.lanes) for waiting in self._waiting]
+        self._watch.sync.stuck(arrivals, self._first_block, self._live)
+        block = self._watch.placement.block(self._first_block + stuck)
         return BarrierDeadlock(self._prepared.compiler.program.name, block, waiting)
 
     def _trap(self, end: Trap, current: Lanes | None) -> KernelTrap:
@@ -243,7 +267,7 @@ class Scheduler:
         block, thread = divmod(lane, self._geometry.threads)
         return KernelTrap(
             self._prepared.compiler.program.name,
-            coordinates(self._first_block + block, self._geometry.grid),
-            coordinates(thread, self._geometry.block),
+            self._watch.placement.block(self._first_block + block),
+            self._watch.placement.thread(thread),
             end.location,
         )

@@ -35,23 +35,29 @@ def main() -> None:
         "construct": session.construct,
         "weights": session.set_weights,
         "forward": session.forward,
+        "profile": session.profile,
+        "leaks": session.leaks,
     }
     channel.send({"event": "ready"})
     try:
         while True:
-            _serve(channel, steps, settings)
+            _serve(channel, steps, settings, session)
     except Disconnected:
         return
 
 
 def _serve(
-    channel: Channel, steps: dict[str, Callable[[Message], Answer]], settings: Settings
+    channel: Channel,
+    steps: dict[str, Callable[[Message], Answer]],
+    settings: Settings,
+    session: Session,
 ) -> None:
     message = channel.receive()
     try:
         header, tensors = steps[message.header["step"]](message)
     except BaseException as error:  # a submission may raise anything, SystemExit too
-        channel.send({"fault": describe(error, settings.submission).to_json()})
+        fault = describe(error, settings.submission).to_json()
+        channel.send({"fault": fault, "findings": session.findings_so_far()})
     else:
         channel.send(header, tensors)
 

@@ -6,6 +6,8 @@ judged elsewhere.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ import torch
 from harness.build.builder import Builder
 from harness.build.cache import Cache
 from harness.build.extension import BuildEvent, ExtensionLoader
+from harness.simulator.resources import resource_usage
 from harness.simulator.runtime import SimulatedDevice
 from harness.worker.protocol import DTYPES, Message
 from harness.worker.settings import Settings
@@ -30,8 +33,10 @@ class Session:
 
     def __init__(self, settings: Settings, notify: Callable[[dict[str, Any]], None]) -> None:
         self._settings = settings
-        self._device = SimulatedDevice(settings.libraries) if settings.libraries else None
-        builder = Builder(settings.toolchain, Cache(settings.cache), settings.target)
+        libraries = settings.libraries
+        self._device = SimulatedDevice(libraries, settings.schedule) if libraries else None
+        self._cache = Cache(settings.cache)
+        builder = Builder(settings.toolchain, self._cache, settings.target)
 
         def tell(event: BuildEvent) -> None:
             if event.entry is None:
@@ -51,6 +56,7 @@ class Session:
         ExtensionLoader(settings.submission, builder, tell).install()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
+        self._unreported: list[dict[str, Any]] = []
         self._inputs: list[torch.Tensor] = []
         self._outputs: list[torch.Tensor] = []
 
@@ -94,7 +100,7 @@ class Session:
             torch.cuda.synchronize()
         except Exception:
             # A launch that stopped the simulator is the reason; what it led to is not.
-            self._raise_device_failure()
+            self._unreported = self._raise_device_failure()
             raise
         findings = self._raise_device_failure()
         if type(output) is not torch.Tensor:
@@ -111,6 +117,35 @@ class Session:
         if not header["transferable"]:
             return {**header, "type": f"a tensor of {output.dtype}"}, ()
         return header, (output, *self._unwritten(output))
+
+    def profile(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+        """Run the model once; answers what each kernel did, and what ptxas says of it."""
+        if self._device is None:
+            raise RuntimeError("counters are the simulator's; use --device simulator")
+        self._device.start_counting()
+        try:
+            header, _ = self.forward(message)
+        finally:
+            counted = self._device.counted()
+        usage = resource_usage(self._settings.toolchain.cuda, self._cache, self._device.ptx())
+        kernels = [
+            {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
+            for name, counters in counted.items()
+        ]
+        return {"kernels": kernels, "findings": header["findings"]}, ()
+
+    def leaks(self, _: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+        """Forget the model; answers the sizes of what its C++ allocated and did not free."""
+        self._model, self._inputs, self._outputs = None, [], []
+        gc.collect()
+        return {"leaks": list(self._device.leaks()) if self._device else []}, ()
+
+    def findings_so_far(self) -> list[dict[str, Any]]:
+        """What was found before a step failed."""
+        found, self._unreported = self._unreported, []
+        with contextlib.suppress(BaseException):
+            found = found + self._raise_device_failure()
+        return found
 
     def _state(self) -> dict[str, torch.Tensor]:
         assert self._model is not None, "construct comes first"  # noqa: S101

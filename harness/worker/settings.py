@@ -22,6 +22,8 @@ class Settings:
     toolchain: Toolchain
     libraries: Libraries | None
     """The simulator's; None on a GPU."""
+    schedule: int = 0
+    """The simulator's order of blocks and warps."""
 
     @property
     def target(self) -> Target:
@@ -49,4 +51,5 @@ class Settings:
             ),
             libraries=libraries
             and Libraries(Path(libraries["runtime"]), Path(libraries["device"])),
+            schedule=data["schedule"],
         )

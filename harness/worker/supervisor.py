@@ -25,7 +25,7 @@ from harness.worker.protocol import (
 )
 from harness.worker.settings import Settings
 
-Step = Literal["start", "import", "construct", "weights", "forward"]
+Step = Literal["start", "import", "construct", "weights", "forward", "profile", "leaks"]
 
 _OUTPUT_TAIL_BYTES = 2000
 _EXIT_SECONDS = 5.0
@@ -164,4 +164,6 @@ _PHRASE: dict[Step, str] = {
     "construct": "constructing ModelNew",
     "weights": "setting the weights",
     "forward": "running forward",
+    "profile": "counting what forward does",
+    "leaks": "looking for memory that was not freed",
 }

@@ -20,7 +20,7 @@ from tests.simulator.gpu import Driver, GpuError, GpuMachine
 from tests.simulator.recorder import Recording
 from tests.simulator.support import Device
 
-_SOURCES = ("arena.c", "access.c", "arithmetic.c")
+_SOURCES = ("arena.c", "access.c", "arithmetic.c", "race.c", "profile.c")
 
 
 @pytest.fixture(scope="session")
@@ -94,13 +94,13 @@ def _has_passed(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Compiles a .cu file to PTX, for compute capability 9.0 and with line information."""
     nvcc = find_cuda_compiler().nvcc
 
-    def compile_file(source: Path) -> str:
+    def compile_file(source: Path, *options: str) -> str:
         target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
-        flags = ["-ptx", "-lineinfo", "-arch=compute_90"]
+        flags = ["-ptx", "-lineinfo", "-arch=compute_90", *options]
         subprocess.run([nvcc, *flags, str(source), "-o", str(target)], check=True)
         return target.read_text()
 
@@ -108,6 +108,6 @@ def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], st
 
 
 @pytest.fixture(scope="session")
-def kernels(compile_ptx: Callable[[Path], str]) -> str:
+def kernels(compile_ptx: Callable[..., str]) -> str:
     """PTX of kernels.cu, which has all the CUDA kernels of these tests."""
     return compile_ptx(Path(__file__).with_name("kernels.cu"))

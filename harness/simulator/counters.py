@@ -1,0 +1,290 @@
+"""What a kernel did, counted exactly: instructions, bytes, sectors, bank conflicts, branches.
+
+Instructions are PTX's, and of floating-point operations additions and multiplications count one,
+fused ones two, as in Nsight Compute; what a division or square root is made of does not count.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.frame import WARP, Geometry
+from harness.simulator.native import SiteCounts, SiteProfile
+from harness.simulator.program import Access, Program
+from harness.simulator.ptx import TYPE_BYTES, Instruction, Location
+
+SECTOR_BYTES = 32
+SPACES = ("global", "shared", "local", "param", "generic")
+
+_CONTROL = frozenset({"bra", "brx", "ret", "exit", "call", "trap", "brkpt"})
+_BARRIER = frozenset({"bar", "barrier", "membar", "fence", "mbarrier"})
+_SPECIAL = frozenset({"div", "rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"})
+_OPERATIONS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
+_OTHER = frozenset({"mov", "shfl", "vote", "match", "redux", "activemask", "cvta", "isspacep"})
+_HALF = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
+
+
+@dataclass(frozen=True)
+class AccessCounts:
+    """One load, store or atomic of the source, summed over the warps that executed it.
+
+    `stride` is the distance in bytes between neighbouring threads where most of them are equally
+    far apart, else None. Wavefronts are counted for shared memory, sectors for global.
+    """
+
+    kind: str
+    space: str
+    bytes_per_thread: int
+    file: str | None
+    line: int | None
+    requests: int
+    threads: int
+    sectors: int
+    ideal_sectors: int
+    wavefronts: int
+    ideal_wavefronts: int
+    stride: int | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes requested."""
+        return self.threads * self.bytes_per_thread
+
+
+@dataclass(frozen=True)
+class BranchCounts:
+    """One branch of the source: warps that came to it, and those whose threads parted there."""
+
+    file: str | None
+    line: int | None
+    executed: int
+    divergent: int
+
+
+@dataclass(frozen=True)
+class KernelCounters:
+    """What one launch of a kernel, or several, did.
+
+    Instructions are by class, once summed over threads and once over warps; `parted_instructions`
+    are those of warps of which some threads were elsewhere or had ended.
+    """
+
+    kernel: str
+    launches: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared_bytes: int
+    thread_instructions: Mapping[str, int]
+    warp_instructions: Mapping[str, int]
+    operations: Mapping[str, int]
+    """Floating-point operations by type."""
+    accesses: tuple[AccessCounts, ...]
+    branches: tuple[BranchCounts, ...]
+
+    @property
+    def lanes_per_instruction(self) -> float:
+        """Threads that take part in an instruction of a warp, on average; at most 32."""
+        warps = sum(self.warp_instructions.values())
+        return sum(self.thread_instructions.values()) / warps if warps else 0.0
+
+
+class Counts:
+    """Counts while a launch runs."""
+
+    def __init__(self, program: Program, geometry: Geometry, lanes: int, sites: int) -> None:
+        self._program = program
+        self._geometry = geometry
+        blocks = len(program.blocks)
+        self._threads = np.zeros(blocks, np.int64)
+        self._warps = np.zeros(blocks, np.int64)
+        self._divergent = np.zeros(blocks, np.int64)
+        threads = geometry.threads
+        warps = -(-threads // WARP)
+        lane = np.arange(lanes)
+        self._warp_of = (lane // threads * warps + lane % threads // WARP).astype(np.uint32)
+        self._lane_of = (lane % threads % WARP).astype(np.uint8)
+        self._starts = np.flatnonzero(self._lane_of == 0)
+        self._sites = (SiteCounts * max(sites, 1))()
+        self._profile = SiteProfile(
+            self._warp_of.ctypes.data, self._lane_of.ctypes.data, ctypes.addressof(self._sites)
+        )
+        self.pointer = ctypes.addressof(self._profile)
+
+    def _any(self, lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which warps have a thread among `lanes`."""
+        return np.logical_or.reduceat(lanes, self._starts)
+
+    def executed(self, position: int, current: npt.NDArray[np.bool_] | None, count: int) -> None:
+        """A block of code has run."""
+        self._threads[position] += count
+        whole = current is None
+        self._warps[position] += (
+            len(self._starts) if whole or current is None else int(self._any(current).sum())
+        )
+
+    def parted(
+        self, position: int, taking: npt.NDArray[np.bool_], staying: npt.NDArray[np.bool_]
+    ) -> None:
+        """Threads have parted at the end of a block of code."""
+        self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
+
+    def result(self, sites: list[Access], dynamic_shared_bytes: int) -> KernelCounters:
+        """The counts so far."""
+        threads: Counter[str] = Counter()
+        warps: Counter[str] = Counter()
+        operations: Counter[str] = Counter()
+        branches = []
+        for index, block in enumerate(self._program.blocks):
+            by_thread, by_warp = int(self._threads[index]), int(self._warps[index])
+            if not by_warp:
+                continue
+            for instruction in block.executed:
+                name = classify(instruction)
+                threads[name] += by_thread
+                warps[name] += by_warp
+                per_thread = floating_point_operations(instruction)
+                if per_thread:
+                    operations[instruction.modifiers[-1].removesuffix("x2")] += (
+                        per_thread * by_thread
+                    )
+            if block.counted_branch:
+                file, line = _file_and_line(block.counted_branch.location)
+                branches.append(BranchCounts(file, line, by_warp, int(self._divergent[index])))
+        return KernelCounters(
+            self._program.name,
+            1,
+            self._geometry.grid,
+            self._geometry.block,
+            dynamic_shared_bytes,
+            dict(threads),
+            dict(warps),
+            dict(operations),
+            tuple(
+                _access(step, counts)
+                for step, counts in zip(sites, self._sites, strict=False)
+                if counts.requests
+            ),
+            tuple(branches),
+        )
+
+
+def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:
+    return (location.outermost.file, location.outermost.line) if location else (None, None)
+
+
+def _access(step: Access, counts: SiteCounts) -> AccessCounts:
+    alike = 2 * counts.pairs_alike > counts.pairs
+    return AccessCounts(
+        kind=step.kind,
+        space=SPACES[counts.space],
+        bytes_per_thread=TYPE_BYTES[step.type] * step.elements,
+        file=step.location.file if step.location else None,
+        line=step.location.line if step.location else None,
+        requests=counts.requests,
+        threads=counts.threads,
+        sectors=counts.sectors,
+        ideal_sectors=counts.ideal_sectors,
+        wavefronts=counts.wavefronts,
+        ideal_wavefronts=counts.ideal_wavefronts,
+        stride=counts.stride if alike else None,
+    )
+
+
+def classify(instruction: Instruction) -> str:
+    """The class that an instruction is counted in."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    kind = modifiers[-1] if modifiers else ""
+    if opcode in ("ld", "ldu", "st", "atom", "red"):
+        space = next(
+            (s for m in modifiers if (s := m.split("::")[0]) in (*SPACES, "const")), "generic"
+        )
+        name = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
+        return f"{name} {space}"
+    if opcode in _BARRIER:
+        return "barrier"
+    if opcode in _CONTROL:
+        return "control"
+    if opcode == "cvt":
+        return "conversion"
+    if opcode in _SPECIAL and kind[:1] in ("f", "b"):
+        return "special"
+    if opcode in _OTHER:
+        return "other"
+    # A comparison is of the type of its operands, a selection of its result's.
+    if kind in _HALF:
+        return "half"
+    return {"f32": "float32", "f64": "float64", "f32x2": "float32"}.get(
+        kind, "integer" if kind[:1] in ("s", "u", "b", "p") else "other"
+    )
+
+
+def floating_point_operations(instruction: Instruction) -> int:
+    """What one thread's execution counts for."""
+    kind = instruction.modifiers[-1] if instruction.modifiers else ""
+    if kind not in _HALF and kind not in ("f32", "f64", "f32x2"):
+        return 0
+    return _OPERATIONS.get(instruction.opcode, 0) * (2 if kind.endswith("x2") else 1)
+
+
+def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:
+    """Two launches of one kernel, summed; the shape of the launch is the last one's."""
+    return KernelCounters(
+        two.kernel,
+        one.launches + two.launches,
+        two.grid,
+        two.block,
+        two.dynamic_shared_bytes,
+        _sum(one.thread_instructions, two.thread_instructions),
+        _sum(one.warp_instructions, two.warp_instructions),
+        _sum(one.operations, two.operations),
+        _sum_accesses((*one.accesses, *two.accesses)),
+        _sum_branches((*one.branches, *two.branches)),
+    )
+
+
+def _sum(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + two.get(name, 0) for name in {**one, **two}}
+
+
+def _sum_accesses(accesses: tuple[AccessCounts, ...]) -> tuple[AccessCounts, ...]:
+    summed: dict[tuple[object, ...], AccessCounts] = {}
+    for a in accesses:
+        key = (a.kind, a.space, a.bytes_per_thread, a.file, a.line, a.stride)
+        b = summed.get(key)
+        summed[key] = (
+            a
+            if b is None
+            else AccessCounts(
+                a.kind,
+                a.space,
+                a.bytes_per_thread,
+                a.file,
+                a.line,
+                a.requests + b.requests,
+                a.threads + b.threads,
+                a.sectors + b.sectors,
+                a.ideal_sectors + b.ideal_sectors,
+                a.wavefronts + b.wavefronts,
+                a.ideal_wavefronts + b.ideal_wavefronts,
+                a.stride,
+            )
+        )
+    return tuple(summed.values())
+
+
+def _sum_branches(branches: tuple[BranchCounts, ...]) -> tuple[BranchCounts, ...]:
+    summed: dict[tuple[object, ...], BranchCounts] = {}
+    for a in branches:
+        b = summed.get((a.file, a.line))
+        summed[a.file, a.line] = (
+            a
+            if b is None
+            else BranchCounts(a.file, a.line, a.executed + b.executed, a.divergent + b.divergent)
+        )
+    return tuple(summed.values())

@@ -1,0 +1,97 @@
+#include "profile.h"
+
+#include <string.h>
+
+enum { WARP = 32, BANKS = 32, SECTOR = 32 };
+
+/* One warp's share of an instruction. */
+typedef struct request {
+    uint32_t count;
+    uint32_t bytes; /* of each thread */
+    uint64_t address[WARP];
+    uint8_t lane[WARP];
+} request;
+
+static uint32_t distinct(uint64_t *values, uint32_t count) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t j = kept;
+        /* Neighbours are most often alike: look backwards. */
+        while (j > 0 && values[j - 1] != values[i]) j--;
+        if (j == 0) values[kept++] = values[i];
+    }
+    return kept;
+}
+
+static void count_sectors(const request *warp, sim_site_counts *counts) {
+    uint64_t sectors[WARP];
+    /* Accesses are aligned to their size, at most 16 bytes: each lies in one sector. */
+    for (uint32_t i = 0; i < warp->count; i++) sectors[i] = warp->address[i] / SECTOR;
+    counts->sectors += distinct(sectors, warp->count);
+    counts->ideal_sectors += (warp->count * warp->bytes + SECTOR - 1) / SECTOR;
+}
+
+/* Passes for the threads of one phase: the most different words that one bank is asked for. */
+static uint32_t passes(const request *warp, uint32_t from, uint32_t to) {
+    uint64_t words[WARP * 4];
+    uint32_t count = 0, in_bank[BANKS] = {0}, most = 0;
+    for (uint32_t i = 0; i < warp->count; i++)
+        if (warp->lane[i] >= from && warp->lane[i] < to)
+            for (uint32_t b = 0; b < warp->bytes; b += 4) words[count++] = warp->address[i] / 4 + b / 4;
+    count = distinct(words, count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t now = ++in_bank[words[i] % BANKS];
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+/* 8-byte accesses take a half-warp at a time, 16-byte accesses a quarter. */
+static void count_wavefronts(const request *warp, sim_site_counts *counts) {
+    uint32_t threads = warp->bytes <= 4 ? WARP : warp->bytes <= 8 ? WARP / 2 : WARP / 4;
+    for (uint32_t from = 0; from < WARP; from += threads) {
+        uint32_t needed = passes(warp, from, from + threads);
+        counts->wavefronts += needed;
+        counts->ideal_wavefronts += needed > 0;
+    }
+}
+
+static void count_request(const request *warp, uint32_t space, sim_site_counts *counts) {
+    counts->requests++;
+    counts->threads += warp->count;
+    for (uint32_t i = 1; i < warp->count; i++) {
+        if (warp->lane[i] != warp->lane[i - 1] + 1) continue;
+        int64_t stride = (int64_t)(warp->address[i] - warp->address[i - 1]);
+        if (!counts->pairs++) counts->stride = stride;
+        counts->pairs_alike += stride == counts->stride;
+    }
+    if (space == SIM_GENERIC) {
+        space = (uint32_t)(warp->address[0] >> SIM_SPACE_SHIFT);
+        if (space > SIM_PARAM) space = SIM_GLOBAL;
+    }
+    counts->space = space;
+    if (space == SIM_GLOBAL) count_sectors(warp, counts);
+    if (space == SIM_SHARED) count_wavefronts(warp, counts);
+}
+
+void sim_profile_access(const sim_spaces *spaces, const sim_shape *shape, const int64_t *lanes,
+                        uint64_t count, const void *addresses, uint32_t address_stride) {
+    const sim_profile *profile = spaces->profile;
+    sim_site_counts *counts = &profile->sites[shape->site];
+    request warp = {0, shape->width * shape->elements, {0}, {0}};
+    uint32_t number = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
+        if (warp.count && profile->warp_of[lane] != number) {
+            count_request(&warp, shape->space, counts);
+            warp.count = 0;
+        }
+        number = profile->warp_of[lane];
+        uint64_t index = lane * address_stride;
+        uint64_t base = shape->address_width == 8 ? ((const uint64_t *)addresses)[index]
+                                                  : ((const uint32_t *)addresses)[index];
+        warp.address[warp.count] = base + (uint64_t)shape->offset;
+        warp.lane[warp.count++] = profile->lane_of[lane];
+    }
+    if (warp.count) count_request(&warp, shape->space, counts);
+}

@@ -1,0 +1,110 @@
+"""Which allocations a kernel may store to, read from its code before it runs.
+
+Race detection has to remember every access of memory that is written; most loads of most kernels
+read memory that never is, and pay nothing where that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.simulator.program import (
+    Access,
+    Compute,
+    Constant,
+    Program,
+    Source,
+    sources_of,
+    targets_of,
+)
+from harness.simulator.ptx import TYPE_BYTES
+
+Origin = tuple[str, int]
+"""`("param", offset)` of a pointer among the arguments, or `("at", address)` of a variable."""
+ANYWHERE: Origin = ("anywhere", 0)
+"""A pointer that was itself loaded from memory."""
+
+_GLOBAL, _SHARED, _LOCAL, _PARAM = range(4)
+_LEAST_ADDRESS = 1 << 32
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What race detection wants to know of a program."""
+
+    stored_through: frozenset[Origin]
+    access_bytes: int
+    has_fence: bool
+
+    @classmethod
+    def of(cls, program: Program) -> Traits:
+        """Read them from the code."""
+        return cls(stored_through(program), access_bytes(program), has_fence(program))
+
+
+def stored_through(program: Program) -> frozenset[Origin]:
+    """Where the pointers come from that the kernel's global stores and atomics go through.
+
+    Arithmetic keeps every origin of its operands; numbers narrower than a pointer have none.
+    """
+    origins: dict[int, frozenset[Origin]] = {}
+    steps = [step for block in program.blocks for step in block.steps]
+    changed = True
+    while changed:
+        changed = False
+        for step in steps:
+            targets = targets_of(step)
+            if not targets:
+                continue
+            found = _loaded(step) if isinstance(step, Access) else _of(sources_of(step), origins)
+            for register in targets:
+                if program.register_bits[register] < 64:
+                    continue
+                before = origins.get(register, frozenset())
+                if not found <= before:
+                    origins[register] = before | found
+                    changed = True
+    stores = [s for s in steps if isinstance(s, Access) and s.sources]
+    reached = (_of((s.address,), origins) for s in stores if s.space not in (_SHARED, _LOCAL))
+    return frozenset[Origin]().union(*reached)
+
+
+def _of(sources: Iterable[Source], origins: dict[int, frozenset[Origin]]) -> frozenset[Origin]:
+    found: frozenset[Origin] = frozenset()
+    for source in sources:
+        if isinstance(source, int):
+            found |= origins.get(source, frozenset())
+        elif source.value.value >= _LEAST_ADDRESS and not source.value.float_bits:
+            found |= {("at", source.value.value)}
+    return found
+
+
+def _loaded(step: Access) -> frozenset[Origin]:
+    width = TYPE_BYTES[step.type]
+    if width < 8:
+        return frozenset()
+    if step.space == _PARAM and isinstance(step.address, Constant):
+        start = step.address.value.value + step.offset
+        return frozenset(("param", start + width * i) for i in range(step.elements))
+    return frozenset({ANYWHERE})
+
+
+def access_bytes(program: Program) -> int:
+    """Width of the narrowest access of shared or global memory, at most 4 bytes."""
+    widths = [
+        TYPE_BYTES[step.type]
+        for block in program.blocks
+        for step in block.steps
+        if isinstance(step, Access) and step.space not in (_LOCAL, _PARAM)
+    ]
+    return min([4, *widths])
+
+
+def has_fence(program: Program) -> bool:
+    """Whether blocks may hand data to one another within the kernel."""
+    return any(
+        not isinstance(step, Compute | Access) and step.kind == "fence"
+        for block in program.blocks
+        for step in block.steps
+    )

@@ -1,0 +1,142 @@
+"""Barriers: whether the threads of a block meet as the program means them to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.frame import WARP, Placement
+from harness.simulator.program import Barrier
+from harness.simulator.ptx import Location
+from harness.simulator.sanitizer import Finding, Severity
+
+Lanes = npt.NDArray[np.bool_]
+Arrivals = Sequence[tuple[Barrier, Lanes]]
+"""Who of the chunk waits at which barrier instruction."""
+
+
+def _place(location: Location | None) -> str:
+    return f"{Path(location.file).name}:{location.line}" if location else "an unknown line"
+
+
+class SyncChecks:
+    """Collects what was wrong with the barriers of one launch: one finding for each place."""
+
+    def __init__(self, kernel: str, placement: Placement) -> None:
+        self._kernel = kernel
+        self._placement = placement
+        self._findings: dict[tuple[Location | None, str], Finding] = {}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """In the order of discovery."""
+        return tuple(self._findings.values())
+
+    def met(self, arrivals: Arrivals, first_block: int, live: int) -> None:
+        """Threads that wait at one barrier go on together; `live` lanes were started.
+
+        PTX lets threads that have ended be missing, and the warps of a block come from different
+        instructions; CUDA C++ allows neither, and within a warp it is undefined in both.
+        """
+        threads = self._placement.geometry.threads
+        blocks = live // threads
+        rows = [lanes[:live].reshape(blocks, threads) for _, lanes in arrivals]
+        if len(rows) > 1:
+            self._different_instructions(arrivals, rows, first_block)
+        arrived = np.logical_or.reduce(rows)
+        missing = arrived.any(1) & ~arrived.all(1)
+        if missing.any() and arrivals[0][0].threads is None:
+            block = int(np.argmax(missing))
+            count = int(arrived[block].sum())
+            self._add(
+                arrivals[0][0].location,
+                "info",
+                f"{count} of {threads} threads meet at {_place(arrivals[0][0].location)}: "
+                "the others have ended",
+                first_block + block,
+                int(np.argmin(arrived[block])),
+            )
+
+    def _different_instructions(
+        self, arrivals: Arrivals, rows: Sequence[Lanes], first_block: int
+    ) -> None:
+        first, *rest = (row.any(1) for row in rows)
+        for number, present in enumerate(rest, 1):
+            both = first & present
+            if not both.any():
+                continue
+            block = int(np.argmax(both))
+            here, there = _warps(rows[0][block]), _warps(rows[number][block])
+            shared = (here.any(1) & there.any(1)).any()
+            barrier, other = arrivals[0][0], arrivals[number][0]
+            thread, other_thread = (int(np.argmax(rows[n][block])) for n in (0, number))
+            what = "of one warp " if shared else ""
+            self._add(
+                barrier.location,
+                "error" if shared else "warning",
+                f"divergent barrier: threads {what}wait at {_place(barrier.location)} while others "
+                f"wait at {_place(other.location)}, such as thread "
+                f"{self._placement.thread(other_thread)}",
+                first_block + block,
+                thread,
+            )
+
+    def stuck(self, arrivals: Arrivals, first_block: int, live: int) -> Finding:
+        """Nobody in the chunk can go on: the finding for the first block of which that is true."""
+        threads = self._placement.geometry.threads
+        waiting = np.logical_or.reduce([lanes for _, lanes in arrivals])[:live]
+        block = int(np.argmax(waiting)) // threads
+        here = slice(block * threads, (block + 1) * threads)
+        ended = threads - int(waiting[here].sum())
+        groups = list(self._groups(arrivals, here))
+        if ended:
+            groups.append(f"{ended} have ended")
+        location, lane = next(
+            (barrier.location, int(np.argmax(lanes[here])))
+            for barrier, lanes in arrivals
+            if lanes[here].any()
+        )
+        return self._add(
+            location,
+            "error",
+            f"the block waits for ever: {', '.join(groups)}",
+            first_block + block,
+            lane,
+        )
+
+    def _groups(self, arrivals: Arrivals, here: slice) -> Iterator[str]:
+        for barrier, lanes in arrivals:
+            count = int(lanes[here].sum())
+            if count:
+                needed = f", which waits for {barrier.threads}," if barrier.threads else ""
+                first = self._placement.thread(int(np.argmax(lanes[here])))
+                yield (
+                    f"{count} threads wait at {_place(barrier.location)} (barrier {barrier.number}"
+                    f"{needed} from thread {first} on)"
+                )
+
+    def _add(
+        self, location: Location | None, severity: Severity, message: str, block: int, lane: int
+    ) -> Finding:
+        finding = Finding(
+            "synccheck",
+            message,
+            self._kernel,
+            location.file if location else None,
+            location.line if location else None,
+            self._placement.block(block),
+            self._placement.thread(lane),
+            0,
+            1,
+            severity,
+        )
+        return self._findings.setdefault((location, severity), finding)
+
+
+def _warps(lanes: Lanes) -> Lanes:
+    padded = np.zeros(-(-len(lanes) // WARP) * WARP, np.bool_)
+    padded[: len(lanes)] = lanes
+    return padded.reshape(-1, WARP)

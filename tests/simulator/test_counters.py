@@ -1,0 +1,231 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.simulator.counters import AccessCounts, KernelCounters, classify, merged
+from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.memory import Memory
+from harness.simulator.ptx import Instruction
+from harness.simulator.resources import Occupancy, occupancy, parse_usage
+from tests.simulator.support import Device, int32, pointer
+
+SOURCE = Path(__file__).with_name("counted.cu")
+
+
+@pytest.fixture(scope="session")
+def counted_ptx(compile_ptx: Callable[..., str]) -> str:
+    return compile_ptx(SOURCE)
+
+
+@pytest.fixture
+def device(memory: Memory) -> Device:
+    return Device(Machine(memory, counters=True))
+
+
+@pytest.fixture
+def module(device: Device, counted_ptx: str) -> LoadedModule:
+    return device.machine.load(counted_ptx)
+
+
+def access(counters: KernelCounters, kind: str, space: str) -> AccessCounts:
+    (found,) = (a for a in counters.accesses if (a.kind, a.space) == (kind, space))
+    return found
+
+
+def launch(
+    device: Device, module: LoadedModule, kernel: str, *arguments: bytes, **shape: object
+) -> KernelCounters:
+    result = device.launch(module, kernel, arguments, **shape)  # type: ignore[arg-type]
+    assert result.findings == ()
+    assert result.counters is not None
+    assert sum(result.counters.thread_instructions.values()) == result.thread_instructions
+    return result.counters
+
+
+@pytest.mark.parametrize(("stride", "sectors"), [(1, 4), (2, 8), (8, 32), (32, 32), (0, 1)])
+def test_sectors_per_request(
+    device: Device, module: LoadedModule, stride: int, sectors: int
+) -> None:
+    """Neighbouring words share sectors of 32 bytes, and one word is one sector for all."""
+    x = device.put(np.zeros(128 * max(stride, 1), np.float32))
+    y = device.put(np.zeros(128, np.float32))
+    counters = launch(
+        device,
+        module,
+        "strided",
+        pointer(x),
+        pointer(y),
+        int32(stride),
+        grid=(2, 1, 1),
+        block=(64, 1, 1),
+    )
+    load = access(counters, "load", "global")
+    assert (load.requests, load.threads, load.nbytes) == (4, 128, 512)
+    assert (load.sectors, load.ideal_sectors) == (4 * sectors, 16)
+    assert load.stride == 4 * stride
+    assert access(counters, "store", "global").sectors == 16
+
+
+def test_float4(device: Device, module: LoadedModule) -> None:
+    """A warp's float4 are 512 bytes in 16 sectors."""
+    x, y = (device.put(np.zeros(128, np.float32)) for _ in range(2))
+    counters = launch(device, module, "copy_quads", pointer(x), pointer(y))
+    load = access(counters, "load", "global")
+    assert (load.requests, load.nbytes, load.sectors, load.ideal_sectors) == (1, 512, 16, 16)
+    assert load.stride == 16
+
+
+@pytest.mark.parametrize(
+    ("stride", "wavefronts"), [(1, 1), (2, 2), (3, 1), (4, 4), (32, 32), (0, 1)]
+)
+def test_bank_conflicts(device: Device, module: LoadedModule, stride: int, wavefronts: int) -> None:
+    """Threads whose words differ and lie in one of 32 banks need a pass each."""
+    y = device.put(np.zeros(32, np.int32))
+    arguments = [pointer(y), int32(stride)]
+    result = device.launch(module, "shared_stride", arguments, dynamic_shared_bytes=4096)
+    assert result.counters is not None
+    for kind in ("load", "store"):
+        counts = access(result.counters, kind, "shared")
+        assert (counts.requests, counts.wavefronts, counts.ideal_wavefronts) == (1, wavefronts, 1)
+
+
+@pytest.mark.parametrize(("stride", "wavefronts"), [(1, 4), (2, 8)])
+def test_bank_conflicts_of_float4(
+    device: Device, module: LoadedModule, stride: int, wavefronts: int
+) -> None:
+    """16-byte accesses go by quarters of a warp, each of which fills the banks once."""
+    y = device.put(np.zeros(128, np.float32))
+    counters = launch(
+        device, module, "shared_vectors", pointer(y), int32(stride), dynamic_shared_bytes=1024
+    )
+    store = access(counters, "store", "shared")
+    assert (store.requests, store.wavefronts, store.ideal_wavefronts) == (1, wavefronts, 4)
+
+
+def test_instructions_and_operations(device: Device, module: LoadedModule) -> None:
+    """Instructions are by class, over threads and warps; a fused operation counts two."""
+    y, z = device.put(np.ones(48, np.float32)), device.put(np.ones(48, np.float64))
+    arguments = [pointer(y), pointer(z), np.float32(2).tobytes(), np.float64(3).tobytes()]
+    counters = launch(device, module, "arithmetic", *arguments, block=(48, 1, 1))
+    assert counters.operations == {"f32": 48 * 4, "f64": 48 * 2}
+    assert counters.thread_instructions["float32"] == 48 * 3
+    assert counters.warp_instructions["float32"] == 2 * 3
+    assert counters.thread_instructions["float64"] == 48
+    assert counters.thread_instructions["load global"] == 48 * 2
+    assert counters.thread_instructions["store global"] == 48 * 2
+    assert counters.lanes_per_instruction == 24
+
+
+def test_divergent_branches(device: Device, module: LoadedModule) -> None:
+    """A branch is divergent in the warps whose threads part; the idle lanes show."""
+    y = device.put(np.zeros(128, np.int32))
+    counters = launch(device, module, "divergent", pointer(y), int32(8), block=(64, 1, 1))
+    divergent = [b for b in counters.branches if b.divergent]
+    assert [(b.executed, b.divergent) for b in divergent] == [(2, 2)]
+    lines = SOURCE.read_text().split("\n")
+    assert "// part" in lines[(divergent[0].line or 0) - 1]
+    assert counters.lanes_per_instruction < 16
+    together = launch(device, module, "divergent", pointer(y), int32(32), block=(64, 1, 1))
+    assert together.lanes_per_instruction == 32
+    assert not any(b.divergent for b in together.branches)
+
+
+@pytest.mark.parametrize("chunk_lanes", [64, 16384])
+@pytest.mark.parametrize("schedule", [0, 3])
+def test_counts_are_repeatable(
+    device: Device, counted_ptx: str, chunk_lanes: int, schedule: int
+) -> None:
+    """They depend neither on how blocks are grouped nor on their order, nor on earlier launches."""
+    machine = Machine(
+        device.machine.memory, counters=True, chunk_lanes=chunk_lanes, schedule=schedule
+    )
+    module = machine.load(counted_ptx)
+    x = device.put(np.zeros(256, np.float32))
+    y = device.put(np.zeros(128, np.float32))
+    arguments = (pointer(x), pointer(y), int32(2))
+    first, second = (
+        launch(Device(machine), module, "strided", *arguments, grid=(2, 1, 1), block=(64, 1, 1))
+        for _ in range(2)
+    )
+    assert first == second
+    assert access(first, "load", "global").sectors == 32
+
+
+def test_launches_are_summed(device: Device, module: LoadedModule) -> None:
+    """Every count of two launches adds up."""
+    x, y = (device.put(np.zeros(128, np.float32)) for _ in range(2))
+    one = launch(device, module, "copy_quads", pointer(x), pointer(y))
+    both = merged(one, one)
+    assert both.launches == 2
+    assert access(both, "load", "global").sectors == 32
+    assert both.warp_instructions == {n: 2 * c for n, c in one.warp_instructions.items()}
+
+
+def test_nothing_is_counted_unless_asked(memory: Memory, counted_ptx: str) -> None:
+    """Counting is off in normal checking."""
+    device = Device(Machine(memory))
+    x, y = (device.put(np.zeros(128, np.float32)) for _ in range(2))
+    module = device.machine.load(counted_ptx)
+    assert device.launch(module, "copy_quads", [pointer(x), pointer(y)]).counters is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("add.s32", "integer"),
+        ("setp.lt.f32", "float32"),
+        ("fma.rn.f64", "float64"),
+        ("fma.rn.bf16x2", "half"),
+        ("cvt.rn.f32.s32", "conversion"),
+        ("bra.uni", "control"),
+        ("ld.shared::cta.v4.f32", "load shared"),
+        ("st.u8", "store generic"),
+        ("red.global.add.u32", "atomic global"),
+        ("bar.sync", "barrier"),
+        ("div.rn.f32", "special"),
+        ("div.s32", "integer"),
+        ("shfl.sync.down.b32", "other"),
+    ],
+)
+def test_classes(name: str, expected: str) -> None:
+    """Each instruction is counted once, in the class of what it does."""
+    opcode, *modifiers = name.split(".")
+    instruction = Instruction(opcode, tuple(modifiers), (), None, None, name)
+    assert classify(instruction) == expected
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared", "threads", "architecture", "expected"),
+    [
+        (32, 0, 1024, "90", Occupancy(2, 64, 1.0, "warps")),
+        (33, 0, 1024, "90", Occupancy(1, 32, 0.5, "registers")),
+        (255, 0, 64, "80", Occupancy(4, 8, 0.125, "registers")),
+        (16, 0, 32, "90", Occupancy(32, 32, 0.5, "blocks")),
+        (16, 100 << 10, 256, "80", Occupancy(1, 8, 0.125, "shared memory")),
+    ],
+)
+def test_occupancy(
+    registers: int, shared: int, threads: int, architecture: str, expected: Occupancy
+) -> None:
+    """The scarcest of warps, blocks, registers and shared memory decides."""
+    assert occupancy(registers, shared, threads, architecture) == expected
+
+
+def test_ptxas_output() -> None:
+    """Registers, spills, stack and shared memory are read for each kernel."""
+    output = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_Z1kv' for 'sm_90'
+ptxas info    : Function properties for _Z1kv
+    8 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads
+ptxas info    : Used 10 registers, used 1 barriers, 256 bytes smem
+ptxas info    : Compiling entry function '_Z1lv' for 'sm_90'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 7 registers
+"""
+    usage = parse_usage(output)
+    first, second = usage["_Z1kv"], usage["_Z1lv"]
+    assert (first.registers, first.shared_bytes, first.stack_bytes) == (10, 256, 8)
+    assert (first.spill_store_bytes, first.spill_load_bytes) == (16, 24)
+    assert (second.registers, second.shared_bytes) == (7, 0)

@@ -1,0 +1,212 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.simulator.machine import LaunchResult, LoadedModule, Machine
+from harness.simulator.sanitizer import Finding
+from tests.simulator.support import Array, Device, int32, pointer
+
+SOURCE = Path(__file__).with_name("race.cu")
+
+
+@pytest.fixture(scope="session")
+def race_ptx(compile_ptx: Callable[..., str]) -> Callable[..., str]:
+    """PTX of race.cu with some of its barriers taken out."""
+    known: dict[tuple[str, ...], str] = {}
+
+    def compile_without(*barriers: str) -> str:
+        if barriers not in known:
+            known[barriers] = compile_ptx(SOURCE, *(f"-D{name}=(void)0" for name in barriers))
+        return known[barriers]
+
+    return compile_without
+
+
+@pytest.fixture
+def module(device: Device, race_ptx: Callable[..., str]) -> LoadedModule:
+    return device.machine.load(race_ptx())
+
+
+def line_of(text: str) -> int:
+    """The line of race.cu that contains the text."""
+    lines = SOURCE.read_text().split("\n")
+    (number,) = (n for n, line in enumerate(lines, 1) if text in line)
+    return number
+
+
+def races(result: LaunchResult) -> list[Finding]:
+    assert all(f.check == "racecheck" for f in result.findings)
+    return list(result.findings)
+
+
+def tiled(device: Device, module: LoadedModule, n: int = 32) -> LaunchResult:
+    a, b = (np.random.default_rng(i).integers(-4, 4, (n, n)).astype(np.float32) for i in (0, 1))
+    c = device.put(np.zeros((n, n), np.float32))
+    arguments = [pointer(device.put(a)), pointer(device.put(b)), pointer(c), int32(n)]
+    result = device.launch(module, "tiled", arguments, (n // 16, n // 16, 1), (16, 16, 1))
+    if not result.findings:
+        assert np.array_equal(device.get(c, a), a @ b)
+    return result
+
+
+def test_tiled_kernel_is_clean(device: Device, module: LoadedModule) -> None:
+    """Both barriers order every store of a tile with every load of it."""
+    assert tiled(device, module).findings == ()
+
+
+@pytest.mark.parametrize("barrier", ["BARRIER_1", "BARRIER_2"])
+@pytest.mark.parametrize("chunk_lanes", [256, 16384])
+@pytest.mark.parametrize("schedule", [0, 5])
+def test_missing_barrier_of_a_tiled_kernel(
+    device: Device, race_ptx: Callable[..., str], barrier: str, chunk_lanes: int, schedule: int
+) -> None:
+    """Without one of the barriers, stores race with loads of both tiles, at their lines."""
+    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes, schedule=schedule)
+    found = races(tiled(Device(machine), machine.load(race_ptx(barrier))))
+    errors = [f for f in found if f.severity == "error"]
+    stores = {
+        line_of("// store a"): line_of("// load a"),
+        line_of("// store b"): line_of("// load b"),
+    }
+    told = {
+        (f.line, load)
+        for f in errors
+        for load in stores.values()
+        if f"4-byte store at race.cu:{f.line} races with the load at race.cu:{load} by thread"
+        in f.message
+    }
+    assert told >= set(stores.items()) - {(line_of("// store a"), line_of("// load a"))}
+    assert all(f.line in stores and f.message.endswith("no barrier between them") for f in errors)
+    assert all(f.severity in ("error", "warning") for f in found)
+
+
+def test_double_buffering(device: Device, race_ptx: Callable[..., str]) -> None:
+    """One barrier a step is enough for two buffers; none is not."""
+    x = device.put(np.arange(256, dtype=np.float32))
+    arguments = [pointer(x), pointer(device.put(np.zeros(64, np.float32))), int32(4)]
+    for barriers, is_clean in (((), True), (("BARRIER_1",), False)):
+        module = device.machine.load(race_ptx(*barriers))
+        result = device.launch(module, "double_buffered", arguments, block=(64, 1, 1))
+        assert (not races(result)) is is_clean
+
+
+def test_warp_synchronous_code(device: Device, race_ptx: Callable[..., str]) -> None:
+    """Without __syncwarp() it is a warning, which fails nothing; with it there is none."""
+    y = device.put(np.zeros(2, np.int32))
+    clean = device.machine.load(race_ptx())
+    assert device.launch(clean, "warp_sum_shared", [pointer(y)], block=(64, 1, 1)).findings == ()
+    assert device.get(y, np.zeros(2, np.int32)).tolist() == [496, 1520]
+    without = device.machine.load(race_ptx("WARP_BARRIER"))
+    found = races(device.launch(without, "warp_sum_shared", [pointer(y)], block=(64, 1, 1)))
+    assert {f.severity for f in found} == {"warning"}
+    assert all("no __syncwarp() between them" in f.message for f in found)
+
+
+@pytest.mark.parametrize("missing", [(), ("BARRIER_1",), ("BARRIER_2",)])
+def test_atomics_race_with_plain_accesses_only(
+    device: Device, race_ptx: Callable[..., str], missing: tuple[str, ...]
+) -> None:
+    """Atomics are ordered among themselves, but not with what sets or reads the counter."""
+    x: Array = np.arange(128, dtype=np.int32)
+    counts = device.put(np.zeros(8, np.int32))
+    module = device.machine.load(race_ptx(*missing))
+    arguments = [pointer(device.put(x)), pointer(counts)]
+    result = device.launch(module, "histogram", arguments, (3, 1, 1), (128, 1, 1))
+    errors = [f for f in races(result) if f.severity == "error"]
+    assert bool(errors) is bool(missing)
+    for error in errors:
+        assert f"atomic at race.cu:{line_of('// count')}" in error.message
+
+
+@pytest.mark.parametrize(("different", "severity"), [(1, "error"), (0, "info")])
+@pytest.mark.parametrize("chunk_lanes", [32, 16384])
+def test_blocks_that_write_one_word(
+    device: Device, race_ptx: Callable[..., str], different: int, severity: str, chunk_lanes: int
+) -> None:
+    """Nothing orders blocks, in one chunk or in two; the same value twice is information."""
+    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    y = device.put(np.zeros(1, np.int32))
+    arguments = [pointer(y), int32(different)]
+    module = machine.load(race_ptx())
+    (found,) = races(Device(machine).launch(module, "one_word", arguments, (2, 1, 1)))
+    assert found.severity == severity
+    assert "by block (" in found.message
+    assert (found.kernel, found.address, found.count) == ("one_word", y, 1)
+
+
+def test_kernels_are_ordered(device: Device, module: LoadedModule) -> None:
+    """What an earlier launch did to memory races with nothing."""
+    y = device.put(np.zeros(1, np.int32))
+    for _ in range(2):
+        assert device.launch(module, "one_word", [pointer(y), int32(1)]).findings == ()
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_global_memory_in_place(
+    device: Device, race_ptx: Callable[..., str], schedule: int
+) -> None:
+    """Reading a neighbour's element before it is overwritten is a race, whoever ran first."""
+    machine = Machine(device.machine.memory, schedule=schedule)
+    module = machine.load(race_ptx())
+    y = device.put(np.zeros(257, np.float32))
+    result = Device(machine).launch(module, "neighbours", [pointer(y)], (2, 1, 1), (128, 1, 1))
+    assert {f.severity for f in races(result)} == {"error"}
+    result = Device(machine).launch(module, "own_element", [pointer(y)], (2, 1, 1), (128, 1, 1))
+    assert result.findings == ()
+
+
+def test_load_that_stands_for_all_threads(device: Device, module: LoadedModule) -> None:
+    """A load of one address, which the simulator makes once, counts for every thread."""
+    y, out = (device.put(np.zeros(64, np.float32)) for _ in range(2))
+    result = device.launch(module, "read_by_all", [pointer(y), pointer(out)], block=(64, 1, 1))
+    assert [f.severity for f in races(result)] == ["error"]
+
+
+def test_volatile_reads_go_with_atomics(device: Device, module: LoadedModule) -> None:
+    """A plain read races with another thread's atomic, a volatile one does not."""
+    y, out = (device.put(np.zeros(4, np.int32)) for _ in range(2))
+    result = device.launch(module, "plain_and_atomic", [pointer(y), pointer(out)], (2, 1, 1))
+    (found,) = [f for f in races(result) if f.severity == "error"]
+    assert found.line == line_of("atomicAdd(y, 1)")
+    assert f"the load at race.cu:{line_of('out[2 + blockIdx.x]')}" in found.message
+
+
+@pytest.mark.parametrize("fence", [1, 0])
+def test_hand_made_synchronisation(device: Device, module: LoadedModule, fence: int) -> None:
+    """A fence and an atomic hand data from block to block; without the fence it is a race."""
+    x: Array = np.arange(8, dtype=np.float32)
+    parts, y = (device.put(np.zeros(8, np.float32)) for _ in range(2))
+    done = device.put(np.zeros(1, np.uint32))
+    arguments = [*map(pointer, (device.put(x), parts, done, y)), int32(fence)]
+    result = device.launch(module, "last_block", arguments, (8, 1, 1))
+    assert bool(races(result)) is not bool(fence)
+    assert device.get(y, x)[0] == x.sum()
+
+
+def test_neighbouring_halves_are_apart(device: Device, module: LoadedModule) -> None:
+    """Threads that use two bytes each of one word do not touch."""
+    y = device.put(np.zeros(64, np.float16))
+    assert device.launch(module, "halves", [pointer(y)], block=(64, 1, 1)).findings == ()
+
+
+def test_named_barrier(device: Device, module: LoadedModule) -> None:
+    """A barrier of some warps orders those."""
+    y = device.put(np.zeros(128, np.int32))
+    result = device.launch(module, "named_barrier", [pointer(y)], block=(160, 1, 1))
+    assert [f for f in result.findings if f.check == "racecheck"] == []
+
+
+def test_pointers_out_of_memory(device: Device, module: LoadedModule) -> None:
+    """A store through a pointer that was loaded is watched wherever it leads."""
+    y = device.put(np.zeros(32, np.float32))
+    where = device.put(np.array([y], np.uint64))
+    result = device.launch(module, "through_memory", [pointer(where)], block=(64, 1, 1))
+    assert [f.severity for f in races(result)] == ["warning"]
+
+
+def test_racecheck_can_be_off(device: Device, race_ptx: Callable[..., str]) -> None:
+    """Then nothing is found and nothing is remembered."""
+    machine = Machine(device.machine.memory, racecheck=False)
+    assert tiled(Device(machine), machine.load(race_ptx("BARRIER_1"))).findings == ()

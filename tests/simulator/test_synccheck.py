@@ -1,0 +1,87 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.simulator.errors import BarrierDeadlock
+from harness.simulator.machine import LoadedModule
+from tests.simulator.support import Device, int32, pointer
+
+SOURCE = Path(__file__).with_name("barriers.cu")
+
+
+@pytest.fixture(scope="session")
+def barriers(compile_ptx: Callable[..., str]) -> str:
+    return compile_ptx(SOURCE)
+
+
+@pytest.fixture
+def module(device: Device, barriers: str) -> LoadedModule:
+    return device.machine.load(barriers)
+
+
+def line_of(text: str) -> int:
+    """The line of barriers.cu that contains the text."""
+    lines = SOURCE.read_text().split("\n")
+    (number,) = (n for n, line in enumerate(lines, 1) if text in line)
+    return number
+
+
+def test_threads_at_two_barriers(device: Device, module: LoadedModule) -> None:
+    """Who waits where for ever is a finding, with the lines of both barriers."""
+    with pytest.raises(BarrierDeadlock) as caught:
+        device.launch(module, "two_barriers", [int32(40)], (3, 1, 1), (64, 1, 1))
+    (finding,) = caught.value.findings
+    assert (finding.check, finding.severity) == ("synccheck", "error")
+    assert finding.message == (
+        "the block waits for ever: "
+        f"40 threads wait at barriers.cu:{line_of('// first')} "
+        "(barrier 1 from thread (0, 0, 0) on), "
+        f"24 threads wait at barriers.cu:{line_of('// second')} "
+        "(barrier 2 from thread (40, 0, 0) on)"
+    )
+    assert finding.line == line_of("// first")
+    assert (finding.block, finding.thread) == ((0, 0, 0), (0, 0, 0))
+
+
+def test_barrier_that_waits_for_too_many(device: Device, module: LoadedModule) -> None:
+    """A barrier that counts on threads that have ended is named with its count."""
+    with pytest.raises(BarrierDeadlock) as caught:
+        device.launch(module, "counted", [int32(32)], (1, 1, 1), (64, 1, 1))
+    (finding,) = caught.value.findings
+    assert "(barrier 3, which waits for 64, from thread (0, 0, 0) on)" in finding.message
+    assert finding.message.endswith("32 have ended")
+
+
+@pytest.mark.parametrize(("limit", "severity"), [(40, "error"), (32, "warning")])
+def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, severity: str) -> None:
+    """Two instructions for one barrier: undefined within a warp, unusual between warps."""
+    y = device.put(np.zeros(64, np.int32))
+    arguments = [pointer(y), int32(limit)]
+    result = device.launch(module, "in_both_branches", arguments, block=(64, 1, 1))
+    (finding,) = (f for f in result.findings if f.check == "synccheck")
+    assert finding.severity == severity
+    for text in ("// then", "// else"):
+        assert f"barriers.cu:{line_of(text)}" in finding.message
+    assert device.get(y, np.zeros(64, np.int32)).tolist() == [3] * limit + [4] * (64 - limit)
+
+
+def test_threads_that_have_ended_are_information(device: Device, module: LoadedModule) -> None:
+    """PTX lets ended threads be missing from a barrier, so nothing fails."""
+    y = device.put(np.zeros(64, np.int32))
+    arguments = [pointer(y), int32(40)]
+    result = device.launch(module, "early_return", arguments, block=(64, 1, 1))
+    (finding,) = result.findings
+    assert (finding.severity, finding.line) == ("info", line_of("// meeting"))
+    assert finding.message.startswith("40 of 64 threads meet at barriers.cu:")
+    assert finding.thread == (40, 0, 0)
+
+
+def test_barriers_for_all_are_clean(device: Device, module: LoadedModule) -> None:
+    """Nothing is said where all threads come."""
+    y = device.put(np.zeros(64, np.int32))
+    for kernel in ("in_both_branches", "early_return"):
+        arguments = [pointer(y), int32(64)]
+        result = device.launch(module, kernel, arguments, (1, 1, 1), (64, 1, 1))
+        assert result.findings == ()

@@ -1,0 +1,166 @@
+"""Findings of the simulated device, from the kernel's line to the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.report import CaseReport
+from tests.support import Outcome, harness, reports
+
+REFERENCE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, x):
+        return x.flatten().flip(0).view_as(x)
+
+def get_inputs():
+    return [torch.rand(2, 2, 64)]
+
+def get_init_inputs():
+    return []
+"""
+
+SUBMISSION = '''
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+CUDA_SOURCE = """
+#include <torch/extension.h>
+#include <c10/cuda/CUDAException.h>
+#include <cuda_runtime.h>
+
+__global__ void flip(const float* x, float* y, int n, int mode) {
+    __shared__ float room[256];
+    int t = threadIdx.x;
+    room[t] = x[t];  // store
+    if (mode != 1) __syncthreads();
+    if (mode == 2) {
+        if (t < 100) asm volatile("bar.sync 1;");  // first
+        else asm volatile("bar.sync 2;");  // second
+    }
+    y[t] = room[n - 1 - t];  // load
+}
+
+torch::Tensor run(torch::Tensor x, int64_t mode) {
+    auto y = torch::empty_like(x);
+    float* leaked = nullptr;
+    if (mode == 3) cudaMalloc(&leaked, 1000);
+    flip<<<1, x.numel()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel(), mode);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return y;
+}
+"""
+
+extension = load_inline(
+    name="flip", cpp_sources="torch::Tensor run(torch::Tensor x, int64_t mode);",
+    cuda_sources=CUDA_SOURCE, functions=["run"],
+)
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, x):
+        return extension.run(x, MODE)
+
+MODE = '''
+
+
+def place(text: str) -> str:
+    """Where the submission has it, as a message says it."""
+    lines = SUBMISSION.split("\n")
+    (number,) = (n for n, line in enumerate(lines, 1) if line.endswith(text))
+    return f"flip.py:{number}"
+
+
+def command(folder: Path, mode: int, *words: str) -> Outcome:
+    """Run `harness WORDS` on the submission in one of its modes."""
+    (folder / "reference.py").write_text(REFERENCE)
+    # Of one name and in one place, so that the second one finds the extension built.
+    submission = folder / "flip.py"
+    submission.write_text(f"{SUBMISSION}{mode}\n")
+    return harness(words[0], submission, "--reference", "reference.py", *words[1:], folder=folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("flip")
+
+
+def only_case(done: Outcome) -> CaseReport:
+    (case,) = reports(done.out)["flip"].cases
+    return case
+
+
+@pytest.mark.parametrize("schedule", ["0", "3"])
+def test_correct_kernel_has_no_findings(folder: Path, schedule: str) -> None:
+    """With its barrier the submission passes, in any order of blocks and warps."""
+    done = command(folder, 0, "check", "--json", "-", "--schedule", schedule)
+    assert done.status == 0, done.err
+    assert only_case(done).findings == ()
+    assert ("run with --schedule 3" in done.err) is (schedule == "3")
+
+
+def test_race_fails_a_case_whose_output_is_right(folder: Path) -> None:
+    """The simulator's order gives the right numbers, and the race is an error all the same."""
+    case = only_case(command(folder, 1, "check", "--json", "-"))
+    assert case.verdict == "failed"
+    assert case.wrong_runs == ()
+    assert case.message.startswith(
+        f"racecheck: 4-byte store at {place('// store')} races with the load at {place('// load')} "
+        "by thread ("
+    )
+    assert "no barrier between them in flip, block (0,0,0) thread" in case.message
+
+
+def test_deadlock_is_told_with_both_lines(folder: Path) -> None:
+    """The launch fails, the submission's own check raises, and the finding is the reason."""
+    case = only_case(command(folder, 2, "check", "--json", "-"))
+    assert case.verdict == "failed"
+    assert case.message.startswith("synccheck: the block waits for ever: 100 threads wait at")
+    for text in ("// first", "// second"):
+        assert place(text) in case.message
+    assert "unspecified launch failure" in case.detail
+
+
+def test_leak_is_a_note(folder: Path) -> None:
+    """What cudaMalloc gave and nobody freed is told, and fails nothing; tensors are no leaks."""
+    done = command(folder, 3, "check", "--json", "-")
+    assert done.status == 0, done.err
+    (note,) = reports(done.out)["flip"].notes
+    assert note == "3 allocations of cudaMalloc were never freed, 3000 bytes"
+
+
+def test_profile_counts_and_prints(folder: Path) -> None:
+    """One row for each kernel in each table, remarks below, and everything as JSON."""
+    done = command(folder, 0, "profile", "--json", "counts.json")
+    assert done.status == 0, done.err
+    assert "flip on reference: ModelNew() on input (2, 2, 64)" in done.out
+    for words in ("divergent branches", "sectors/request", "registers", "occupancy"):
+        assert words in done.out
+    data = json.loads((folder / "counts.json").read_text())
+    (kernel,) = data["kernels"]
+    assert data["schema"] == 1
+    assert kernel["counters"]["thread_instructions"]["load global"] == 256
+    assert kernel["resources"]["shared_bytes"] == 1024
+    assert kernel["occupancy"]["fraction"] == 1.0
+
+
+def test_profile_of_what_fails_says_why(folder: Path) -> None:
+    """Status 1 and the finding, where the kernel does not come to its end or is wrong."""
+    stuck = command(folder, 2, "profile")
+    assert stuck.status == 1
+    assert "synccheck: the block waits for ever" in stuck.out
+    racing = command(folder, 1, "profile")
+    assert racing.status == 1
+    assert "racecheck: 4-byte store" in racing.out
+    assert harness("profile", "absent.py", folder=folder).status == 2

@@ -1,0 +1,60 @@
+"""What a profile says of its counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.profile import KernelProfile, remarks
+from harness.simulator.counters import AccessCounts, BranchCounts, KernelCounters
+
+GOOD = AccessCounts("load", "global", 4, "/x/flat_index.py", 41, 10, 320, 40, 40, 0, 0, 4)
+SHARED = AccessCounts("store", "shared", 4, "/x/tiled.py", 7, 10, 320, 0, 0, 10, 10, 4)
+
+
+def kernel(*accesses: AccessCounts, lanes: int = 32, divergent: int = 0) -> KernelProfile:
+    """A kernel of 100 warp-instructions."""
+    branches = (BranchCounts("/x/flat_index.py", 30, 10, divergent),)
+    counters = KernelCounters(
+        "k", 1, (1, 1, 1), (8, 1, 1), 0, {"integer": 100 * lanes}, {"integer": 100}, {},
+        accesses, branches,
+    )  # fmt: skip
+    return KernelProfile(counters, None, None)
+
+
+def test_nothing_to_say() -> None:
+    """Neighbouring words, no conflicts and full warps need no remark."""
+    assert remarks([kernel(GOOD, SHARED)]) == ()
+
+
+def test_scattered_loads() -> None:
+    """Sectors, what would do, the distance and the line."""
+    scattered = replace(GOOD, sectors=320, stride=512)
+    assert remarks([kernel(scattered)]) == (
+        "global loads: 32 sectors per request, 4 would do: neighbouring threads read 512 bytes "
+        "apart, flat_index.py:41",
+    )
+    (irregular,) = remarks([kernel(replace(scattered, stride=None))])
+    assert "neighbouring threads are not neighbours in memory" in irregular
+
+
+def test_bank_conflicts() -> None:
+    """How many ways, and where."""
+    assert remarks([kernel(replace(SHARED, wavefronts=80))]) == (
+        "shared stores: 8-way bank conflicts at tiled.py:7",
+    )
+
+
+def test_idle_lanes() -> None:
+    """A divergent branch is named; where there is none, the block is too small."""
+    (divergent,) = remarks([kernel(lanes=16, divergent=5)])
+    assert divergent == "50% of the lanes idle in k: divergent branch at flat_index.py:30"
+    (small,) = remarks([kernel(lanes=8)])
+    assert small == "75% of the lanes idle in k: blocks of 8 threads do not fill their warps"
+
+
+def test_most_expensive_first_and_few() -> None:
+    """Three lines at most."""
+    loads = [replace(GOOD, sectors=100 * n, line=n) for n in range(1, 6)]
+    found = remarks([kernel(*loads)])
+    assert len(found) == 3
+    assert found[0].endswith("flat_index.py:5")
