@@ -1,0 +1,63 @@
+"""What compute-sanitizer finds in the kernels of tests/simulator/defective.cu.
+
+    python benchmarks/sanitizer_corpus.py FILE    on a machine with a GPU and compute-sanitizer
+
+Every kernel runs under all four tools. FILE gets, for each kernel and tool, whether it was flagged,
+the first message, and the line of the source that it names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.build.toolchain import find_cuda_compiler
+
+SOURCE = Path("tests/simulator/defective.cu")
+TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
+_MESSAGE = re.compile(r"^========= ((?:Error|Warning|Invalid|Uninitialized|Barrier|Potential).*)$")
+
+
+def main(target: Path) -> None:
+    """Build the host program, run it under each tool, and write what was found."""
+    names = re.findall(r"^KERNEL\((\w+)\) \{", SOURCE.read_text(), re.MULTILINE)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "defective"
+        compiler = str(find_cuda_compiler().nvcc)
+        options = ["-DWITH_HOST", "-lineinfo", "-arch=sm_90", "-O3"]
+        subprocess.run([compiler, *options, str(SOURCE), "-o", str(program)], check=True)
+        results = {name: {tool: examine(program, name, tool) for tool in TOOLS} for name in names}
+    machine = subprocess.run(
+        ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    target.write_text(json.dumps({"machine": machine, "kernels": results}, indent=1) + "\n")
+
+
+def examine(program: Path, name: str, tool: str) -> dict[str, object]:
+    """Run one kernel under one tool."""
+    command = ["compute-sanitizer", "--tool", tool, "--print-limit", "4", str(program), name]
+    try:
+        output = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False
+        ).stdout
+    except subprocess.TimeoutExpired:
+        return {"flagged": None, "message": "no end within 60 s", "line": None}
+    messages = [found[1] for line in output.splitlines() if (found := _MESSAGE.match(line))]
+    summary = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", output)
+    line = re.search(r"defective\.cu:(\d+)", output)
+    return {
+        "flagged": bool(summary and int(summary[1])),
+        "message": messages[0] if messages else "",
+        "line": int(line[1]) if line else None,
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
