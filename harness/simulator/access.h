@@ -23,6 +23,7 @@ typedef struct sim_window {
 typedef struct sim_spaces {
     sim_window window[3]; /* shared, local, param */
     uint8_t *fault;       /* one byte for each thread; only those of faulty accesses are written */
+    uint64_t changes;     /* atomics that left another value than they found */
 } sim_spaces;
 
 /* One load or store instruction, as far as it is known before it runs. */

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harness.simulator.calls import function_addresses
 from harness.simulator.codegen import Compiler
 from harness.simulator.errors import InvalidLaunch
 from harness.simulator.faults import Faults
@@ -25,16 +26,20 @@ from harness.simulator.frame import (
 from harness.simulator.memory import Memory
 from harness.simulator.native import Native
 from harness.simulator.parser import parse
+from harness.simulator.printing import print_to_stderr, print_to_stdout
 from harness.simulator.program import Program, prepare
 from harness.simulator.ptx import Function, Module, Symbol
+from harness.simulator.residency import Place, blocks_at_once, run_chunks
 from harness.simulator.sanitizer import Finding
 from harness.simulator.scheduler import Prepared, Scheduler
+from harness.simulator.team import Output, Team
 
 CHUNK_LANES = 16384
 """Threads that run together: their registers are to stay in the processor's cache."""
 CHUNK_PRIVATE_BYTES = 64 << 20
 """Most shared and local memory of the blocks that run together."""
 MAX_THREADS_PER_BLOCK = 1024
+_GRID_BARRIER_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,21 @@ class LoadedModule:
 class Machine:
     """Executes kernels on a device memory."""
 
-    def __init__(self, memory: Memory, *, chunk_lanes: int = CHUNK_LANES) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        chunk_lanes: int = CHUNK_LANES,
+        print_out: Output = print_to_stdout,
+        print_error: Output = print_to_stderr,
+    ) -> None:
+        """`print_out` takes what kernels print, `print_error` their failed assertions."""
         self.memory = memory
         self._native = Native(memory.library)
         self._chunk_lanes = chunk_lanes
+        self._print = print_out
+        self._print_error = print_error
+        self._grid_barrier = 0
 
     def load(self, ptx_text: str) -> LoadedModule:
         """Parses PTX and places its global and constant variables, initialised, in memory.
@@ -94,9 +110,10 @@ class Machine:
         module = parse(ptx_text)
         placed = [v for v in module.variables.values() if v.space in ("global", "const") and v.size]
         addresses = {v.name: self.memory.allocate(v.size) for v in placed}
+        known = {**function_addresses(module), **addresses}
         for variable in placed:
             data = b"".join(
-                _element(value, addresses).to_bytes(variable.element, "little")
+                _element(value, known).to_bytes(variable.element, "little")
                 for value in variable.values
             )
             # CUDA C++ initialises what has no initialiser with zeros.
@@ -160,21 +177,52 @@ class Machine:
         frame = loaded.frames.get(kernel_name)
         if frame is None or frame.lanes != lanes:
             frame = loaded.frames[kernel_name] = Frame(lanes)
-        private = PrivateMemory(
-            lanes, geometry.threads, shared_bytes, program.local_bytes, arguments
-        )
-        faults = Faults(prepared.compiler, self.memory, geometry, private)
-        scheduler = Scheduler(prepared, frame, private, geometry, faults)
+        first_place: Place | None = None
+
+        def place() -> Place:
+            """Room for one chunk: only those that wait for others need more than one."""
+            nonlocal first_place
+            own = frame if first_place is None else Frame(lanes)
+            private = PrivateMemory(
+                lanes, geometry.threads, shared_bytes, program.local_bytes, arguments
+            )
+            others = first_place.faults if first_place else None
+            faults = Faults(prepared.compiler, self.memory, geometry, private, others)
+            team = Team(lanes, geometry, self.memory, private, self._print, self._print_error)
+            scheduler = Scheduler(prepared, own, private, geometry, faults, team)
+            made = Place(own, private, faults, scheduler)
+            first_place = first_place or made
+            return made
+
+        def start(at: Place, chunk: range) -> bool:
+            at.private.reset()
+            uniform = _fill_specials(
+                prepared,
+                at.frame,
+                geometry,
+                chunk,
+                dynamic_shared_bytes,
+                shared_bytes,
+                self._grid_barrier,
+            )
+            return at.scheduler.run(chunk.start, len(chunk), uniform)
+
+        chunks = [
+            range(first, min(first + blocks, geometry.blocks))
+            for first in range(0, geometry.blocks, blocks)
+        ]
+        self._provide_grid_barrier(program)
+        resident = blocks_at_once(geometry.threads, shared_bytes)
         with np.errstate(all="ignore"):
-            for first in range(0, geometry.blocks, blocks):
-                private.reset()
-                count = min(blocks, geometry.blocks - first)
-                chunk = range(first, first + count)
-                uniform = _fill_specials(
-                    prepared, frame, geometry, chunk, dynamic_shared_bytes, shared_bytes
-                )
-                scheduler.run(first, count, uniform)
-        return LaunchResult(faults.findings, scheduler.thread_instructions)
+            places = run_chunks(chunks, resident, place, start)
+        executed = sum(p.scheduler.thread_instructions for p in places)
+        return LaunchResult(places[0].faults.findings, executed)
+
+    def _provide_grid_barrier(self, program: Program) -> None:
+        """Memory in which cooperative groups count the blocks that are at a grid's barrier."""
+        if not self._grid_barrier and "%envreg1" in program.specials:
+            self._grid_barrier = self.memory.allocate(_GRID_BARRIER_BYTES)
+            self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
 
     def _blocks_at_once(self, geometry: Geometry, shared_bytes: int, local_bytes: int) -> int:
         per_block = shared_bytes + local_bytes * geometry.threads
@@ -184,7 +232,7 @@ class Machine:
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:
-    """An initialiser's element as bits; the address of a function, which nothing uses yet, is 0."""
+    """An initialiser's element as bits; the address of what is only declared is 0."""
     if isinstance(value, Symbol):
         return addresses.get(value.name, -value.offset) + value.offset
     return value % 2**64
@@ -216,12 +264,15 @@ def _fill_specials(
     blocks: range,
     dynamic_bytes: int,
     total_bytes: int,
+    grid_barrier: int,
 ) -> int:
     """Gives the special registers their values; returns those that are uniform, as bits."""
     program: Program = prepared.compiler.program
     slots = prepared.compiler.slots
     makers = special_registers(geometry, blocks, frame.lanes, dynamic_bytes, total_bytes)
     makers["dynamic shared memory"] = lambda: np.array([program.dynamic_shared_offset], np.uint32)
+    for name, half in (("%envreg1", grid_barrier >> 32), ("%envreg2", grid_barrier & 2**32 - 1)):
+        makers[name] = lambda half=half: np.array([half], np.uint32)  # type: ignore[misc]
     uniform = 0
     for name, register in program.specials.items():
         slot = slots.number(register, f"b{program.register_bits[register]}")

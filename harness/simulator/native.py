@@ -25,9 +25,9 @@ class Window(ctypes.Structure):
 
 
 class Spaces(ctypes.Structure):
-    """`sim_spaces`: shared, local and param, and where faults are noted."""
+    """`sim_spaces`: shared, local and param, and where faults are noted; changes by atomics."""
 
-    _fields_ = (("window", Window * 3), ("fault", _POINTER))
+    _fields_ = (("window", Window * 3), ("fault", _POINTER), ("changes", ctypes.c_uint64))
 
 
 class Shape(ctypes.Structure):
