@@ -344,6 +344,7 @@ class Scheduler:
         masks = self._values(meet.mask, "u32")
         if current is None and self._team.is_whole and len(masks) == 1 and int(masks[0]) == FULL:
             return after, current, count
+        self._end_who_returned()
         lanes = self._all(current)
         masks = np.broadcast_to(masks, lanes.shape)
         self._check_masks(meet, lanes, masks)
@@ -353,6 +354,16 @@ class Scheduler:
         for block, gone in self._meetings.release(self._alive):
             self._add(block, gone)
         return self._next()
+
+    def _end_who_returned(self) -> None:
+        """Ends the threads that have nothing left to do, so that nobody waits for them."""
+        for position in list(self._ready):
+            block = self._blocks[position]
+            if isinstance(block.end, Exit) and not block.steps:
+                lanes = self._ready.pop(position)
+                self.thread_instructions += block.instructions * int(np.count_nonzero(lanes))
+                self._alive = self._alive & ~lanes
+                self._events += 1
 
     def _check_masks(self, meet: Meet, lanes: Lanes, masks: Array) -> None:
         own = masks >> self._team.lane_id.astype(np.uint32) & np.uint32(1)
