@@ -60,7 +60,7 @@ def test_integer_operations(
 ) -> None:
     """Threads act one after the other: each gets what the one before it left."""
     dtype = INTEGERS[code]
-    info = np.iinfo(dtype)
+    info = np.iinfo(np.dtype(dtype).name)
     rng = np.random.default_rng(1)
     x = rng.integers(info.min, info.max, 32, dtype, endpoint=True)
     if operation in ("inc", "dec"):
@@ -86,7 +86,7 @@ def test_integer_operations(
 @pytest.mark.parametrize(("code", "dtype"), [("f", np.float32), ("d", np.float64)])
 def test_floating_additions(device: Device, module: LoadedModule, code: str, dtype: type) -> None:
     """Every addition is rounded by itself; infinities of both signs make a NaN."""
-    x = np.array([1e30, 1.0, -1e30, 0.1, 3.0, np.inf, 1.0, -np.inf] * 4, dtype)
+    x: Array = np.array([1e30, 1.0, -1e30, 0.1, 3.0, np.inf, 1.0, -np.inf] * 4, dtype)
     expected: Array = np.zeros_like(x)
     value = dtype(-0.0)
     with np.errstate(all="ignore"):

@@ -131,7 +131,7 @@ def test_votes(device: Device, module: LoadedModule, mask: int, pattern: str) ->
 def test_matches(device: Device, module: LoadedModule, mask: int, dtype: type, kinds: int) -> None:
     """Lanes with equal values find each other, all 64 bits compared."""
     rng = np.random.default_rng(7)
-    x = (rng.integers(0, kinds, 32) * (2**40 if dtype is np.int64 else 5)).astype(dtype)
+    x: Array = (rng.integers(0, kinds, 32) * (2**40 if dtype is np.int64 else 5)).astype(dtype)
     y = np.full((3, 32), 9, np.uint32)
     expected = y.copy()
     for t in named(mask):
