@@ -1,7 +1,9 @@
 """Integer arithmetic with the carry flag, from which nvcc builds 128-bit and wider numbers.
 
-The flag is a register of its own that these operations take last and, with `.cc`, give last. After
-a subtraction it holds the borrow.
+The flag is a register of its own that these operations take last and, with `.cc`, give last. A
+subtraction adds the complement, so the flag is 0 after a borrow and 1 without one. The PTX ISA
+speaks of a borrow and leaves its coding open; CUDA's own 128-bit division reads the flag of a
+subtraction with `addc` and relies on this one.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def operation_with_flag(instruction: Instruction, context: Context) -> Operation
 
     def compute(*arrays: Array) -> None:
         operands = list(arrays[: count + reads])
-        flag = operands.pop() if reads else np.zeros(1, np.bool_)
+        flag = operands.pop() if reads else np.full(1, base == "sub")
         if base == "mad":
             operands[:2] = [product(operands[0], operands[1])]
         combine = _subtract if base == "sub" else _add
@@ -93,6 +95,5 @@ def _add(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
     return total, (first < a) | (total < first)
 
 
-def _subtract(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:
-    first = a - b
-    return first - borrow, (a < b) | (first < borrow)
+def _subtract(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    return _add(a, ~b, carry)

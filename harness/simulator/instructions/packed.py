@@ -39,11 +39,11 @@ def handles(instruction: Instruction) -> bool:
 
 def pairwise(instruction: Instruction, _context: Context) -> Operation:
     """add, min and max of two 16-bit numbers at once; `.relu` makes negative results 0."""
-    *others, kind = instruction.modifiers
+    kind, *others = instruction.modifiers
     opcode = instruction.opcode
     if others not in ([], ["relu"]) or (others and kind[0] != "s"):
         raise UnknownForm
-    if kind == "s32" and opcode in _EXTREMA:
+    if kind == "s32" and others and opcode in _EXTREMA:
         dtype: type[np.generic] = np.int32
     elif kind in PAIRS and (opcode in _EXTREMA or (opcode == "add" and not others)):
         dtype = PAIRS[kind]
