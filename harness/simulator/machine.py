@@ -70,6 +70,7 @@ class LoadedModule:
     addresses: Mapping[str, int]
     prepared: dict[str, Prepared] = field(default_factory=dict)
     frames: dict[str, Frame] = field(default_factory=dict)
+    teams: dict[str, Team] = field(default_factory=dict)
 
     @property
     def kernels(self) -> Mapping[str, Function]:
@@ -188,7 +189,7 @@ class Machine:
             )
             others = first_place.faults if first_place else None
             faults = Faults(prepared.compiler, self.memory, geometry, private, others)
-            team = Team(lanes, geometry, self.memory, private, self._print, self._print_error)
+            team = self._team(loaded, kernel_name, lanes, geometry, private)
             scheduler = Scheduler(prepared, own, private, geometry, faults, team)
             made = Place(own, private, faults, scheduler)
             first_place = first_place or made
@@ -217,6 +218,21 @@ class Machine:
             places = run_chunks(chunks, resident, place, start)
         executed = sum(p.scheduler.thread_instructions for p in places)
         return LaunchResult(places[0].faults.findings, executed)
+
+    def _team(
+        self,
+        loaded: LoadedModule,
+        kernel_name: str,
+        lanes: int,
+        geometry: Geometry,
+        private: PrivateMemory,
+    ) -> Team:
+        known = loaded.teams.get(kernel_name)
+        if known and known.lanes == lanes and known.geometry == geometry:
+            return known.for_launch(private)
+        team = Team(lanes, geometry, self.memory, private, self._print, self._print_error)
+        loaded.teams[kernel_name] = team
+        return team
 
     def _provide_grid_barrier(self, program: Program) -> None:
         """Memory in which cooperative groups count the blocks that are at a grid's barrier."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,15 +53,32 @@ class Team:
     """For shuffles of whole warps: where each lane's value comes from, and the predicate."""
 
     def __post_init__(self) -> None:
-        threads = self.threads = self.geometry.threads
-        blocks = self.lanes // threads
-        thread = np.tile(np.arange(threads), blocks)
-        self.is_whole = threads % WARP == 0
+        self.threads = self.geometry.threads
+        self.is_whole = self.threads % WARP == 0
         """Whether every warp has all of its lanes."""
-        self.lane_id = thread % WARP
-        self.first_lane = np.arange(self.lanes) - self.lane_id
-        self._warps_per_block = -(-threads // WARP)
-        self._warp = np.repeat(np.arange(blocks), threads) * self._warps_per_block + thread // WARP
+        self._warps_per_block = -(-self.threads // WARP)
+
+    def for_launch(self, private: PrivateMemory) -> Team:
+        """The same for another launch; what is known of shuffles stays known."""
+        return replace(self, private=private, clock=0, clock_reads=0)
+
+    @cached_property
+    def lane_id(self) -> npt.NDArray[np.int64]:
+        """For each thread, its number in its warp."""
+        return np.tile(np.arange(self.threads) % WARP, self.lanes // self.threads)
+
+    @cached_property
+    def first_lane(self) -> npt.NDArray[np.int64]:
+        """For each thread, where its warp starts."""
+        return np.arange(self.lanes) - self.lane_id
+
+    @cached_property
+    def _warp(self) -> npt.NDArray[np.int64]:
+        blocks = self.lanes // self.threads
+        in_block = np.tile(np.arange(self.threads) // WARP, blocks)
+        block = np.repeat(np.arange(blocks), self.threads)
+        numbers: npt.NDArray[np.int64] = block * self._warps_per_block + in_block
+        return numbers
 
     def bits(self, lanes: Lanes | None) -> npt.NDArray[np.uint32]:
         """For each warp, the mask of those of its lanes that are in `lanes` (None: all)."""

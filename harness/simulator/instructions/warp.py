@@ -73,12 +73,18 @@ def _shuffle(instruction: Instruction) -> Operation:
     ) -> None:
         if _is_full(team, active, mask) and len(b) == len(c) == 1:
             places, valid = fixed(team, b, c)
-            result = a.take(places) if len(a) > 1 else a
+            result = a
+            if len(a) > 1 and a is not out[0]:
+                # "clip" lets NumPy write where it is told without a copy; all places are inside.
+                result = a.take(places, out=out[0], mode="clip")
+            elif len(a) > 1:
+                result = a.take(places)
         else:
             source, valid = source_lanes(mode, team.lane_id, b, c)
             reachable = _has_bit(_participants(team, active, mask), source)
             result = team.gather(a, np.where(reachable, source, team.lane_id))
-        np.copyto(out[0], result)
+        if result is not out[0]:
+            np.copyto(out[0], result)
         if len(out) > 1:
             np.copyto(out[1], valid)
 
