@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from harness.simulator.ptx import Location
 
+ASSERTION_FAILED = "assertion failed"
+"""Reason of the trap that ends a failed `assert`."""
+
 
 class UnsupportedInstruction(NotImplementedError):
     """The kernel needs an instruction that the simulator does not know.

@@ -18,7 +18,7 @@ from harness.simulator.calls import (
     function_addresses,
     register_names,
 )
-from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.errors import ASSERTION_FAILED, UnsupportedInstruction
 from harness.simulator.instructions import UnknownForm, carry, operation_of, warp
 from harness.simulator.instructions.conversion import SPACES
 from harness.simulator.instructions.operation import BITS, Array, Operation, copy
@@ -659,7 +659,10 @@ class _Lowering:
         operands = list(instruction.operands)
         if _hints(instruction):
             operands.pop()
-        targets = self._targets(operands.pop(0)) if instruction.opcode == "atom" else ()
+        targets: tuple[int, ...] = ()
+        if instruction.opcode == "atom":
+            target = operands.pop(0)
+            targets = () if target == Register("_") else self._targets(target)
         names = [r for r in rest if r in ATOMICS]
         if len(names) != 1 or set(rest) - {names[0], "noftz"}:
             raise self._unsupported()
@@ -976,7 +979,7 @@ class _Lowering:
         if name == "__assertfail":
             failed = Operation(kinds, (), printing.assertfail)
             self.items.append((Collective(failed, tuple(inputs), ()), 1))
-            self.items.append((Trap(place, "assertion failed"), 0))
+            self.items.append((Trap(place, ASSERTION_FAILED), 0))
             return
         taken = self._number("printed", 32)
         printed = Operation(kinds, ("u32",), printing.vprintf)

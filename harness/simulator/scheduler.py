@@ -342,8 +342,8 @@ class Scheduler:
         self, meet: Meet, after: int, current: Lanes | None, count: int
     ) -> tuple[int | None, Lanes | None, int]:
         masks = self._values(meet.mask, "u32")
-        if current is None and self._team.is_whole and len(masks) == 1 and int(masks[0]) == FULL:
-            return after, current, count
+        if len(masks) == 1 and int(masks[0]) == FULL and self._team.are_whole_warps(current):
+            return self._go(after, current, count)
         self._end_who_returned()
         lanes = self._all(current)
         masks = np.broadcast_to(masks, lanes.shape)

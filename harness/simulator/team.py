@@ -92,6 +92,13 @@ class Team:
         packed: npt.NDArray[np.uint8] = np.packbits(lanes, bitorder="little")
         return packed.view(np.uint32)
 
+    def are_whole_warps(self, lanes: Lanes | None) -> bool:
+        """Whether every warp has all of its 32 lanes in `lanes`, or none."""
+        if lanes is None:
+            return self.is_whole
+        masks = self.bits(lanes)
+        return bool(((masks == 0) | (masks == FULL)).all())
+
     def mask_of_warp(self, lanes: Lanes | None) -> npt.NDArray[np.uint32]:
         """For each thread, its warp's mask of the lanes in `lanes`."""
         masks: npt.NDArray[np.uint32] = self.bits(lanes).take(self._warp)

@@ -302,3 +302,30 @@ def test_queue_of_work(device: Device, ptx: str, chunk_lanes: int) -> None:
     assert np.array_equal(device.get(y, squares), squares)
     total = struct.unpack("<i", device.machine.memory.read(counter, 4))[0]
     assert total == 3000 + 64
+
+
+def test_result_that_nobody_wants(device: Device) -> None:
+    """`_` as the destination of an atomic operation drops the old value."""
+    y = device.put(np.zeros(1, np.uint32))
+    ptx = """
+    .version 9.0
+    .target sm_90
+    .visible .entry test(.param .u64 out)
+    {
+        .reg .b32 %r; .reg .b64 %rd;
+        ld.param.u64 %rd, [out];
+        mov.u32 %r, %tid.x;
+        atom.global.add.u32 _, [%rd], %r;
+        ret;
+    }"""
+    device.run(ptx, [pointer(y)])
+    assert device.get(y, np.zeros(1, np.uint32))[0] == 31 * 16
+
+
+def test_additions_of_vectors_keep_their_order(device: Device, module: LoadedModule) -> None:
+    """A float4 whose elements overlap another thread's is added without loss."""
+    x = np.ones((64, 4), np.float32)
+    y = device.put(np.zeros((2, 4), np.float32))
+    arguments = [pointer(y), pointer(device.put(x))]
+    device.launch(module, "vectors_of_floats", arguments, block=(64, 1, 1))
+    assert device.get(y, np.zeros((2, 4), np.float32)).tolist() == [[64] * 4, [64, 64, 0, 0]]

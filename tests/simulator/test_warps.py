@@ -303,3 +303,25 @@ def test_unknown_exchanges_are_named(device: Device) -> None:
     y: Array = np.zeros(1, np.uint32)
     with pytest.raises(UnsupportedInstruction, match=r"redux\.sync\.mul\.s32"):
         device.evaluate("redux.sync.mul.s32 %d, %a, -1", y, out=y)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_warps_that_part_as_wholes(device: Device, ptx: str, blocks: int) -> None:
+    """Each warp exchanges among its own lanes, in a chunk that is full or not."""
+    machine = Machine(device.machine.memory, chunk_lanes=256)
+    y = device.put(np.zeros((blocks, 4, 32), np.float32))
+    result = Device(machine).launch(
+        machine.load(ptx), "specialised", [pointer(y)], (blocks, 1, 1), (128, 1, 1)
+    )
+    assert result.findings == ()
+    t = np.arange(128, dtype=np.float32).reshape(4, 32)
+    expected = np.where(np.arange(4)[:, None] % 2, t.sum(1)[:, None], t.max(1)[:, None])
+    got = device.get(y, np.zeros((blocks, 4, 32), np.float32))
+    assert np.array_equal(got, np.broadcast_to(expected, (blocks, 4, 32)))
+
+
+def test_sleeping_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
+    """Threads that only sleep are given up after many rounds."""
+    y = device.put(np.zeros(1, np.int32))
+    with pytest.raises(BarrierDeadlock, match=r"32 threads spinning at .*warps\.cu"):
+        device.launch(module, "sleeps_for_ever", [pointer(y)])

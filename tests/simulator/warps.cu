@@ -166,3 +166,17 @@ __global__ void cluster_of_one(unsigned* y) {
 }
 
 __global__ void __cluster_dims__(2, 1, 1) pair_of_blocks(int* y) { y[threadIdx.x] = 1; }
+
+__global__ void specialised(float* y) {
+  // Warps that part as wholes exchange among themselves; some lanes are elsewhere all the time.
+  float v = threadIdx.x;
+  if (threadIdx.x / 32 % 2)
+    for (int o = 16; o; o /= 2) v += __shfl_xor_sync(~0u, v, o);
+  else
+    for (int o = 16; o; o /= 2) v = fmaxf(v, __shfl_xor_sync(~0u, v, o));
+  y[blockIdx.x * blockDim.x + threadIdx.x] = v;
+}
+
+__global__ void sleeps_for_ever(volatile int* y) {
+  while (*y == 0) __nanosleep(10);
+}

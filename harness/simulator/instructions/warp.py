@@ -52,7 +52,7 @@ def _has_bit(masks: Array, positions: Array) -> Lanes:
 
 
 def _is_full(team: Team, active: Lanes | None, mask: Array) -> bool:
-    return active is None and team.is_whole and len(mask) == 1 and int(mask[0]) == FULL
+    return len(mask) == 1 and int(mask[0]) == FULL and team.are_whole_warps(active)
 
 
 def _shuffle(instruction: Instruction) -> Operation:
