@@ -75,6 +75,8 @@ class CallGraph:
     def outlined(self) -> frozenset[str]:
         """Functions that are called, not copied."""
         reachable = self._reachable(self.kernel)
+        if not reachable:
+            return frozenset()
         indirect = any(self._calls_indirectly(name) for name in (self.kernel, *reachable))
         roots = {n for n in reachable if n in self.recursive or (indirect and n in self.taken)}
         return frozenset(roots.union(*(self._reachable(n) for n in roots)))
@@ -82,7 +84,7 @@ class CallGraph:
     @cached_property
     def recursive(self) -> frozenset[str]:
         """Functions that may run again before they return."""
-        return frozenset(n for n in self.module.functions if n in self._reachable(n))
+        return frozenset(n for n in self._reachable(self.kernel) if n in self._reachable(n))
 
     def _is_defined(self, name: str) -> bool:
         function = self.module.functions.get(name)
@@ -94,7 +96,16 @@ class CallGraph:
             for i in _instructions(self.module.functions[name])
         )
 
+    @cached_property
+    def _known_callees(self) -> dict[str, set[str]]:
+        return {}
+
     def _callees(self, name: str) -> set[str]:
+        if name not in self._known_callees:
+            self._known_callees[name] = self._find_callees(name)
+        return self._known_callees[name]
+
+    def _find_callees(self, name: str) -> set[str]:
         found: set[str] = set()
         for instruction in _instructions(self.module.functions[name]):
             if instruction.opcode == "call":

@@ -604,6 +604,8 @@ class _Lowering:
                 rest.append(modifier)
         if kind not in TYPE_BYTES or TYPE_BYTES[kind] > 8 or kind == "pred":
             raise self._unsupported()
+        if elements > 4 and instruction.opcode not in ("atom", "red"):
+            raise self._unsupported()
         return space, elements, kind, rest
 
     def _address(self, operand: Operand, space: str) -> tuple[int, Source, int]:

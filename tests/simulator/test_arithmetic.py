@@ -234,6 +234,9 @@ def test_multiply_add_with_carry(device: Device) -> None:
         "dp4a.u16.u32 %d, %a, %a, %a",
         "vabsdiff2.u32.u32.u32 %d, %a, %a, %a",
         "atom.global.add.b128 %d, [%at], %a",
+        "atom.global.cas.b128 %d, [%at], %a, %a",
+        "alloca.u64 %at, 16",
+        "setp.eq.u32 %pd|%pa, %a, %a, %a, %a",
     ],
 )
 def test_what_is_missing_is_named(device: Device, instruction: str) -> None:
