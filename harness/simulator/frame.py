@@ -13,16 +13,9 @@ from harness.simulator.codegen import Slots
 from harness.simulator.instructions.operation import DTYPES, Array
 from harness.simulator.memory import POISON
 from harness.simulator.native import Spaces
-
-WARP = 32
-
-Extent = tuple[int, int, int]
-
-
-def coordinates(index: int, extent: Extent) -> Extent:
-    """Where number `index` lies in a grid or block that is counted x first."""
-    x, y, _ = extent
-    return index % x, index // x % y, index // (x * y)
+from harness.simulator.team import WARP
+from harness.simulator.team import Extent as Extent
+from harness.simulator.team import coordinates as coordinates
 
 
 @dataclass(frozen=True)
@@ -148,7 +141,16 @@ class PrivateMemory:
             window.owner = None if owner is None else owner.ctypes.data
         self.spaces.fault = self.fault.ctypes.data
         self.pointer = ctypes.addressof(self.spaces)
+        self._rows = rows
         self.sizes = {1: shared_bytes, 2: local_bytes, 3: len(arguments)}
+
+    def read(self, space: int, lane: int, offset: int, nbytes: int) -> bytes:
+        """What a thread has in shared (1) or local memory (2) or among its parameters (3)."""
+        if not 1 <= space <= len(self._rows):
+            return b""
+        data, _, size, owner = self._rows[space - 1]
+        start = int(owner[lane]) * size if owner is not None else 0
+        return data[start + min(offset, size) : start + min(offset + nbytes, size)].tobytes()
 
     def reset(self) -> None:
         """Makes shared and local memory fresh, for other blocks."""
@@ -214,6 +216,13 @@ def special_registers(
         makers[f"%ctaid.{name}"] = lambda axis=axis: per_block(axis)  # type: ignore[misc]
         makers[f"%ntid.{name}"] = lambda n=geometry.block[axis]: constant(n)  # type: ignore[misc]
         makers[f"%nctaid.{name}"] = lambda n=geometry.grid[axis]: constant(n)  # type: ignore[misc]
+        # Every block is a cluster.
+        makers[f"%clusterid.{name}"] = makers[f"%ctaid.{name}"]
+        makers[f"%nclusterid.{name}"] = makers[f"%nctaid.{name}"]
+        makers[f"%cluster_ctaid.{name}"] = lambda: constant(0)
+        makers[f"%cluster_nctaid.{name}"] = lambda: constant(1)
+    makers["%cluster_ctarank"] = lambda: constant(0)
+    makers["%cluster_nctarank"] = lambda: constant(1)
     return makers
 
 

@@ -32,6 +32,7 @@ class Spaces(ctypes.Structure):
         ("fault", _POINTER),
         ("race", _POINTER),
         ("profile", _POINTER),
+        ("changes", ctypes.c_uint64),
     )
 
 

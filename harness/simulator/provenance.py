@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from harness.simulator.program import (
     Access,
-    Compute,
     Constant,
+    Order,
     Program,
     Source,
     sources_of,
@@ -104,7 +104,7 @@ def access_bytes(program: Program) -> int:
 def has_fence(program: Program) -> bool:
     """Whether blocks may hand data to one another within the kernel."""
     return any(
-        not isinstance(step, Compute | Access) and step.kind == "fence"
+        isinstance(step, Order) and step.kind == "fence"
         for block in program.blocks
         for step in block.steps
     )

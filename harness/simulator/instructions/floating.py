@@ -158,10 +158,17 @@ def _narrow(instruction: Instruction, kind: str, count: int) -> Operation:
 
 
 def _approximate(function: Callable[[Array], Array]) -> Builder:
-    """Computed in float64 and rounded: within every error that PTX allows."""
+    """Computed in float64 and rounded once: within every error that PTX allows.
+
+    The PTX ISA's bounds, of which half a unit in the last place (2^-24) is the strictest part:
+    rcp and sqrt 1 ulp; rsqrt 2^-22.9, ex2 2^-22.5 and tanh 2^-11, relative; lg2 2^-22 absolute
+    near 1, else relative; sin and cos 2^-20.5 absolute in [-pi, pi].
+    """
 
     def build(instruction: Instruction, _context: Context) -> Operation:
         kind = _float_type(instruction, "approx")
+        if kind == "f64":
+            return _approximate_double(instruction, function)
         if kind != "f32" or "approx" not in instruction.modifiers:
             raise UnknownForm
 
@@ -173,6 +180,33 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
         return Operation((kind,), (kind,), adjusted(compute, instruction, kind))
 
     return build
+
+
+def _approximate_double(instruction: Instruction, function: Callable[[Array], Array]) -> Operation:
+    """`rcp.approx.ftz.f64` and `rsqrt.approx{.ftz}.f64`, the seeds of software division.
+
+    With `.ftz` the PTX ISA leaves the low word out of the operand and makes that of the result
+    zero, and flushes subnormal numbers; 20 bits of the fraction are right.
+    """
+    opcode = instruction.opcode
+    ftz = "ftz" in instruction.modifiers
+    if opcode not in ("rcp", "rsqrt") or (opcode == "rcp" and not ftz):
+        raise UnknownForm
+    high = np.uint64(0xFFFFFFFF00000000)
+    smallest = np.finfo(np.float64).tiny
+
+    def flush(a: Array) -> Array:
+        return np.where(np.abs(a) < smallest, np.copysign(0.0, a), a)
+
+    def compute(a: Array, out: Array) -> None:
+        with np.errstate(all="ignore"):
+            if not ftz:
+                np.copyto(out, function(a))
+                return
+            result = function(flush((a.view(np.uint64) & high).view(np.float64)))
+        np.copyto(out, (flush(result).view(np.uint64) & high).view(np.float64))
+
+    return Operation(("f64",), ("f64",), compute)
 
 
 def _or_approximate(exact: Builder, approximate: Builder) -> Builder:
