@@ -815,9 +815,7 @@ class _Lowering:
         register = self._number(f"{self.scope.prefix}{name}", bits)
 
         def read(team: Team, _active: Lanes | None, out: Array) -> None:
-            team.clock_reads += 1
-            team.clock += 1
-            out.fill(team.clock >> shift & (2**bits - 1))
+            out.fill(team.clock() >> shift & (2**bits - 1))
 
         self.items.append((Collective(Operation((), (f"u{bits}",), read), (), (register,)), 0))
         return register

@@ -90,6 +90,7 @@ class Scheduler:
         self._indices: npt.NDArray[np.int64] | None = None
         self._events = 0
         self.thread_instructions = 0
+        team.executed = lambda: self.thread_instructions
 
     @property
     def progress(self) -> int:
@@ -209,7 +210,6 @@ class Scheduler:
         self._uniform = (self._uniform | compiled.becomes_uniform) & ~compiled.becomes_varying
         self.thread_instructions += block.instructions * count
         self._watch.executed(position, current, count)
-        self._team.clock += block.instructions
         if block.stores:
             self._spinning.changes += 1
         return compiled

@@ -15,9 +15,9 @@ import numpy as np
 
 from harness.simulator.team import Array, Lanes, Team
 
-_FIRST_LOOK = 16
+_FIRST_LOOK = 64
 """Backward jumps before the first look."""
-_LONGEST_WAIT = 256
+_LONGEST_WAIT = 512
 """Most backward jumps between two looks."""
 _PATIENCE = 2048
 """Backward jumps after which a loop gives way to other threads of the chunk whatever it does."""
@@ -103,7 +103,7 @@ class Spinning:
     def release(self, progress: int, add: Callable[[int, Lanes], None]) -> None:
         """Lets the parked threads go on."""
         self._last_try = progress
-        self._team.clock += _NAP
+        self._team.waited += _NAP
         parked, self.parked = self.parked, {}
         for position, lanes in parked.items():
             add(position, lanes)

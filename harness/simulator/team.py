@@ -46,8 +46,10 @@ class Team:
     print_out: Output
     print_error: Output
     first_block: int = 0
-    clock: int = 0
-    """Cycles since the launch: grows with every block of code, waiting and sleeping included."""
+    executed: Callable[[], int] = int
+    """How many instructions the chunk's threads have executed together."""
+    waited: int = 0
+    """Cycles in which all threads slept or spun."""
     clock_reads: int = 0
     permutations: dict[tuple[str, int, int], tuple[Array, Array]] = field(default_factory=dict)
     """For shuffles of whole warps: where each lane's value comes from, and the predicate."""
@@ -65,7 +67,7 @@ class Team:
 
     def for_launch(self, private: PrivateMemory) -> Team:
         """The same for another launch; what is known of shuffles stays known."""
-        return replace(self, private=private, clock=0, clock_reads=0)
+        return replace(self, private=private, waited=0, clock_reads=0)
 
     @cached_property
     def lane_id(self) -> npt.NDArray[np.int64]:
@@ -118,6 +120,11 @@ class Team:
             return values
         gathered: Array = values.take(np.minimum(self.first_lane + lane_ids, self.lanes - 1))
         return gathered
+
+    def clock(self) -> int:
+        """Cycles since the launch, one for each instruction of each thread: the same every time."""
+        self.clock_reads += 1
+        return self.executed() + self.waited + self.clock_reads
 
     def place(self, lane: int) -> tuple[Extent, Extent]:
         """A lane's block in the grid, and its thread in the block."""
