@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from harness.simulator.actions import action_of
+from harness.simulator.actions.action import Action
 from harness.simulator.errors import UnsupportedInstruction
 from harness.simulator.instructions import UnknownForm, operation_of
 from harness.simulator.instructions.conversion import SPACES
@@ -111,8 +113,24 @@ class Trap:
     location: Location | None
 
 
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """An action, in a block of code of its own.
+
+    `offsets` are bytes to add to the inputs that are addresses, None for the others; an output of
+    which nobody wants the value is -1.
+    """
+
+    action: Action
+    inputs: tuple[Source, ...]
+    offsets: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    instruction: Instruction
+    location: Location | None
+
+
 Step = Compute | Access
-End = Branch | Jump | Exit | Barrier | Trap
+End = Branch | Jump | Exit | Barrier | Trap | Perform
 
 
 @dataclass(slots=True)
@@ -370,6 +388,8 @@ class _Lowering:
             self.items.append((Trap(self._place(instruction.location)), 1))
         elif opcode in _NO_EFFECT:
             self.items.append((None, 1))
+        elif self._action(instruction):
+            pass
         else:
             self._compute(instruction)
 
@@ -534,6 +554,40 @@ class _Lowering:
             )
         )
 
+    def _action(self, instruction: Instruction) -> bool:
+        """Lowers the instruction if it is one of actions/."""
+        try:
+            action = action_of(instruction)
+        except UnknownForm:
+            raise self._unsupported() from None
+        if action is None:
+            return False
+        inputs: list[Source] = []
+        offsets: list[int | None] = []
+        for declared in action.inputs:
+            operand = declared.operand
+            if isinstance(operand, Address):
+                _, source, offset = self._address(operand, "generic")
+                inputs.append(source)
+                offsets.append(offset)
+            else:
+                inputs.append(self._source(operand))
+                offsets.append(None)
+        outputs = []
+        for operand, kind in zip(action.outputs, action.output_kinds, strict=True):
+            if not isinstance(operand, Register):
+                raise self._unsupported()
+            is_sink = operand.name == "_"
+            if not is_sink and self.register_bits(operand) != BITS[kind]:
+                raise self._unsupported()
+            outputs.append(-1 if is_sink else self._register(operand))
+        place = self._place(instruction.location)
+        perform = Perform(action, tuple(inputs), tuple(offsets), tuple(outputs), instruction, place)
+        self.labels += 1
+        self.items.append((Label(f"{self.scope.prefix}action:{self.labels}"), 0))
+        self.items.append((perform, 1))
+        return True
+
     # Flow
 
     def _barrier(self, instruction: Instruction) -> None:
@@ -640,6 +694,9 @@ def _liveness(blocks: list[Block]) -> None:
             block.writes |= mask(targets_of(step))
         if isinstance(block.end, Branch):
             block.reads |= (1 << block.end.register) & ~block.writes
+        elif isinstance(block.end, Perform):
+            block.reads |= mask(block.end.inputs)
+            block.writes |= mask(tuple(r for r in block.end.outputs if r >= 0))
     changed = True
     while changed:
         changed = False

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from harness.simulator.codegen import Compiled, Compiler, State
 from harness.simulator.errors import BarrierDeadlock, KernelTrap
 from harness.simulator.frame import Frame, Geometry, PrivateMemory, coordinates
-from harness.simulator.program import Barrier, Block, Branch, Exit, Jump, Trap
+from harness.simulator.performer import Performer
+from harness.simulator.program import Barrier, Block, Branch, Exit, Jump, Perform, Trap
 
 if TYPE_CHECKING:
     from harness.simulator.faults import Faults
@@ -71,13 +72,14 @@ class Scheduler:
         self._lanes: Lanes | None = None
         self._indices: npt.NDArray[np.int64] | None = None
         self.thread_instructions = 0
+        self._performer = Performer(prepared.compiler, frame, private, geometry, faults)
 
     def run(self, first_block: int, blocks: int, uniform: int) -> None:
         """Runs `blocks` blocks from number `first_block` on; `uniform` as in codegen.State.
 
         Raises:
             KernelTrap: a thread executed `trap`.
-            BarrierDeadlock: threads wait for what cannot happen.
+            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
         lanes = self._frame.lanes
         live = blocks * self._geometry.threads
@@ -85,11 +87,15 @@ class Scheduler:
         self._uniform = uniform
         self._ready = {}
         self._waiting = []
+        self._performer.start(first_block)
         position: int | None = 0
         current: Lanes | None = None if live == lanes else np.arange(lanes) < live
         count = live
         while position is not None:
             block = self._blocks[position]
+            if isinstance(block.end, Perform):
+                position, current, count = self._perform(block, block.end, position, current)
+                continue
             compiled = self._execute(position, block, current, count)
             end = block.end
             if isinstance(end, Branch):
@@ -102,6 +108,18 @@ class Scheduler:
                 position, current, count = self._next()
             else:
                 raise self._trap(end, current)
+        self._performer.finish()
+
+    def _perform(
+        self, block: Block, end: Perform, position: int, current: Lanes | None
+    ) -> tuple[int | None, Lanes | None, int]:
+        lanes = np.ones(self._frame.lanes, np.bool_) if current is None else current
+        going, self._uniform = self._performer.arrive(position, end, lanes, self._uniform)
+        count = int(np.count_nonzero(going))
+        self.thread_instructions += block.instructions * count
+        if not count:
+            return self._next()
+        return self._go(position + 1, None if count == self._frame.lanes else going, count)
 
     def _execute(self, position: int, block: Block, current: Lanes | None, count: int) -> Compiled:
         kept = 0
@@ -110,6 +128,8 @@ class Scheduler:
                 kept |= self._blocks[other].live
             for waiting in self._waiting:
                 kept |= self._blocks[waiting.block].live
+            for other in self._performer.parked:
+                kept |= self._blocks[other].live
             kept &= block.writes
         prepared = self._prepared
         key = (self._uniform & prepared.touched[position], kept, current is None)
@@ -186,9 +206,9 @@ class Scheduler:
     def _next(self) -> tuple[int | None, Lanes | None, int]:
         """The threads that run next: block of code, lanes (None for all), how many."""
         if not self._ready:
-            if not self._waiting:
+            if not self._waiting and not self._performer.parked:
                 return None, None, 0
-            self._release()
+            self._stir()
         position = min(self._ready)
         lanes = self._ready.pop(position)
         count = int(np.count_nonzero(lanes))
@@ -203,8 +223,19 @@ class Scheduler:
         self._waiting.append(_Waiting(barrier, after, lanes))
         return self._next()
 
-    def _release(self) -> None:
-        """Lets go whoever's barrier is complete; called when no thread can run."""
+    def _stir(self) -> None:
+        """Lets go whoever need not wait any more; called when no thread can run."""
+        program = self._prepared.compiler.program
+        performer = self._performer
+        if performer.parked and (found := performer.satisfied(program, self._uniform)):
+            self._ready.update(found)
+        elif not self._waiting or not self._release():
+            self._ready.update(performer.expire(program))
+            if not self._ready and performer.parked:
+                raise performer.stuck(program)
+
+    def _release(self) -> bool:
+        """Lets go whoever's barrier is complete; whether anyone could go."""
         threads = self._geometry.threads
         present: dict[int, npt.NDArray[np.int64]] = {}
         needed: dict[int, int] = {}
@@ -215,11 +246,15 @@ class Scheduler:
             if waiting.barrier.threads is not None:
                 needed[number] = waiting.barrier.threads
         alive = sum(present.values())
+        for lanes in self._performer.parked.values():
+            alive = alive + lanes.reshape(-1, threads).sum(1)
         complete = {
             number: (arrived > 0) & (arrived >= needed.get(number, alive))
             for number, arrived in present.items()
         }
         if not any(blocks.any() for blocks in complete.values()):
+            if self._performer.parked:
+                return False
             raise self._deadlock(present)
         left = []
         for waiting in self._waiting:
@@ -231,6 +266,7 @@ class Scheduler:
             if staying.any():
                 left.append(_Waiting(waiting.barrier, waiting.block, staying))
         self._waiting = left
+        return True
 
     def _deadlock(self, present: dict[int, npt.NDArray[np.int64]]) -> BarrierDeadlock:
         stuck = int(np.flatnonzero(sum(present.values()))[0])

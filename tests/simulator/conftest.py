@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -16,7 +17,7 @@ from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
 from tests.simulator.support import Device
 
-_SOURCES = ("arena.c", "access.c", "arithmetic.c")
+_SOURCES = ("arena.c", "access.c", "arithmetic.c", "tensor.c")
 
 
 def find_nvcc() -> str | None:
@@ -47,16 +48,24 @@ def device(memory: Memory) -> Device:
     return Device(Machine(memory))
 
 
+class Compile(Protocol):
+    """Compiles a .cu file to PTX."""
+
+    def __call__(self, source: Path, architecture: str = "90") -> str:
+        """The PTX, for a compute capability and with line information."""
+
+
 @pytest.fixture(scope="session")
-def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
-    """Compiles a .cu file to PTX, for compute capability 9.0 and with line information."""
+def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """The compiler; each file is compiled once for each compute capability."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("nvcc is not installed")
 
-    def compile_file(source: Path) -> str:
+    @functools.cache
+    def compile_file(source: Path, architecture: str = "90") -> str:
         target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
-        flags = ["-ptx", "-lineinfo", "-arch=compute_90"]
+        flags = ["-ptx", "-lineinfo", f"-arch=compute_{architecture}"]
         subprocess.run([nvcc, *flags, str(source), "-o", str(target)], check=True)
         return target.read_text()
 
@@ -64,6 +73,6 @@ def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], st
 
 
 @pytest.fixture(scope="session")
-def kernels(compile_ptx: Callable[[Path], str]) -> str:
+def kernels(compile_ptx: Compile) -> str:
     """PTX of kernels.cu, which has all the CUDA kernels of these tests."""
     return compile_ptx(Path(__file__).with_name("kernels.cu"))
