@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from harness.simulator.instructions import bits, compare, conversion, floating, integer
+from harness.simulator.instructions import bits, compare, conversion, floating, half, integer
 from harness.simulator.instructions.operation import Builder, Context, Operation, UnknownForm
 from harness.simulator.ptx import Instruction
 
@@ -25,8 +25,14 @@ def operation_of(instruction: Instruction, context: Context) -> Operation:
         UnknownForm: this opcode, or this form of it, is not implemented.
     """
     opcode = instruction.opcode
-    is_float = bool(instruction.modifiers) and instruction.modifiers[-1] in floating.FLOATS
-    table = floating.OPERATIONS if is_float else integer.OPERATIONS
+    kind = instruction.modifiers[-1] if instruction.modifiers else ""
+    table = (
+        floating.OPERATIONS
+        if kind in floating.FLOATS
+        else half.OPERATIONS
+        if kind in half.HALVES
+        else integer.OPERATIONS
+    )
     builder = _OTHER.get(opcode) or table.get(opcode)
     if builder is None:
         raise UnknownForm(opcode)
