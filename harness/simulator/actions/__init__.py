@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from harness.simulator.actions import async_copy, matrix_memory, mbarrier, mma
+from harness.simulator.actions import async_copy, matrix_memory, mbarrier, mma, wmma
 from harness.simulator.actions.action import Action, Maker
 from harness.simulator.instructions import UnknownForm
 from harness.simulator.ptx import Instruction
 
 _MAKERS: Mapping[str, Maker] = MappingProxyType(
-    {**async_copy.ACTIONS, **mbarrier.ACTIONS, **matrix_memory.ACTIONS, **mma.ACTIONS}
+    {
+        **async_copy.ACTIONS,
+        **mbarrier.ACTIONS,
+        **matrix_memory.ACTIONS,
+        **mma.ACTIONS,
+        **wmma.ACTIONS,
+    }
 )
 
 

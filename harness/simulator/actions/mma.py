@@ -30,7 +30,7 @@ from harness.simulator.actions.tensor_core import (
 from harness.simulator.actions.transfers import Array
 from harness.simulator.ptx import Instruction
 
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
+SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 _SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "f16": ("m16n8k8", "m16n8k16"),
@@ -84,15 +84,17 @@ class Form:
         return multiply_add(team.library, HOPPER[self.a], a, b, c).astype(_DTYPES[self.d])
 
 
-def _lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
+def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
     """Rows of A, or columns of B, as numbers: (warps, lines, k); `blocks` is how many times 8."""
     dtype, decode = DECODE[kind]
     words = np.stack(registers)
-    elements = decode(words.view(dtype)).reshape(-1, blocks, len(words[0]) // 32, 8, 4, _each(kind))
+    elements = decode(words.view(dtype)).reshape(
+        -1, blocks, len(words[0]) // 32, 8, 4, each_register(kind)
+    )
     return elements.transpose(2, 1, 3, 0, 4, 5).reshape(len(words[0]) // 32, blocks * 8, -1)
 
 
-def _each(kind: str) -> int:
+def each_register(kind: str) -> int:
     """Elements in a register."""
     return 1 if kind == "f64" else 4 // np.dtype(DECODE[kind][0]).itemsize
 
@@ -139,7 +141,7 @@ def _form(instruction: Instruction) -> Form:
     require(rows == "row" and columns == "col" and shape in _SHAPES[a] and b in _SHAPES)
     require(a == b or {a, b} <= {"s8", "u8"} or {a, b} <= {"e4m3", "e5m2"})
     require(c in ACCUMULATORS[a] and d in ACCUMULATORS[a] and (not saturates or d == "s32"))
-    size = _SHAPE.match(shape)
+    size = SHAPE.match(shape)
     assert size is not None  # noqa: S101 - it is one of _SHAPES
     return Form(int(size[1]), int(size[2]), int(size[3]), d, a, b, c, saturates)
 
@@ -157,8 +159,8 @@ def _mma(instruction: Instruction) -> Action:
 
     def run(team: Team, *values: Array) -> list[Array]:
         of_a, of_b = values[: len(a)], values[len(a) : len(a) + len(b)]
-        matrix_a = _lines(of_a, form.a, form.m // 8)
-        matrix_b = _lines(of_b, form.b, 1).swapaxes(1, 2)
+        matrix_a = lines(of_a, form.a, form.m // 8)
+        matrix_b = lines(of_b, form.b, 1).swapaxes(1, 2)
         matrix_c = sums(values[len(a) + len(b) :], form.c, form.m)
         return registers_of(form.multiply(team, matrix_a, matrix_b, matrix_c), form.d)
 
