@@ -195,9 +195,10 @@ class Performer:
             end.inputs, end.offsets, end.action.inputs, strict=True
         ):
             if isinstance(source, Constant):
-                value = np.repeat(constant_array(source.value, declared.kind), len(lanes), axis=0)
+                constant = constant_array(source.value, declared.kind or "u32")
+                value = np.repeat(constant, len(lanes), axis=0)
             else:
-                kind = declared.kind
+                kind = declared.kind or _plain(slots.bits[source])
                 if kind == "u64" and slots.bits[source] == 32:
                     kind = "b32"
                 slot = slots.number(source, kind)

@@ -251,7 +251,9 @@ class _Lowering:
         self.items.append((Exit(), 0))
         blocks = _blocks(self.items)
         _liveness(blocks)
-        dynamic = -(-self.shared_bytes // 16) * 16
+        extern = (v.align for v in self.module.variables.values() if v.space == "shared")
+        align = max(16, *extern, 16)
+        dynamic = -(-self.shared_bytes // align) * align
         specials = {n: i for n, i in self.numbers.items() if n in SPECIAL_BITS}
         return Program(
             self.name,

@@ -17,7 +17,7 @@ from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
 from tests.simulator.support import Device
 
-_SOURCES = ("arena.c", "access.c", "arithmetic.c", "tensor.c")
+_SOURCES = ("arena.c", "access.c", "arithmetic.c", "tensor.c", "tensor_map.c")
 
 
 def find_nvcc() -> str | None:

@@ -88,7 +88,10 @@ Test = Callable[..., npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Input:
-    """An operand and the type it is read as; an address (`[a + 4]`) is one u64 number."""
+    """An operand and the type it is read as; an address (`[a + 4]`) is one u64 number.
+
+    With an empty `kind` it is read as its register is declared: as bits, or as a predicate.
+    """
 
     operand: Operand
     kind: str

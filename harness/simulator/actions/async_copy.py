@@ -17,7 +17,7 @@ from harness.simulator.actions.action import GLOBAL, SHARED, Action, Input, Make
 from harness.simulator.actions.forms import number_of, require, space_of
 from harness.simulator.actions.transfers import Array, Delivery, Transfer
 from harness.simulator.instructions.operation import UnknownForm
-from harness.simulator.ptx import Address, Group, Instruction, Register
+from harness.simulator.ptx import Address, Group, Instruction
 
 
 def _cp(instruction: Instruction) -> Action:
@@ -53,13 +53,12 @@ def _copy(instruction: Instruction) -> Action:
         rest.pop()
     require(len(rest) <= 1 and not isinstance(rest[0] if rest else None, Group))
     inputs = [Input(target, "u64"), Input(source, "u64")]
-    ignores = bool(rest) and isinstance(rest[0], Register) and rest[0].name.startswith("%p")
-    if rest:
-        inputs.append(Input(rest[0], "pred" if ignores else "u32"))
+    inputs += [Input(operand, "") for operand in rest]
 
     def run(team: Team, to: Array, at: Array, *how_much: Array) -> None:
         length = np.full(len(to), size)
         if how_much:
+            ignores = how_much[0].dtype == np.bool_
             length = np.where(how_much[0], 0, size) if ignores else how_much[0].astype(np.int64)
         data = np.zeros((len(to), size), np.uint8)
         for count in np.unique(length).tolist():
