@@ -181,7 +181,9 @@ SPECIAL_BITS: Mapping[str, int] = {
 }
 """Special registers and their widths."""
 
-_NO_EFFECT = frozenset({"membar", "fence", "prefetch", "prefetchu", "nanosleep", "discard"})
+_NO_EFFECT = frozenset(
+    {"membar", "fence", "prefetch", "prefetchu", "nanosleep", "discard", "setmaxnreg"}
+)
 _MEMORY_MODIFIERS = frozenset(
     {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "nc", "ca", "cg", "cs", "lu"}
     | {"cv", "wb", "wt", "cta", "gpu", "sys", "cluster", "L1", "L2", "v2", "v4", "u", "mmio"}
