@@ -30,8 +30,9 @@ static __attribute__((noinline)) int refill(uint64_t address, uint64_t bytes, la
     return in_last(address, bytes, last);
 }
 
-static inline int locate(uint32_t space, uint64_t address, uint64_t bytes, uint64_t thread,
-                         const sim_spaces *spaces, last_allocation *last, place *found) {
+static inline __attribute__((always_inline)) int
+locate(uint32_t space, uint64_t address, uint64_t bytes, uint64_t thread, const sim_spaces *spaces,
+       last_allocation *last, place *found) {
     if (space == SIM_GENERIC) {
         space = (uint32_t)(address >> SIM_SPACE_SHIFT);
         if (space > SIM_PARAM) return 0;

@@ -9,7 +9,7 @@ float32, the sum is exact, and the result is rounded towards zero to float32, or
 float16. A longer sum is one block after the other, the accumulator rounded in between. Integers
 are exact, modulo 2^32 or saturated; float64 is one fma after the other.
 
-tests/gpu/tensor_core_probe.cu measures on a GPU what the model predicts.
+benchmarks/tensor_core_probe.cu measures on a GPU what the model predicts.
 """
 
 from __future__ import annotations
