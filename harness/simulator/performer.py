@@ -157,9 +157,9 @@ class Performer:
             if len(chosen):
                 self._expirations = 0
             return going, []
-        team = _Team(self, end, chosen)
+        crew = _Crew(self, end, chosen)
         inputs = self._inputs(end, chosen, uniform)
-        true = ready(team, *inputs)
+        true = ready(crew, *inputs)
         if true.any():
             self._expirations = 0
         expired = self._expired.pop(position, None)
@@ -171,7 +171,7 @@ class Performer:
 
     def _perform(self, end: Perform, lanes: Lanes, uniform: int) -> int:
         inputs = self._inputs(end, lanes, uniform)
-        results = end.action.run(_Team(self, end, lanes), *inputs)
+        results = end.action.run(_Crew(self, end, lanes), *inputs)
         slots = self._compiler.slots
         for register, kind, values in zip(
             end.outputs, end.action.output_kinds, results or (), strict=True
@@ -288,8 +288,8 @@ class Performer:
 
 
 @dataclass
-class _Team:
-    """The threads at one action; see actions.action.Team."""
+class _Crew:
+    """The threads at one action; see actions.action.Crew."""
 
     performer: Performer
     end: Perform

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import UnmetCondition
+from harness.simulator.errors import UnmetCondition, UnsupportedInstruction
 from harness.simulator.machine import LoadedModule
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, int32, pointer
@@ -249,3 +249,21 @@ def test_maps_that_the_driver_refuses(
     """Box, pitch, span, alignment and extent have the documented limits."""
     with pytest.raises(ValueError, match="refused"):
         encode(device, UINT32, 4096 + offset, dims, pitch, box, swizzle)
+
+
+@pytest.mark.parametrize("name", ["bulk_and_barrier", "pipeline", "group", "copy_and_barrier"])
+def test_copies_through_libraries(device: Device, compile_ptx: Compile, name: str) -> None:
+    """cuda::barrier, cuda::pipeline and cooperative groups compile to what is here."""
+    module = device.machine.load(compile_ptx(Path(__file__).with_name("libcu.cu")))
+    x = np.arange(256, dtype=np.float32)
+    target = device.put(np.zeros_like(x))
+    (mangled,) = (n for n in module.kernels if f"{len(name)}{name}P" in n)
+    arguments = [pointer(target), pointer(device.put(x))]
+    try:
+        result = device.machine.launch(module, mangled, (1, 1, 1), (256, 1, 1), 0, arguments)
+    except UnsupportedInstruction as error:
+        if "globaltimer" not in error.instruction:
+            raise
+        pytest.skip("their time limits need %globaltimer")
+    assert result.findings == ()
+    assert np.array_equal(device.get(target, x), x[::-1])

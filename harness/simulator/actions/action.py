@@ -1,7 +1,7 @@
 """What an instruction does that needs more than its own thread's registers.
 
 Such an instruction stands in a basic block of its own. Its function sees all threads that execute
-it at once, as a `Team`, and reads and writes memory through the team, with the checks that
+it at once, as a `Crew`, and reads and writes memory through the crew, with the checks that
 ordinary loads and stores have.
 """
 
@@ -29,7 +29,7 @@ GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
 """Numbers of the spaces in access.h."""
 
 
-class Team(Protocol):
+class Crew(Protocol):
     """The threads that execute one instruction together, and their memory.
 
     `lanes` are their numbers in the chunk, ascending. Rows of memory belong to one thread each: it
@@ -101,7 +101,7 @@ class Input:
 class Action:
     """What to do when threads come to the instruction.
 
-    `run(team, *inputs)` gets one array for each input, with an element for each of `team.lanes`,
+    `run(crew, *inputs)` gets one array for each input, with an element for each of `crew.lanes`,
     and returns one such array for each output. `group` threads (1, a warp, a warpgroup) that follow
     each other in their block must come together: who comes first waits. With `ready`, which takes
     the same arguments, a thread also waits until it is true for that thread; a wait that nothing

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.simulator.actions import bulk_copy, mbarrier
-from harness.simulator.actions.action import GLOBAL, SHARED, Action, Input, Maker, Team
+from harness.simulator.actions.action import GLOBAL, SHARED, Action, Crew, Input, Maker
 from harness.simulator.actions.forms import number_of, require, space_of
 from harness.simulator.actions.transfers import Array, Delivery, Transfer
 from harness.simulator.instructions.operation import UnknownForm
@@ -29,12 +29,12 @@ def _cp(instruction: Instruction) -> Action:
     if kind in ("ca", "cg"):
         return _copy(instruction)
     if kind == "commit_group":
-        return Action((), (), (), lambda team: team.copies.commit(team.lanes))
+        return Action((), (), (), lambda crew: crew.copies.commit(crew.lanes))
     if kind == "wait_group":
         left = number_of(instruction.operands[0])
-        return Action((), (), (), lambda team: team.copies.wait(team, left))
+        return Action((), (), (), lambda crew: crew.copies.wait(crew, left))
     if kind == "wait_all":
-        return Action((), (), (), lambda team: team.copies.wait_all(team))
+        return Action((), (), (), lambda crew: crew.copies.wait_all(crew))
     if modifiers[1:3] == ("mbarrier", "arrive"):
         return _arrive(instruction)
     raise UnknownForm
@@ -55,7 +55,7 @@ def _copy(instruction: Instruction) -> Action:
     inputs = [Input(target, "u64"), Input(source, "u64")]
     inputs += [Input(operand, "") for operand in rest]
 
-    def run(team: Team, to: Array, at: Array, *how_much: Array) -> None:
+    def run(crew: Crew, to: Array, at: Array, *how_much: Array) -> None:
         length = np.full(len(to), size)
         if how_much:
             ignores = how_much[0].dtype == np.bool_
@@ -66,9 +66,9 @@ def _copy(instruction: Instruction) -> Action:
             if count:
                 read = min(count, size)
                 # The address has to be a multiple of the whole size, whatever is read of it.
-                data[rows, :read] = team.read(GLOBAL, team.lanes[rows], at[rows], read, size)
-        team.expect(SHARED, team.lanes, to, size)
-        team.copies.start(Transfer(SHARED, team.lanes, to, data))
+                data[rows, :read] = crew.read(GLOBAL, crew.lanes[rows], at[rows], read, size)
+        crew.expect(SHARED, crew.lanes, to, size)
+        crew.copies.start(Transfer(SHARED, crew.lanes, to, data))
 
     return Action(tuple(inputs), (), (), run)
 
@@ -82,12 +82,12 @@ def _arrive(instruction: Instruction) -> Action:
     counts_itself = "noinc" not in rest
     space = space_of(instruction)
 
-    def run(team: Team, at: Array) -> None:
+    def run(crew: Crew, at: Array) -> None:
         if counts_itself:
-            mbarrier.raise_pending(team, space, at)
-        for block, address, lanes in mbarrier.by_barrier(team, at):
-            delivery = Delivery(team.copies.take(lanes), 0, len(lanes))
-            team.deliveries.start(delivery, block, address)
+            mbarrier.raise_pending(crew, space, at)
+        for block, address, lanes in mbarrier.by_barrier(crew, at):
+            delivery = Delivery(crew.copies.take(lanes), 0, len(lanes))
+            crew.deliveries.start(delivery, block, address)
 
     return Action((Input(barrier, "u64"),), (), (), run)
 

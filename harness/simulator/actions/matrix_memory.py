@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import Action, Input, Maker, Team
+from harness.simulator.actions.action import Action, Crew, Input, Maker
 from harness.simulator.actions.forms import parts_of, require, rest_of, space_of
 from harness.simulator.actions.transfers import Array, Bytes
 from harness.simulator.ptx import Instruction, Operand
@@ -36,9 +36,9 @@ def _ldmatrix(instruction: Instruction) -> Action:
     count, is_transposed, targets = _form(instruction, target)
     space = space_of(instruction)
 
-    def run(team: Team, at: Array) -> list[Array]:
-        rows = _rows(team.lanes, count)
-        data = team.read(space, rows, _rows(at, count), _ROW_BYTES)
+    def run(crew: Crew, at: Array) -> list[Array]:
+        rows = _rows(crew.lanes, count)
+        data = crew.read(space, rows, _rows(at, count), _ROW_BYTES)
         matrices = data.view(np.uint16).reshape(-1, count, 8, 8)
         if is_transposed:
             matrices = np.ascontiguousarray(matrices.swapaxes(2, 3))
@@ -53,13 +53,13 @@ def _stmatrix(instruction: Instruction) -> Action:
     count, is_transposed, sources = _form(instruction, source)
     space = space_of(instruction)
 
-    def run(team: Team, at: Array, *registers: Array) -> None:
+    def run(crew: Crew, at: Array, *registers: Array) -> None:
         words = np.stack([r.reshape(-1, 32) for r in registers], axis=1)
         matrices = words.view(np.uint16).reshape(-1, count, 8, 8)
         if is_transposed:
             matrices = matrices.swapaxes(2, 3)
         data: Bytes = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, _ROW_BYTES)
-        team.write(space, _rows(team.lanes, count), _rows(at, count), data)
+        crew.write(space, _rows(crew.lanes, count), _rows(at, count), data)
 
     inputs = (Input(address, "u64"), *(Input(s, "b32") for s in sources))
     return Action(inputs, (), (), run, group=32)

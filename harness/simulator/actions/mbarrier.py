@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import Action, Input, Maker, Team
+from harness.simulator.actions.action import Action, Crew, Input, Maker
 from harness.simulator.actions.forms import require, rest_of, space_of
 from harness.simulator.actions.transfers import Array, Lanes
 from harness.simulator.instructions.operation import UnknownForm
@@ -78,31 +78,31 @@ Change = Callable[[Phase, Array], tuple[Phase, list[int]]]
 the state that each thread is given."""
 
 
-def by_barrier(team: Team, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
+def by_barrier(crew: Crew, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
     """Yields block, shared address and threads for each mbarrier among the addresses."""
-    for block, address, positions in _grouped(team, addresses):
-        yield block, address, team.lanes[positions]
+    for block, address, positions in _grouped(crew, addresses):
+        yield block, address, crew.lanes[positions]
 
 
-def _grouped(team: Team, addresses: Array) -> Iterator[tuple[int, int, Array]]:
+def _grouped(crew: Crew, addresses: Array) -> Iterator[tuple[int, int, Array]]:
     plain = addresses & _WINDOW
-    blocks = (team.lanes // team.block_threads).astype(np.uint64)
+    blocks = (crew.lanes // crew.block_threads).astype(np.uint64)
     keys, inverse = np.unique(blocks << np.uint64(32) | plain, return_inverse=True)
     for number, key in enumerate(keys.tolist()):
         yield key >> 32, key & 0xFFFFFFFF, np.flatnonzero(inverse == number)
 
 
-def _states(team: Team, space: int, addresses: Array) -> list[int]:
-    rows = team.read(space, team.lanes, addresses, 8)
+def _states(crew: Crew, space: int, addresses: Array) -> list[int]:
+    rows = crew.read(space, crew.lanes, addresses, 8)
     states: list[int] = rows.view(np.uint64)[:, 0].tolist()
     return states
 
 
-def change(team: Team, space: int, addresses: Array, how: Change) -> Array:
+def change(crew: Crew, space: int, addresses: Array, how: Change) -> Array:
     """Changes the mbarriers at the addresses; the state that each thread is given."""
-    states = _states(team, space, addresses)
+    states = _states(crew, space, addresses)
     given = np.zeros(len(addresses), np.uint64)
-    for _, _, positions in _grouped(team, addresses):
+    for _, _, positions in _grouped(crew, addresses):
         phase = Phase.of(states[positions[0]])
         if phase is None:
             continue
@@ -110,30 +110,30 @@ def change(team: Team, space: int, addresses: Array, how: Change) -> Array:
         given[positions] = np.array(tokens or [0], np.uint64)
         first = positions[:1]
         data = np.array([after.bits], np.uint64).view(np.uint8).reshape(1, 8)
-        team.write(space, team.lanes[first], addresses[first], data)
+        crew.write(space, crew.lanes[first], addresses[first], data)
     return given
 
 
-def raise_pending(team: Team, space: int, addresses: Array) -> None:
+def raise_pending(crew: Crew, space: int, addresses: Array) -> None:
     """One more pending arrival for each thread."""
 
     def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
         return replace(phase, pending=phase.pending + len(positions)), []
 
-    change(team, space, addresses, how)
+    change(crew, space, addresses, how)
 
 
-def deliver(team: Team, space: int, addresses: Array) -> None:
+def deliver(crew: Crew, space: int, addresses: Array) -> None:
     """Finishes the copies that the mbarriers at the addresses count."""
-    for block, address, positions in _grouped(team, addresses):
-        deliveries = team.deliveries.take(block, address)
+    for block, address, positions in _grouped(crew, addresses):
+        deliveries = crew.deliveries.take(block, address)
         if not deliveries:
             continue
         for delivery in deliveries:
             for transfer in delivery.transfers:
-                team.land(transfer)
+                crew.land(transfer)
         first = positions[:1]
-        bits = team.read(space, team.lanes[first], addresses[first], 8).view(np.uint64)[0, 0]
+        bits = crew.read(space, crew.lanes[first], addresses[first], 8).view(np.uint64)[0, 0]
         phase = Phase.of(int(bits))
         if phase is None:
             continue
@@ -142,15 +142,15 @@ def deliver(team: Team, space: int, addresses: Array) -> None:
         phase = replace(phase, nbytes=phase.nbytes - nbytes)
         phase = phase.arrived(arrivals) if arrivals else phase.settled()
         data = np.array([phase.bits], np.uint64).view(np.uint8).reshape(1, 8)
-        team.write(space, team.lanes[first], addresses[first], data)
+        crew.write(space, crew.lanes[first], addresses[first], data)
 
 
 def _init(instruction: Instruction, space: int) -> Action:
     address, count = instruction.operands
 
-    def run(team: Team, at: Array, counts: Array) -> None:
+    def run(crew: Crew, at: Array, counts: Array) -> None:
         objects = [Phase(c, c, 0, 0).bits for c in (counts & _COUNT).tolist()]
-        team.write(space, team.lanes, at, np.array(objects, np.uint64)[:, None].view(np.uint8))
+        crew.write(space, crew.lanes, at, np.array(objects, np.uint64)[:, None].view(np.uint8))
 
     return Action((Input(address, "u64"), Input(count, "u32")), (), (), run)
 
@@ -158,7 +158,7 @@ def _init(instruction: Instruction, space: int) -> Action:
 def _inval(instruction: Instruction, space: int) -> Action:
     (address,) = instruction.operands
     return Action(
-        (Input(address, "u64"),), (), (), lambda team, at: team.expect(space, team.lanes, at, 8)
+        (Input(address, "u64"),), (), (), lambda crew, at: crew.expect(space, crew.lanes, at, 8)
     )
 
 
@@ -166,13 +166,13 @@ def _transaction(instruction: Instruction, space: int, sign: int) -> Action:
     """expect_tx and complete_tx."""
     address, nbytes = instruction.operands
 
-    def run(team: Team, at: Array, counts: Array) -> None:
+    def run(crew: Crew, at: Array, counts: Array) -> None:
         def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
             total = int(counts[positions].sum()) * sign
             after = replace(phase, nbytes=phase.nbytes + total)
             return (after if sign > 0 else after.settled()), []
 
-        change(team, space, at, how)
+        change(crew, space, at, how)
 
     return Action((Input(address, "u64"), Input(nbytes, "u32")), (), (), run)
 
@@ -185,8 +185,8 @@ def _arrive(instruction: Instruction, space: int) -> Action:
     require(len(rest) <= 1 and (bool(rest) or not expects))
     amount: Operand = rest[0] if rest else Immediate(1)
 
-    def run(team: Team, at: Array, amounts: Array) -> list[Array]:
-        deliver_complete(team, space, at)
+    def run(crew: Crew, at: Array, amounts: Array) -> list[Array]:
+        deliver_complete(crew, space, at)
 
         def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
             tokens = []
@@ -200,18 +200,18 @@ def _arrive(instruction: Instruction, space: int) -> Action:
                 phase = phase.arrived(count)
             return phase, tokens
 
-        return [change(team, space, at, how)]
+        return [change(crew, space, at, how)]
 
     inputs = (Input(address, "u64"), Input(amount, "u32"))
     return Action(inputs, (state,), ("b64",), run)
 
 
-def deliver_complete(team: Team, space: int, addresses: Array) -> None:
+def deliver_complete(crew: Crew, space: int, addresses: Array) -> None:
     """Finishes copies of mbarriers at which nobody is missing: an arrival is for the next phase."""
-    states = _states(team, space, addresses)
+    states = _states(crew, space, addresses)
     full = [i for i, bits in enumerate(states) if (p := Phase.of(bits)) and not p.pending]
     if full:
-        deliver(team, space, addresses)
+        deliver(crew, space, addresses)
 
 
 def _wait(instruction: Instruction, space: int) -> Action:
@@ -223,16 +223,16 @@ def _wait(instruction: Instruction, space: int) -> Action:
     result, address, phase_or_state, *_ = instruction.operands
     by_parity = "parity" in instruction.modifiers
 
-    def ready(team: Team, at: Array, phase: Array) -> Array:
-        deliver(team, space, at)
+    def ready(crew: Crew, at: Array, phase: Array) -> Array:
+        deliver(crew, space, at)
         parity = phase & 1 if by_parity else phase >> np.uint64(61) & np.uint64(1)
-        phases = [Phase.of(bits) for bits in _states(team, space, at)]
+        phases = [Phase.of(bits) for bits in _states(crew, space, at)]
         now = np.array([-1 if p is None else p.parity for p in phases])
         complete: Array = (now >= 0) & (now != parity.astype(np.int64))
         return complete
 
-    def run(team: Team, at: Array, phase: Array) -> list[Array]:
-        return [ready(team, at, phase)]
+    def run(crew: Crew, at: Array, phase: Array) -> list[Array]:
+        return [ready(crew, at, phase)]
 
     kind = "u32" if by_parity else "b64"
     inputs = (Input(address, "u64"), Input(phase_or_state, kind))
@@ -242,7 +242,7 @@ def _wait(instruction: Instruction, space: int) -> Action:
 def _pending_count(instruction: Instruction) -> Action:
     count, state = instruction.operands
 
-    def run(_team: Team, bits: Array) -> list[Array]:
+    def run(_crew: Crew, bits: Array) -> list[Array]:
         return [(bits & np.uint64(_COUNT)).astype(np.uint32)]
 
     return Action((Input(state, "b64"),), (count,), ("b32",), run)

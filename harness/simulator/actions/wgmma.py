@@ -31,7 +31,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.simulator.actions.action import SHARED, Action, Input, Maker, Team
+from harness.simulator.actions.action import SHARED, Action, Crew, Input, Maker
 from harness.simulator.actions.forms import number_of, parts_of, require
 from harness.simulator.actions.mma import Form, each_register, lines, registers_of, sums
 from harness.simulator.actions.narrow_formats import DECODE
@@ -99,7 +99,7 @@ class Descriptor:
 
 
 def _shared_matrix(
-    team: Team, bits: Array, kind: str, count: int, k: int, *, is_k_major: bool
+    crew: Crew, bits: Array, kind: str, count: int, k: int, *, is_k_major: bool
 ) -> Array:
     """Numbers (warpgroup, line, k) of the matrices that descriptors tell of."""
     descriptor = Descriptor.of(bits.reshape(-1, _GROUP)[:, 0])
@@ -107,9 +107,9 @@ def _shared_matrix(
     each = _CHUNK // np.dtype(dtype).itemsize
     across, along = (count, k // each) if is_k_major else (k, count // each)
     addresses = descriptor.chunks(across, along, is_k_major=is_k_major)
-    first = team.lanes.reshape(-1, _GROUP)[:, 0]
+    first = crew.lanes.reshape(-1, _GROUP)[:, 0]
     lanes = np.repeat(first, across * along)
-    data = team.read(SHARED, lanes, addresses.reshape(-1), _CHUNK)
+    data = crew.read(SHARED, lanes, addresses.reshape(-1), _CHUNK)
     matrix = decode(data.view(dtype)).reshape(len(first), across, along * each)
     return matrix if is_k_major else matrix.swapaxes(1, 2)
 
@@ -169,23 +169,23 @@ def _multiply(instruction: Instruction) -> Action:
     require(len(d) == tiles * each)
     require(len(of_a) == (16 * form.k // (32 * each_register(form.a)) if in_registers else 1))
 
-    def run(team: Team, of_b: Array, adds: Array, *rest: Array) -> list[Array]:
+    def run(crew: Crew, of_b: Array, adds: Array, *rest: Array) -> list[Array]:
         values_a, values_d = rest[: len(of_a)], rest[len(of_a) :]
-        groups = len(team.lanes) // _GROUP
+        groups = len(crew.lanes) // _GROUP
         if in_registers:
             matrix_a = lines(values_a, form.a, 2).reshape(groups, 64, form.k)
         else:
             matrix_a = _shared_matrix(
-                team, values_a[0], form.a, 64, form.k, is_k_major=not scales.a_is_transposed
+                crew, values_a[0], form.a, 64, form.k, is_k_major=not scales.a_is_transposed
             )
         matrix_b = _shared_matrix(
-            team, of_b, form.b, form.n, form.k, is_k_major=not scales.b_is_transposed
+            crew, of_b, form.b, form.n, form.k, is_k_major=not scales.b_is_transposed
         ).swapaxes(1, 2)
         parts = [sums(values_d[i * each : (i + 1) * each], form.d, 16) for i in range(tiles)]
         total = np.concatenate(parts, axis=2).reshape(groups, 64, form.n)
         keeps = adds.reshape(groups, _GROUP)[:, 0] != 0
         total = np.where(keeps[:, None, None], total, total.dtype.type(0))
-        result = form.multiply(team, matrix_a * scales.a, matrix_b * scales.b, total)
+        result = form.multiply(crew, matrix_a * scales.a, matrix_b * scales.b, total)
         by_warp = result.reshape(groups * 4, 16, form.n)
         columns = (by_warp[:, :, 8 * i : 8 * i + 8] for i in range(tiles))
         return [r for part in columns for r in registers_of(np.ascontiguousarray(part), form.d)]
@@ -205,7 +205,7 @@ def _wgmma(instruction: Instruction) -> Action:
         require(instruction.modifiers[1] == "sync")
         return _multiply(instruction)
     if verb in ("fence", "commit_group", "wait_group"):
-        return Action((), (), (), lambda _team: None)
+        return Action((), (), (), lambda _crew: None)
     raise UnknownForm
 
 

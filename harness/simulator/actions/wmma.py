@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import Action, Input, Maker, Team
+from harness.simulator.actions.action import Action, Crew, Input, Maker
 from harness.simulator.actions.forms import parts_of, require, space_of
 from harness.simulator.actions.mma import (
     SHAPE,
@@ -87,14 +87,14 @@ def _fragment(instruction: Instruction) -> tuple[Array, int, bool, int, str]:
 
 
 def _addresses(
-    team: Team, base: Array, stride: Array, positions: Array, length: int, by_line: bool, size: int
+    crew: Crew, base: Array, stride: Array, positions: Array, length: int, by_line: bool, size: int
 ) -> tuple[Array, Array]:
     """Threads and addresses of all elements: (register, warp, thread, element), flat."""
     line, place = np.divmod(positions[:, None].astype(np.uint64), np.uint64(length))
     pitch = stride.astype(np.uint64).reshape(1, -1, 32, 1)
     index = line * pitch + place if by_line else place * pitch + line
     addresses = base.reshape(1, -1, 32, 1) + index * np.uint64(size)
-    lanes = np.broadcast_to(team.lanes.reshape(1, -1, 32, 1), addresses.shape)
+    lanes = np.broadcast_to(crew.lanes.reshape(1, -1, 32, 1), addresses.shape)
     return lanes.reshape(-1), addresses.reshape(-1)
 
 
@@ -110,9 +110,9 @@ def _load(instruction: Instruction) -> Action:
     space = space_of(instruction)
     word = np.uint64 if kind == "f64" else np.uint32
 
-    def run(team: Team, base: Array, stride: Array) -> list[Array]:
-        lanes, addresses = _addresses(team, base, stride, positions, length, by_line, size)
-        words = team.read(space, lanes, addresses, size).reshape(-1).view(word)
+    def run(crew: Crew, base: Array, stride: Array) -> list[Array]:
+        lanes, addresses = _addresses(crew, base, stride, positions, length, by_line, size)
+        words = crew.read(space, lanes, addresses, size).reshape(-1).view(word)
         return list(words.reshape(len(targets), -1))
 
     inputs = (Input(address, "u64"), Input(_default_stride(rest, length), "u32"))
@@ -127,10 +127,10 @@ def _store(instruction: Instruction) -> Action:
     require(len(sources) == len(positions))
     space = space_of(instruction)
 
-    def run(team: Team, base: Array, stride: Array, *registers: Array) -> None:
-        lanes, addresses = _addresses(team, base, stride, positions, length, by_line, size)
+    def run(crew: Crew, base: Array, stride: Array, *registers: Array) -> None:
+        lanes, addresses = _addresses(crew, base, stride, positions, length, by_line, size)
         data = np.stack(registers).view(np.uint8).reshape(-1, size)
-        team.write(space, lanes, addresses, data)
+        crew.write(space, lanes, addresses, data)
 
     inputs = (
         Input(address, "u64"),
@@ -165,13 +165,13 @@ def _multiply(instruction: Instruction) -> Action:
     require(len(c) == len(_sum_positions(form.m, form.n, form.c)))
     require(len(d) == len(_sum_positions(form.m, form.n, form.d)))
 
-    def run(team: Team, *values: Array) -> list[Array]:
+    def run(crew: Crew, *values: Array) -> list[Array]:
         of_b, of_c = values[len(a) : len(a) + len(b)], values[len(a) + len(b) :]
         matrix_a = lines(values[:used_a], form.a, form.m // 8)
         matrix_b = lines(of_b[:used_b], form.b, tiles).swapaxes(1, 2)
         each = len(c) // tiles
         parts = [sums(of_c[i * each : (i + 1) * each], form.c, form.m) for i in range(tiles)]
-        result = form.multiply(team, matrix_a, matrix_b, np.concatenate(parts, axis=2))
+        result = form.multiply(crew, matrix_a, matrix_b, np.concatenate(parts, axis=2))
         columns = (result[:, :, 8 * i : 8 * i + 8] for i in range(tiles))
         return [register for part in columns for register in registers_of(part, form.d)]
 
