@@ -8,7 +8,18 @@ import numpy as np
 
 from tests.simulator.support import Array
 
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "f32": 32, "s32": 32}
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "f32": 32, "s32": 32}
+
+_E4M3 = {
+    sign * (m / 8 * 2.0**-6 if e == 0 else (1 + m / 8) * 2.0 ** (e - 7)): (sign < 0) << 7
+    | e << 3
+    | m
+    for sign in (-1, 1)
+    for e in range(16)
+    for m in range(8)
+    if (e, m) != (15, 7)
+}
+"""Bits of every finite number of e4m3."""
 
 
 def encode(values: Array, kind: str) -> Array:
@@ -19,6 +30,9 @@ def encode(values: Array, kind: str) -> Array:
         return values.astype(np.float32).view(np.uint32) >> np.uint32(16)
     if kind in ("tf32", "f32"):
         return values.astype(np.float32).view(np.uint32)
+    if kind == "e4m3":
+        coded = [_E4M3[value] for value in values.astype(np.float64).reshape(-1).tolist()]
+        return np.array(coded, np.uint32).reshape(values.shape)
     whole: Array = values.astype(np.int64).astype(np.uint32)
     return whole & np.uint32(2 ** _BITS[kind] - 1)
 

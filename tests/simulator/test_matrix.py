@@ -89,6 +89,7 @@ def run(device: Device, module: LoadedModule, name: str, a: Array, b: Array, c: 
         ("mma_bf16_k16", "bf16", 16, 16, "f32"),
         ("mma_tf32_k4", "tf32", 16, 4, "f32"),
         ("mma_tf32_k8", "tf32", 16, 8, "f32"),
+        ("mma_e4m3_k32", "e4m3", 16, 32, "f32"),
         ("mma_s8_k16", "s8", 16, 16, "s32"),
         ("mma_s8_k32", "s8", 16, 32, "s32"),
     ],
