@@ -57,6 +57,51 @@ class BarrierDeadlock(RuntimeError):
         super().__init__(f"{kernel}: block {block} is stuck in a deadlock: {places}")
 
 
+class UnmetCondition(RuntimeError):
+    """Threads wait at an instruction for what cannot happen.
+
+    Either the other threads of their warp or warpgroup never come to it, or the mbarrier's phase
+    never completes.
+
+    Attributes:
+        kernel: readable name of the kernel.
+        instruction: the instruction as PTX text.
+        block, thread: the first thread that waits.
+        waiting: how many threads of that block do.
+        file, line: the place in the source, where the PTX tells it.
+        findings: what was found in the launch, with who waits where.
+    """
+
+    findings: tuple[Finding, ...] = ()
+
+    def __init__(
+        self,
+        kernel: str,
+        instruction: str,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+        waiting: int,
+        group: int,
+        location: Location | None,
+    ) -> None:
+        self.kernel = kernel
+        self.instruction = instruction
+        self.block = block
+        self.thread = thread
+        self.waiting = waiting
+        self.location = location
+        place = location.outermost if location else None
+        self.file = place.file if place else None
+        self.line = place.line if place else None
+        where = f" ({self.file}:{self.line})" if place else ""
+        names = {32: "warp", 128: "warpgroup"}
+        what = f"the rest of a {names[group]}" if group in names else "what never happens"
+        super().__init__(
+            f"{kernel}: {waiting} threads of block {block}, thread {thread} the first of them, "
+            f"wait for {what} at `{instruction}`{where}"
+        )
+
+
 class KernelTrap(RuntimeError):
     """A thread executed `trap`, as `__trap()` and a failed `assert` do.
 

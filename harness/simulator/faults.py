@@ -79,6 +79,12 @@ class Faults:
             self._one(step, int(code), address, int(lane), first_block, 1 + rest)
             rest = 0
 
+    def note_access(
+        self, step: Access, code: int, address: int, lane: int, first_block: int
+    ) -> None:
+        """Takes one fault, of the thread `lane` at `address`, which has no register."""
+        self._one(step, code, address, lane, first_block, 1)
+
     def _one(
         self, step: Access, code: int, register: int, lane: int, first_block: int, count: int
     ) -> None:

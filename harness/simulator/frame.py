@@ -43,15 +43,16 @@ class Placement:
     blocks and of each block's warps, with which a correct kernel has the same result.
     """
 
-    def __init__(self, geometry: Geometry, schedule: int = 0) -> None:
+    def __init__(self, geometry: Geometry, schedule: int = 0, together: int = WARP) -> None:
+        """`together` threads in a row stay neighbours: a warp, or a warpgroup where there are."""
         self.geometry = geometry
         self._blocks: Array | None = None
         self._threads: Array = np.arange(geometry.threads, dtype=np.uint32)
         if schedule:
             rng = np.random.default_rng(schedule)
             self._blocks = rng.permutation(geometry.blocks)
-            whole = geometry.threads // WARP
-            warps = self._threads[: whole * WARP].reshape(whole, WARP)
+            whole = geometry.threads // together
+            warps = self._threads[: whole * together].reshape(whole, together)
             warps[...] = warps[rng.permutation(whole)]
 
     def block(self, position: int) -> Extent:

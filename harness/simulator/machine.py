@@ -15,7 +15,7 @@ import numpy as np
 from harness.simulator.calls import function_addresses
 from harness.simulator.codegen import Compiler
 from harness.simulator.counters import Counts, KernelCounters
-from harness.simulator.errors import BarrierDeadlock, InvalidLaunch
+from harness.simulator.errors import BarrierDeadlock, InvalidLaunch, UnmetCondition
 from harness.simulator.faults import Faults
 from harness.simulator.frame import (
     Extent,
@@ -99,6 +99,8 @@ class Machine:
         chunk_lanes: most threads that run together.
         racecheck: whether races are looked for; they are no longer, in a launch, once blocks of
             one chunk have come to wait for blocks of another, whose accesses would be unordered.
+            Kernels that use mbarriers are not looked at, and of no kernel what matrix and copy
+            instructions read and write.
         counters: whether launches count what they do, which takes about twice the time.
         schedule: the order of blocks and warps, as `Placement` has it.
         print_out: takes what kernels print.
@@ -189,7 +191,7 @@ class Machine:
             InvalidLaunch: grid, block or parameters are not possible.
             UnsupportedInstruction: the kernel needs what the machine has not got.
             KernelTrap: a thread executed `trap`.
-            BarrierDeadlock: threads of a block wait for what cannot happen.
+            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
         prepared = self.prepare(loaded, kernel_name)
         program = prepared.compiler.program
@@ -204,10 +206,13 @@ class Machine:
         frame = loaded.frames.get(kernel_name)
         if frame is None or frame.lanes != lanes:
             frame = loaded.frames[kernel_name] = Frame(lanes)
-        placement = Placement(geometry, self._schedule)
+        placement = Placement(geometry, self._schedule, program.lanes_together)
         if self._racecheck and kernel_name not in loaded.traits:
             loaded.traits[kernel_name] = Traits.of(program)
         traits = loaded.traits.get(kernel_name)
+        if traits and traits.has_mbarrier:
+            # What mbarriers order is not followed.
+            traits = None
         watch = self._watch(prepared, traits, placement, lanes, shared_bytes, arguments)
         places: list[Place] = []
 
@@ -254,7 +259,7 @@ class Machine:
         try:
             with np.errstate(all="ignore"):
                 run_chunks(chunks, resident, place, start)
-        except BarrierDeadlock as error:
+        except (BarrierDeadlock, UnmetCondition) as error:
             error.findings = _findings(places[0].faults, watch, sites)
             raise
         finally:

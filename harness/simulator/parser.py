@@ -265,9 +265,9 @@ def _declare(name: str, scope: _Scope, body: _Body) -> str:
 
 
 def _declare_registers(text: str, scope: _Scope, body: _Body) -> None:
-    words = text.split(None, 2)
-    kind = words[1].lstrip(".")
-    names = words[2]
+    # Inline assembly of cuda_fp16.hpp has no space there.
+    _, kind, names = text.replace(".reg.", ".reg .", 1).split(None, 2)
+    kind = kind.lstrip(".")
     if kind.startswith(("v2", "v4")):
         raise PtxSyntaxError("vector registers are not read", text)
     for raw in names.split(","):

@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 
 from harness.simulator import printing
+from harness.simulator.actions import action_of
+from harness.simulator.actions.action import Action
 from harness.simulator.calls import (
     STACK_BYTES,
     CallGraph,
@@ -191,8 +193,29 @@ class Trap:
     reason: str = "trap"
 
 
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """An action, in a block of code of its own.
+
+    `offsets` are bytes to add to the inputs that are addresses, None for the others; an output of
+    which nobody wants the value is -1.
+    """
+
+    action: Action
+    inputs: tuple[Source, ...]
+    offsets: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    instruction: Instruction
+    location: Location | None
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it only looks at an mbarrier."""
+        return not {"test_wait", "try_wait"}.isdisjoint(self.instruction.modifiers)
+
+
 Step = Compute | Access | Collective | Order
-End = Branch | Jump | Exit | Barrier | Trap | Meet | Dispatch | Yield
+End = Branch | Jump | Exit | Barrier | Trap | Meet | Dispatch | Yield | Perform
 
 
 @dataclass(slots=True)
@@ -237,6 +260,12 @@ class Program:
     dynamic_shared_offset: int
     local_bytes: int
     parameter_bytes: int
+
+    @property
+    def lanes_together(self) -> int:
+        """Threads in a row that some instruction needs together, at least a warp."""
+        groups = (b.end.action.group for b in self.blocks if isinstance(b.end, Perform))
+        return max(32, *groups, 32)
 
 
 SPECIAL_BITS: Mapping[str, int] = {
@@ -368,7 +397,9 @@ class _Lowering:
         self._resolve_returns()
         blocks = _blocks(self.items, self.owners)
         _liveness(blocks)
-        dynamic = -(-self.shared_bytes // 16) * 16
+        extern = (v.align for v in self.module.variables.values() if v.space == "shared")
+        align = max(16, *extern, 16)
+        dynamic = -(-self.shared_bytes // align) * align
         specials = {n: i for n, i in self.numbers.items() if n in SPECIAL_BITS}
         return Program(
             self.name,
@@ -541,6 +572,8 @@ class _Lowering:
             self.items.append((Order("fence"), 1))
         elif opcode in _NO_EFFECT:
             self.items.append((None, 1))
+        elif self._action(instruction):
+            pass
         else:
             self._compute(instruction)
 
@@ -731,6 +764,40 @@ class _Lowering:
     def _release(self, instruction: Instruction) -> None:
         if not {"release", "acq_rel"}.isdisjoint(instruction.modifiers):
             self.items.append((Order("fence"), 0))
+
+    def _action(self, instruction: Instruction) -> bool:
+        """Lowers the instruction if it is one of actions/."""
+        try:
+            action = action_of(instruction)
+        except UnknownForm:
+            raise self._unsupported() from None
+        if action is None:
+            return False
+        inputs: list[Source] = []
+        offsets: list[int | None] = []
+        for declared in action.inputs:
+            operand = declared.operand
+            if isinstance(operand, Address):
+                _, source, offset = self._address(operand, "generic")
+                inputs.append(source)
+                offsets.append(offset)
+            else:
+                inputs.append(self._source(operand))
+                offsets.append(None)
+        outputs = []
+        for operand, kind in zip(action.outputs, action.output_kinds, strict=True):
+            if not isinstance(operand, Register):
+                raise self._unsupported()
+            is_sink = operand.name == "_"
+            if not is_sink and self.register_bits(operand) != BITS[kind]:
+                raise self._unsupported()
+            outputs.append(-1 if is_sink else self._register(operand))
+        place = self._place(instruction.location)
+        perform = Perform(action, tuple(inputs), tuple(offsets), tuple(outputs), instruction, place)
+        self.labels += 1
+        self.items.append((Label(f"{self.scope.prefix}action:{self.labels}"), 0))
+        self.items.append((perform, 1))
+        return True
 
     # Flow
 
@@ -1144,6 +1211,8 @@ def registers_of(end: End) -> int:
         return 1 << end.register
     if isinstance(end, Meet):
         return mask((end.mask,))
+    if isinstance(end, Perform):
+        return mask(end.inputs)
     if isinstance(end, Barrier):
         return mask(tuple(r for r in (end.number_register, end.threads_register) if r >= 0))
     return 0
@@ -1158,6 +1227,8 @@ def _liveness(blocks: list[Block]) -> None:
             block.reads |= mask(sources_of(step)) & ~block.writes
             block.writes |= mask(targets_of(step))
         block.reads |= registers_of(block.end) & ~block.writes
+        if isinstance(block.end, Perform):
+            block.writes |= mask(tuple(r for r in block.end.outputs if r >= 0))
     changed = True
     while changed:
         changed = False

@@ -13,6 +13,7 @@ from harness.simulator.program import (
     Access,
     Constant,
     Order,
+    Perform,
     Program,
     Source,
     sources_of,
@@ -36,11 +37,17 @@ class Traits:
     stored_through: frozenset[Origin]
     access_bytes: int
     has_fence: bool
+    has_mbarrier: bool
 
     @classmethod
     def of(cls, program: Program) -> Traits:
         """Read them from the code."""
-        return cls(stored_through(program), access_bytes(program), has_fence(program))
+        return cls(
+            stored_through(program),
+            access_bytes(program),
+            has_fence(program),
+            has_mbarrier(program),
+        )
 
 
 def stored_through(program: Program) -> frozenset[Origin]:
@@ -107,4 +114,13 @@ def has_fence(program: Program) -> bool:
         isinstance(step, Order) and step.kind == "fence"
         for block in program.blocks
         for step in block.steps
+    )
+
+
+def has_mbarrier(program: Program) -> bool:
+    """Whether threads synchronise through mbarriers."""
+    return any(
+        "mbarrier" in block.end.instruction.name
+        for block in program.blocks
+        if isinstance(block.end, Perform)
     )

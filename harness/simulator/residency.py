@@ -55,7 +55,7 @@ def run_chunks(
     """Runs all chunks to their end; returns the places that it took.
 
     Raises:
-        BarrierDeadlock: the resident blocks wait for what cannot happen.
+        BarrierDeadlock, UnmetCondition: the resident blocks wait for what cannot happen.
     """
     places: list[Place] = []
     free: list[Place] = []

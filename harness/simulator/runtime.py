@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from harness.simulator.counters import KernelCounters, merged
-from harness.simulator.errors import ASSERTION_FAILED, BarrierDeadlock, KernelTrap
+from harness.simulator.errors import ASSERTION_FAILED, BarrierDeadlock, KernelTrap, UnmetCondition
 from harness.simulator.fatbinary import ptx_of
 from harness.simulator.library import Libraries
 from harness.simulator.machine import Machine
@@ -136,7 +136,7 @@ class SimulatedDevice:
         def guarded(*arguments: Any) -> int:
             try:
                 launch(*arguments)
-            except BarrierDeadlock as error:
+            except (BarrierDeadlock, UnmetCondition) as error:
                 # Known by its findings; a GPU would hang, and its watchdog would end the kernel.
                 self._findings += error.findings
                 return CUDA_ERROR_LAUNCH_FAILURE

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.codegen import Compiled, Compiler, State
-from harness.simulator.errors import BarrierDeadlock, KernelTrap
+from harness.simulator.errors import BarrierDeadlock, KernelTrap, UnmetCondition
 from harness.simulator.frame import Frame, PrivateMemory
 from harness.simulator.meeting import Barriers, Meetings, lane_list
+from harness.simulator.performer import Performer
 from harness.simulator.program import (
     Access,
     Barrier,
@@ -22,6 +23,7 @@ from harness.simulator.program import (
     Exit,
     Jump,
     Meet,
+    Perform,
     Source,
     Trap,
     Yield,
@@ -91,6 +93,7 @@ class Scheduler:
         self._events = 0
         self.thread_instructions = 0
         team.executed = lambda: self.thread_instructions
+        self._performer = Performer(prepared.compiler, frame, private, watch.placement, faults)
 
     @property
     def progress(self) -> int:
@@ -112,7 +115,7 @@ class Scheduler:
 
         Raises:
             KernelTrap: a thread executed `trap`.
-            BarrierDeadlock: threads wait for what cannot happen.
+            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
         lanes = self._frame.lanes
         live = blocks * self._geometry.threads
@@ -124,6 +127,7 @@ class Scheduler:
         self._barriers.clear()
         self._meetings = Meetings(self._team)
         self._spinning.clear()
+        self._performer.start(first_block)
         self._alive = np.arange(lanes) < live
         return self._run(0, None if live == lanes else self._alive.copy(), live)
 
@@ -146,6 +150,9 @@ class Scheduler:
                         continue
             previous = position
             block = self._blocks[position]
+            if isinstance(block.end, Perform):
+                position, current, count = self._perform(block, block.end, position, current)
+                continue
             compiled = self._execute(position, block, current, count)
             end = block.end
             if isinstance(end, Branch):
@@ -165,7 +172,25 @@ class Scheduler:
                 position, current, count = self._next()
             else:
                 raise self._trap(end, current)
-        return not self._alive.any()
+        if self._alive.any():
+            return False
+        self._performer.finish()
+        return True
+
+    def _perform(
+        self, block: Block, end: Perform, position: int, current: Lanes | None
+    ) -> tuple[int | None, Lanes | None, int]:
+        lanes = self._all(current)
+        going, self._uniform = self._performer.arrive(position, end, lanes, self._uniform)
+        count = int(np.count_nonzero(going))
+        if not count:
+            return self._next()
+        self.thread_instructions += block.instructions * count
+        all_going = None if count == self._frame.lanes else going
+        self._watch.executed(position, all_going, count)
+        if not end.is_test:
+            self._spinning.changes += 1
+        return self._go(position + 1, all_going, count)
 
     def _execute(self, position: int, block: Block, current: Lanes | None, count: int) -> Compiled:
         kept = 0
@@ -176,7 +201,7 @@ class Scheduler:
                 kept |= self._blocks[waiting.block].live
             for meeting in self._meetings.waiting:
                 kept |= self._blocks[meeting.block].live
-            for other in self._spinning.parked:
+            for other in (*self._spinning.parked, *self._performer.parked):
                 kept |= self._blocks[other].live
             kept &= block.writes
         prepared = self._prepared
@@ -407,6 +432,9 @@ class Scheduler:
 
     def _release(self) -> bool:
         """Lets go whoever can; called when no thread is ready. Returns whether somebody goes on."""
+        program = self._prepared.compiler.program
+        if self._perform_waits(self._performer.satisfied(program, self._uniform)):
+            return True
         going = self._meetings.release(self._alive) or self._barriers.release(
             self._alive, self._tell_who_met
         )
@@ -415,14 +443,23 @@ class Scheduler:
             for block, lanes in going:
                 self._add(block, lanes)
             return True
-        if self._spinning.parked:
-            if self._spinning.tried_in_vain(self.progress):
-                return False
+        if self._spinning.parked and not self._spinning.tried_in_vain(self.progress):
             self._spinning.release(self.progress, self._add)
             return True
+        if self._perform_waits(self._performer.expire(program)):
+            return True
+        if self._spinning.parked:
+            return False
         if self._go_on_without():
             return True
         raise self.deadlock()
+
+    def _perform_waits(self, found: dict[int, Lanes]) -> bool:
+        """Lets threads go on whose wait at an action is over."""
+        for position, lanes in found.items():
+            self._add(position, lanes)
+        self._events += bool(found)
+        return bool(found)
 
     def _tell_who_met(self, arrivals: Arrivals) -> None:
         self._watch.met(arrivals, self._first_block, self._live)
@@ -465,8 +502,10 @@ class Scheduler:
 
     # What stops the kernel
 
-    def deadlock(self) -> BarrierDeadlock:
+    def deadlock(self) -> BarrierDeadlock | UnmetCondition:
         """The error that tells who waits where, in the first block that is stuck."""
+        if self._performer.parked:
+            return self._unmet_condition()
         threads = self._geometry.threads
         stuck = int(np.flatnonzero(self._alive)[0]) // threads
         part = slice(stuck * threads, (stuck + 1) * threads)
@@ -500,6 +539,16 @@ class Scheduler:
         name = self._prepared.compiler.program.name
         who = tuple(text for _, text in sorted(places))
         return BarrierDeadlock(name, block, tuple(sorted(counts.items())), who)
+
+    def _unmet_condition(self) -> UnmetCondition:
+        error, lanes = self._performer.stuck(self._prepared.compiler.program)
+        threads = self._geometry.threads
+        stuck = int(np.argmax(lanes)) // threads
+        part = slice(stuck * threads, (stuck + 1) * threads)
+        waits = [Wait(error.location, lanes, f"wait at `{error.instruction}`")]
+        waits += [Wait.at_barrier(w.barrier, w.lanes) for w in self._barriers.waiting]
+        self._watch.sync.stuck(waits, self._first_block + stuck, part)
+        return error
 
     def _place_of(self, position: int) -> Location | None:
         """The first known place from a block of code on."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -15,7 +16,15 @@ from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
 from tests.simulator.support import Device
 
-_SOURCES = ("arena.c", "access.c", "arithmetic.c", "race.c", "profile.c")
+_SOURCES = (
+    "arena.c",
+    "access.c",
+    "arithmetic.c",
+    "race.c",
+    "profile.c",
+    "tensor.c",
+    "tensor_map.c",
+)
 
 
 @pytest.fixture(scope="session")
@@ -38,14 +47,22 @@ def device(memory: Memory) -> Device:
     return Device(Machine(memory))
 
 
+class Compile(Protocol):
+    """Compiles a .cu file to PTX."""
+
+    def __call__(self, source: Path, *options: str, architecture: str = "90") -> str:
+        """The PTX, for a compute capability and with line information."""
+
+
 @pytest.fixture(scope="session")
-def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Compiles a .cu file to PTX, for compute capability 9.0 and with line information."""
+def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """The compiler; each file is compiled once for each compute capability."""
     nvcc = find_cuda_compiler().nvcc
 
-    def compile_file(source: Path, *options: str) -> str:
+    @functools.cache
+    def compile_file(source: Path, *options: str, architecture: str = "90") -> str:
         target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
-        flags = ["-ptx", "-lineinfo", "-arch=compute_90", *options]
+        flags = ["-ptx", "-lineinfo", f"-arch=compute_{architecture}", *options]
         subprocess.run([nvcc, *flags, str(source), "-o", str(target)], check=True)
         return target.read_text()
 
@@ -53,6 +70,6 @@ def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def kernels(compile_ptx: Callable[..., str]) -> str:
+def kernels(compile_ptx: Compile) -> str:
     """PTX of kernels.cu, which has all the CUDA kernels of these tests."""
     return compile_ptx(Path(__file__).with_name("kernels.cu"))

@@ -15,6 +15,7 @@ from harness.simulator.instructions import (
     compare,
     conversion,
     floating,
+    half,
     integer,
     packed,
 )
@@ -39,10 +40,17 @@ def operation_of(instruction: Instruction, context: Context) -> Operation:
         UnknownForm: this opcode, or this form of it, is not implemented.
     """
     opcode = instruction.opcode
-    is_float = bool(instruction.modifiers) and instruction.modifiers[-1] in floating.FLOATS
-    table = floating.OPERATIONS if is_float else integer.OPERATIONS
+    kind = instruction.modifiers[-1] if instruction.modifiers else ""
+    table = (
+        floating.OPERATIONS
+        if kind in floating.FLOATS
+        else half.OPERATIONS
+        if kind in half.HALVES
+        else integer.OPERATIONS
+    )
     builder = _OTHER.get(opcode) or table.get(opcode)
-    if builder and opcode in ("add", "min", "max") and packed.handles(instruction):
+    is_pair = kind not in half.HALVES and opcode in ("add", "min", "max")
+    if builder and is_pair and packed.handles(instruction):
         builder = packed.pairwise
     if builder is None:
         raise UnknownForm(opcode)
