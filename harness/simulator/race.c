@@ -103,10 +103,10 @@ static inline void move_reader(const sim_race *race, sim_race_cell *cell, const 
  * such: then one of them is unordered with any writer that races with a reader. */
 static inline void remember_reader(sim_race *race, sim_race_cell *cell, const access *mine) {
     uint32_t first = cell->thread[SLOT_READER];
-    uint32_t then = cell->clock[SLOT_READER];
+    uint32_t then = cell->how[0] & WRITES ? 0 : cell->clock[SLOT_READER];
     if (then >= mine->since && first != me(race, mine) && !is_ordered(race, first, then, mine->lane)) {
         int taken = cell->clock[SLOT_OTHER] >= mine->since;
-        if (taken && cell->how[1] & OTHER_WRITES) {
+        if (taken && cell->how[1] & WRITES) {
             /* One slot is left, and a plain reader races with more than a strong one. */
             if (mine->how || !cell->how[0]) return;
         } else {
@@ -121,6 +121,22 @@ static inline void remember_reader(sim_race *race, sim_race_cell *cell, const ac
     }
     fill(race, cell, SLOT_READER, mine);
     cell->how[0] = (uint8_t)mine->how;
+}
+
+/* Before a strong writer takes the last slot: another one that is there moves to the reader's, if
+ * that has none. Of many, two of different warps are enough, as of readers. */
+static void keep_strong_writer(const sim_race *race, sim_race_cell *cell, const access *mine) {
+    int reads = cell->clock[SLOT_READER] >= mine->since && !(cell->how[0] & WRITES);
+    int wrote = cell->clock[SLOT_OTHER] >= mine->since && cell->how[1] & WRITES;
+    if (reads || !wrote || cell->thread[SLOT_OTHER] == me(race, mine)) return;
+    if (cell->clock[SLOT_READER] >= mine->since &&
+        share_warp(race, cell->thread[SLOT_OTHER], me(race, mine)) &&
+        cell->thread[SLOT_READER] != me(race, mine))
+        return;
+    cell->thread[SLOT_READER] = cell->thread[SLOT_OTHER];
+    cell->clock[SLOT_READER] = cell->clock[SLOT_OTHER];
+    cell->site[SLOT_READER] = cell->site[SLOT_OTHER];
+    cell->how[0] = cell->how[1];
 }
 
 static inline uint32_t cells_of(const sim_race *race, uint32_t bytes) {
@@ -144,7 +160,9 @@ void sim_race_read(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_
     for (uint32_t i = 0; i < count; i++) {
         sim_race_cell *cell = &cells[i];
         meet(race, cell, SLOT_WRITER, RACE_PLAIN, &mine, READ_AFTER_WRITE, 0);
-        if (cell->how[1] & OTHER_WRITES)
+        if (cell->how[0] & WRITES)
+            meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, &mine, READ_AFTER_WRITE, 0);
+        if (cell->how[1] & WRITES)
             meet(race, cell, SLOT_OTHER, other_how(cell), &mine, READ_AFTER_WRITE, 0);
         remember_reader(race, cell, &mine);
     }
@@ -156,14 +174,16 @@ void sim_race_write(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64
     uint32_t count = cells_of(race, bytes);
     for (uint32_t i = 0; i < count; i++) {
         sim_race_cell *cell = &cells[i];
-        int other_writes = cell->how[1] & OTHER_WRITES;
+        int other_writes = cell->how[1] & WRITES;
         meet(race, cell, SLOT_WRITER, RACE_PLAIN, &mine, WRITE_AFTER_WRITE, same);
-        meet(race, cell, SLOT_READER, cell->how[0], &mine, WRITE_AFTER_READ, 0);
+        meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, &mine,
+             cell->how[0] & WRITES ? WRITE_AFTER_WRITE : WRITE_AFTER_READ, 0);
         meet(race, cell, SLOT_OTHER, other_how(cell), &mine,
              other_writes ? WRITE_AFTER_WRITE : WRITE_AFTER_READ, other_writes && same);
         if (how) {
+            keep_strong_writer(race, cell, &mine);
             fill(race, cell, SLOT_OTHER, &mine);
-            cell->how[1] = (uint8_t)(how | OTHER_WRITES);
+            cell->how[1] = (uint8_t)(how | WRITES);
             continue;
         }
         /* Whoever races with a forgotten reader races with this writer too. */

@@ -15,7 +15,7 @@
  * not race with one another, except within a warp where not both are atomic. */
 enum { RACE_PLAIN = 0, RACE_STRONG = 1, RACE_ATOMIC = 3 };
 
-/* Slots of a cell: the last plain writer, a reader, and another reader or a strong writer. */
+/* Slots of a cell: the last plain writer, and two that are readers or strong writers. */
 enum { SLOT_WRITER, SLOT_READER, SLOT_OTHER, SLOTS };
 
 /* What was seen of a few bytes (1 << shift of them). Threads are numbered over the launch. */
@@ -25,8 +25,8 @@ typedef struct sim_race_cell {
     uint16_t site[SLOTS];
     uint8_t how[SLOTS - 1]; /* of the reader; of the other one, with the flags below */
 } sim_race_cell;
-/* The other one is a writer; it is a plain reader like the first, of another warp. */
-enum { OTHER_WRITES = 128, TWO_READERS = 64 };
+/* The slot holds a strong writer instead; the other one is a plain reader of another warp. */
+enum { WRITES = 128, TWO_READERS = 64 };
 
 /* An allocation that the kernel stores to. Sorted by start. */
 typedef struct sim_race_area {
