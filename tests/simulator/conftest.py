@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import subprocess
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import pytest
 
@@ -14,6 +16,9 @@ import harness.simulator
 from harness.build.toolchain import find_cuda_compiler
 from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
+from tests.simulator import recorder
+from tests.simulator.gpu import Driver, GpuError, GpuMachine
+from tests.simulator.recorder import Recording
 from tests.simulator.support import Device
 
 _SOURCES = (
@@ -42,9 +47,59 @@ def memory(library: ctypes.CDLL) -> Memory:
     return Memory(library)
 
 
+CALL = pytest.StashKey[pytest.TestReport]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let fixtures know how their test went."""
+    report = yield
+    if report.when == "call":
+        item.stash[CALL] = report
+    return report
+
+
+@pytest.fixture(scope="session")
+def recording() -> Iterator[Recording | None]:
+    """The GPU that results are recorded of, where that was asked for; else None."""
+    target = os.environ.get("HARNESS_RECORD_GPU")
+    if target is None:
+        yield None
+        return
+    yield Recording(Driver(), Path(target))
+
+
 @pytest.fixture
-def device(memory: Memory) -> Device:
-    return Device(Machine(memory))
+def device(
+    request: pytest.FixtureRequest, memory: Memory, recording: Recording | None
+) -> Iterator[Device]:
+    """The simulated device, whose results are to be the recorded GPU's; or that GPU itself."""
+    name = request.node.nodeid
+    if recording is None:
+        simulated = Device(Machine(memory))
+        yield simulated
+        recorded = recorder.read().get(name)
+        if recorded is not None and _has_passed(request):
+            difference = recorder.difference(simulated.recorder.digests, recorded)
+            assert difference is None, f"{name}: {difference}"
+        return
+    real = Device(cast(Machine, GpuMachine(recording.driver)))
+    yield real
+    if not _has_passed(request):
+        # An illegal access leaves a context that fails for ever, and some errors a process.
+        try:
+            recording.driver.reset()
+        except GpuError:
+            os._exit(1)
+    elif request.node.get_closest_marker("approximate") is None:
+        recording.keep(name, real.recorder.digests)
+
+
+def _has_passed(request: pytest.FixtureRequest) -> bool:
+    report = request.node.stash.get(CALL, None)
+    return report is not None and report.passed
 
 
 class Compile(Protocol):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.build.toolchain import find_cuda_compiler
 from harness.simulator.machine import LaunchResult
 
 _ERROR_TEXT = 4096
@@ -62,8 +63,7 @@ class Driver:
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self._device = device
         self._context = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
-        self.call("cuCtxSetCurrent", self._context)
+        self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, device)
 
     def call(self, name: str, *arguments: object) -> None:
         """Call a function of the driver.
@@ -77,12 +77,23 @@ class Driver:
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise GpuError(f"{name}: {(text.value or b'unknown error').decode()}")
 
+    def describe(self) -> dict[str, str]:
+        """The GPU, its driver and the compiler."""
+        name = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", name, 256, self._device)
+        version = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(version))
+        major, minor = divmod(version.value, 1000)
+        return {
+            "gpu": name.value.decode(),
+            "driver supports CUDA": f"{major}.{minor // 10}",
+            "nvcc": find_cuda_compiler().version,
+        }
+
     def reset(self) -> None:
         """A fresh context, after which nothing of earlier errors is left."""
-        self._library.cuDevicePrimaryCtxReset_v2(self._device)
-        self._library.cuDevicePrimaryCtxRelease_v2(self._device)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device)
-        self.call("cuCtxSetCurrent", self._context)
+        self._library.cuCtxDestroy_v2(self._context)
+        self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, self._device)
 
 
 class GpuMachine:

@@ -1,16 +1,26 @@
 """Results of a real GPU beside those of the simulator, test by test.
 
-`HARNESS_RECORD_GPU=FILE pytest tests/simulator` on a machine with a GPU runs the same tests there
-and writes a digest of everything that they read back; without the variable, the simulator's results
-are compared with the digests that the repository keeps.
+On a machine with a GPU,
+
+    HARNESS_RECORD_GPU=FOLDER pytest tests/simulator -n 4 --max-worker-restart 200
+    python -m tests.simulator.recorder FOLDER
+
+runs the same tests there and keeps a digest of everything that they read back. Tests of what the
+simulator finds fail there, some with their process, which pytest-xdist then replaces. Everywhere
+else the simulator's results are compared with the digests.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.simulator.gpu import Driver
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
@@ -26,6 +36,21 @@ class Recorder:
         self.digests.append(hashlib.sha256(data).hexdigest()[:16])
 
 
+@dataclass(frozen=True)
+class Recording:
+    """A session on a GPU, of which each process writes a file of its own."""
+
+    driver: Driver
+    folder: Path
+
+    def keep(self, name: str, digests: list[str]) -> None:
+        """One test passed; write it down at once, as the next may end the process."""
+        self.folder.mkdir(exist_ok=True)
+        with (self.folder / f"{os.getpid()}.jsonl").open("a") as file:
+            print(json.dumps([self.driver.describe(), name, digests]), file=file)
+
+
+@functools.cache
 def read() -> dict[str, list[str]]:
     """The GPU's digests by test; empty where none were recorded yet."""
     if not RECORDED.exists():
@@ -34,11 +59,14 @@ def read() -> dict[str, list[str]]:
     return results
 
 
-def write(path: Path, machine: dict[str, str], results: dict[str, list[str]]) -> None:
-    """Keep digests, with the machine that they are of."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(results[name])}" for name in sorted(results)]
-    body = ",\n".join(lines)
-    path.write_text(f'{{"machine": {json.dumps(machine)},\n "results": {{\n{body}\n }}}}\n')
+def merge(folder: Path, target: Path) -> None:
+    """One file, in the order of the tests' names, from those of a session's processes."""
+    lines = [json.loads(line) for path in folder.glob("*.jsonl") for line in path.open()]
+    machine = lines[0][0]
+    results = {name: digests for _, name, digests in lines}
+    rows = [f"  {json.dumps(name)}: {json.dumps(results[name])}" for name in sorted(results)]
+    body = ",\n".join(rows)
+    target.write_text(f'{{"machine": {json.dumps(machine)},\n "results": {{\n{body}\n }}}}\n')
 
 
 def difference(actual: list[str], recorded: list[str]) -> str | None:
@@ -49,3 +77,7 @@ def difference(actual: list[str], recorded: list[str]) -> str | None:
         if mine != theirs:
             return f"result {number} of {len(actual)} is not what the GPU gave"
     return None
+
+
+if __name__ == "__main__":
+    merge(Path(sys.argv[1]), RECORDED)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.machine import LaunchResult, LoadedModule, Machine
+from tests.simulator.recorder import Recorder
 
 Array = npt.NDArray[Any]
 
@@ -21,9 +22,16 @@ _FLOATS = {"f": {2: "b16", 4: "f32", 8: "f64"}}
 
 @dataclass(frozen=True)
 class Device:
-    """A machine, with what tests need around it."""
+    """A machine, with what tests need around it; `recorder` is told what they read back."""
 
     machine: Machine
+    recorder: Recorder = field(default_factory=Recorder)
+
+    def in_chunks_of(self, lanes: int) -> Device:
+        """The same device, running so many threads together; a GPU has its own ways."""
+        if isinstance(self.machine, Machine):
+            return Device(Machine(self.machine.memory, chunk_lanes=lanes), self.recorder)
+        return self
 
     def put(self, values: Array) -> int:
         """A copy of the array in device memory; its address."""
@@ -34,6 +42,7 @@ class Device:
     def get(self, address: int, like: Array) -> Array:
         """The array at the address, of `like`'s type and shape."""
         data = self.machine.memory.read(address, like.nbytes)
+        self.recorder.note(data)
         return np.frombuffer(data, like.dtype).reshape(like.shape)
 
     def launch(
@@ -112,7 +121,7 @@ def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) ->
         lines.append(f"ld.param.u64 %at, [p{number + 1}];")
         lines.append(f"mul.wide.u32 %o, %i, {values.dtype.itemsize}; add.s64 %at, %at, %o;")
         lines.append(f"ld.global.{_kind(values)} {name}, [%at];")
-    lines.append(instruction.rstrip(";") + ";")
+    lines.append(instruction if instruction.endswith("}") else f"{instruction};")
     lines.append(f"ld.param.u64 %at, [p0]; mul.wide.u32 %o, %i, {out.dtype.itemsize};")
     lines.append(f"add.s64 %at, %at, %o; st.global.{_kind(out)} [%at], %d;")
     body = "\n".join([*lines, "DONE: ret;"])

@@ -10,7 +10,7 @@ from harness.simulator.errors import (
     KernelTrap,
     UnsupportedInstruction,
 )
-from harness.simulator.machine import LoadedModule, Machine, readable
+from harness.simulator.machine import LoadedModule, readable
 from tests.simulator.support import Array, Device, int32, int64, pointer
 
 
@@ -54,10 +54,10 @@ def test_naive_transposed_convolution_is_right(
     numbers = (2, 3, 4, 37, y.shape[2], 3, stride, padding, dilation)
     arguments = [pointer(device.put(x)), pointer(device.put(w)), pointer(target)]
     arguments += [pack(n) for n in numbers]
-    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    chunked = device.in_chunks_of(chunk_lanes)
     kernel = "conv_transposeIf" if dtype is np.float32 else "conv_transposeId"
-    result = Device(machine).launch(
-        machine.load(kernels), kernel, arguments, (-(-y.size // 64), 1, 1), (64, 1, 1)
+    result = chunked.launch(
+        chunked.machine.load(kernels), kernel, arguments, (-(-y.size // 64), 1, 1), (64, 1, 1)
     )
     assert result.findings == ()
     assert np.array_equal(device.get(target, y), expected)
@@ -373,8 +373,8 @@ SHARED = """
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lanes: int) -> None:
     """What an earlier block wrote in shared memory does not count as written."""
-    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
-    result = Device(machine).run(SHARED, [int32(4)], grid=(3, 1, 1), block=(32, 1, 1))
+    chunked = device.in_chunks_of(chunk_lanes)
+    result = chunked.run(SHARED, [int32(4)], grid=(3, 1, 1), block=(32, 1, 1))
     (finding,) = (f for f in result.findings if f.severity == "error")
     assert finding.message == "4-byte load of shared memory that nothing wrote: byte 4"
     assert finding.count == 3 * 32
