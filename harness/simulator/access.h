@@ -25,6 +25,7 @@ typedef struct sim_spaces {
     uint8_t *fault;       /* one byte for each thread; only those of faulty accesses are written */
     struct sim_race *race;       /* NULL where races are not looked for */
     struct sim_profile *profile; /* NULL where nothing is counted */
+    uint64_t changes;     /* atomics that left another value than they found */
 } sim_spaces;
 
 /* One load or store instruction, as far as it is known before it runs. */

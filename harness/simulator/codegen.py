@@ -23,6 +23,7 @@ from harness.simulator.program import (
     Access,
     Block,
     Branch,
+    Collective,
     Compute,
     Constant,
     Order,
@@ -102,6 +103,8 @@ class Compiler:
                 writer.compute(step)
             elif isinstance(step, Order):
                 writer.order(step)
+            elif isinstance(step, Collective):
+                writer.collective(step)
             else:
                 writer.access(step)
         condition = -1
@@ -110,7 +113,8 @@ class Compiler:
             condition = self.slots.number(block.end.register, "pred")
             condition_is_uniform = bool(writer.uniform >> block.end.register & 1)
         body = writer.lines or ["pass"]
-        source = "def run(V, U, VP, UP, n, mask, L, count, S, fault):\n    " + "\n    ".join(body)
+        head = "def run(V, U, VP, UP, n, mask, L, count, S, fault, team):"
+        source = "\n    ".join([head, *body])
         local: dict[str, Any] = {}
         code = compile(source, f"<{self.program.name}>", "exec")
         exec(code, self._globals, local)  # noqa: S102 - it is the code written here
@@ -288,6 +292,29 @@ class _Writer:
     def order(self, step: Order) -> None:
         self.lines.append(f"{_ORDERS[step.kind]}(S, L, count)")
 
+    def collective(self, step: Collective) -> None:
+        """The results differ between threads even where all inputs are the same."""
+        operation = step.operation
+        arguments = ["team", "None" if self.in_step else "mask"]
+        for source, kind in zip(step.inputs, operation.inputs, strict=True):
+            arguments.append(self._array(source, kind))
+        lines = []
+        for i, (register, kind) in enumerate(zip(step.outputs, operation.outputs, strict=True)):
+            bits = self.slots.bits[register]
+            if self._is_kept(register):
+                temporary = self.compiler.temporary(bits, i)
+                arguments.append(f"V[{self.slots.number(temporary, kind)}]")
+                self._spread(register)
+                source = self.slots.number(temporary, _plain(bits))
+                target = self.slots.number(register, _plain(bits))
+                lines.append(f"copyto(V[{target}], V[{source}], where=mask)")
+            else:
+                arguments.append(f"V[{self.slots.number(register, kind)}]")
+        name = self.compiler.function(operation.function)
+        self.lines += [f"{name}({', '.join(arguments)})", *lines]
+        for register in step.outputs:
+            self._set_uniform(register, uniform=False)
+
     def access(self, step: Access) -> None:
         address_kind = "u64"
         if not isinstance(step.address, Constant):
@@ -312,7 +339,7 @@ class _Writer:
         strides = sum(s[1] << i for i, s in enumerate(sources))
         head = f"{ctypes.addressof(shape)}, S, L, count, {pointer}, {stride}"
         if step.operation:
-            code = ATOMICS[step.operation] | _ATOMIC_TYPES[step.type[0]] << 8
+            code = ATOMICS[step.operation] | _atomic_type(step.type) << 8
             operands = _padded([s[0] for s in sources], 2)
             target = targets[0] if targets else "None"
             call = f"atomic({head}, {code}, {strides}, {operands}, {target})"
@@ -327,7 +354,12 @@ class _Writer:
 
 
 _ORDERS = {"warp": "warp_sync", "fence": "fence"}
-_ATOMIC_TYPES = {"u": 0, "b": 0, "s": 1, "f": 2}
+_ATOMIC_TYPES = {"f32": 2, "f64": 2, "f16": 3, "bf16": 4, "f16x2": 5, "bf16x2": 6}
+
+
+def _atomic_type(kind: str) -> int:
+    """Number of a type in access.c."""
+    return _ATOMIC_TYPES.get(kind, int(kind[0] == "s"))
 
 
 def _padded(names: list[str], count: int) -> str:

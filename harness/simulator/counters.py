@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.frame import WARP, Geometry
+from harness.simulator.frame import Geometry
 from harness.simulator.native import SiteCounts, SiteProfile
 from harness.simulator.program import Access, Program
 from harness.simulator.ptx import TYPE_BYTES, Instruction, Location
+from harness.simulator.team import WARP
 
 SECTOR_BYTES = 32
 SPACES = ("global", "shared", "local", "param", "generic")

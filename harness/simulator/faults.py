@@ -15,7 +15,7 @@ from harness.simulator.instructions.operation import Array
 from harness.simulator.memory import Memory
 from harness.simulator.native import MISALIGNED, UNINITIALISED
 from harness.simulator.program import Access
-from harness.simulator.ptx import TYPE_BYTES
+from harness.simulator.ptx import TYPE_BYTES, Location
 from harness.simulator.sanitizer import Check, Finding
 
 _NAMES = {1: "shared", 2: "local", 3: "parameter"}
@@ -27,13 +27,21 @@ class Faults:
     """Collects the findings of one launch: one for each kind of mistake at each source line."""
 
     def __init__(
-        self, compiler: Compiler, memory: Memory, placement: Placement, private: PrivateMemory
+        self,
+        compiler: Compiler,
+        memory: Memory,
+        placement: Placement,
+        private: PrivateMemory,
+        others: Faults | None = None,
     ) -> None:
+        """`others` collects for other blocks of the same launch."""
         self._compiler = compiler
         self._memory = memory
         self._placement = placement
         self._private = private
-        self._findings: dict[tuple[Check, str | None, int | None, str], Finding] = {}
+        self._findings: dict[tuple[Check, str | None, int | None, str], Finding] = (
+            others._findings if others else {}
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -71,15 +79,46 @@ class Faults:
             self._one(step, int(code), address, int(lane), first_block, 1 + rest)
             rest = 0
 
+    def note_access(
+        self, step: Access, code: int, address: int, lane: int, first_block: int
+    ) -> None:
+        """Takes one fault, of the thread `lane` at `address`, which has no register."""
+        self._one(step, code, address, lane, first_block, 1)
+
     def _one(
         self, step: Access, code: int, register: int, lane: int, first_block: int, count: int
     ) -> None:
         address = (register + step.offset) % 2**64
         check: Check = "initcheck" if code == UNINITIALISED else "memcheck"
         kind, message = self._describe(step, code, address)
-        file = step.location.file if step.location else None
-        line = step.location.line if step.location else None
-        key = check, file, line, kind
+        self._note((check, kind), message, step.location, lane, first_block, count, address)
+
+    def note(
+        self,
+        kind: tuple[Check, str],
+        message: str,
+        location: Location | None,
+        lane: int,
+        first_block: int,
+        count: int,
+    ) -> None:
+        """A finding that is about no address; `kind` tells it from others at the same place."""
+        self._note(kind, message, location, lane, first_block, count, 0)
+
+    def _note(
+        self,
+        kind: tuple[Check, str],
+        message: str,
+        location: Location | None,
+        lane: int,
+        first_block: int,
+        count: int,
+        address: int,
+    ) -> None:
+        file = location.file if location else None
+        line = location.line if location else None
+        check = kind[0]
+        key = check, file, line, kind[1]
         present = self._findings.get(key)
         if present:
             self._findings[key] = replace(present, count=present.count + count)

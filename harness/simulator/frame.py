@@ -13,16 +13,9 @@ from harness.simulator.codegen import Slots
 from harness.simulator.instructions.operation import DTYPES, Array
 from harness.simulator.memory import POISON
 from harness.simulator.native import Spaces
-
-WARP = 32
-
-Extent = tuple[int, int, int]
-
-
-def coordinates(index: int, extent: Extent) -> Extent:
-    """Where number `index` lies in a grid or block that is counted x first."""
-    x, y, _ = extent
-    return index % x, index // x % y, index // (x * y)
+from harness.simulator.team import WARP
+from harness.simulator.team import Extent as Extent
+from harness.simulator.team import coordinates as coordinates
 
 
 @dataclass(frozen=True)
@@ -50,15 +43,16 @@ class Placement:
     blocks and of each block's warps, with which a correct kernel has the same result.
     """
 
-    def __init__(self, geometry: Geometry, schedule: int = 0) -> None:
+    def __init__(self, geometry: Geometry, schedule: int = 0, together: int = WARP) -> None:
+        """`together` threads in a row stay neighbours: a warp, or a warpgroup where there are."""
         self.geometry = geometry
         self._blocks: Array | None = None
         self._threads: Array = np.arange(geometry.threads, dtype=np.uint32)
         if schedule:
             rng = np.random.default_rng(schedule)
             self._blocks = rng.permutation(geometry.blocks)
-            whole = geometry.threads // WARP
-            warps = self._threads[: whole * WARP].reshape(whole, WARP)
+            whole = geometry.threads // together
+            warps = self._threads[: whole * together].reshape(whole, together)
             warps[...] = warps[rng.permutation(whole)]
 
     def block(self, position: int) -> Extent:
@@ -148,7 +142,16 @@ class PrivateMemory:
             window.owner = None if owner is None else owner.ctypes.data
         self.spaces.fault = self.fault.ctypes.data
         self.pointer = ctypes.addressof(self.spaces)
+        self._rows = rows
         self.sizes = {1: shared_bytes, 2: local_bytes, 3: len(arguments)}
+
+    def read(self, space: int, lane: int, offset: int, nbytes: int) -> bytes:
+        """What a thread has in shared (1) or local memory (2) or among its parameters (3)."""
+        if not 1 <= space <= len(self._rows):
+            return b""
+        data, _, size, owner = self._rows[space - 1]
+        start = int(owner[lane]) * size if owner is not None else 0
+        return data[start + min(offset, size) : start + min(offset + nbytes, size)].tobytes()
 
     def reset(self) -> None:
         """Makes shared and local memory fresh, for other blocks."""
@@ -214,6 +217,13 @@ def special_registers(
         makers[f"%ctaid.{name}"] = lambda axis=axis: per_block(axis)  # type: ignore[misc]
         makers[f"%ntid.{name}"] = lambda n=geometry.block[axis]: constant(n)  # type: ignore[misc]
         makers[f"%nctaid.{name}"] = lambda n=geometry.grid[axis]: constant(n)  # type: ignore[misc]
+        # Every block is a cluster.
+        makers[f"%clusterid.{name}"] = makers[f"%ctaid.{name}"]
+        makers[f"%nclusterid.{name}"] = makers[f"%nctaid.{name}"]
+        makers[f"%cluster_ctaid.{name}"] = lambda: constant(0)
+        makers[f"%cluster_nctaid.{name}"] = lambda: constant(1)
+    makers["%cluster_ctarank"] = lambda: constant(0)
+    makers["%cluster_nctarank"] = lambda: constant(1)
     return makers
 
 

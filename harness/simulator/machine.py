@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harness.simulator.calls import function_addresses
 from harness.simulator.codegen import Compiler
 from harness.simulator.counters import Counts, KernelCounters
-from harness.simulator.errors import BarrierDeadlock, InvalidLaunch
+from harness.simulator.errors import BarrierDeadlock, InvalidLaunch, UnmetCondition
 from harness.simulator.faults import Faults
 from harness.simulator.frame import (
     Extent,
@@ -27,13 +28,16 @@ from harness.simulator.frame import (
 from harness.simulator.memory import Memory
 from harness.simulator.native import Native
 from harness.simulator.parser import parse
+from harness.simulator.printing import print_to_stderr, print_to_stdout
 from harness.simulator.program import Access, Program, prepare
 from harness.simulator.provenance import Traits
 from harness.simulator.ptx import Function, Module, Symbol
 from harness.simulator.race import RaceHistory, Races
+from harness.simulator.residency import Place, blocks_at_once, run_chunks
 from harness.simulator.sanitizer import Finding
 from harness.simulator.scheduler import Prepared, Scheduler
 from harness.simulator.synccheck import SyncChecks
+from harness.simulator.team import Output, Team
 from harness.simulator.watch import Watch
 
 CHUNK_LANES = 16384
@@ -41,6 +45,7 @@ CHUNK_LANES = 16384
 CHUNK_PRIVATE_BYTES = 64 << 20
 """Most shared and local memory of the blocks that run together."""
 MAX_THREADS_PER_BLOCK = 1024
+_GRID_BARRIER_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class LoadedModule:
     prepared: dict[str, Prepared] = field(default_factory=dict)
     frames: dict[str, Frame] = field(default_factory=dict)
     traits: dict[str, Traits] = field(default_factory=dict)
+    teams: dict[str, Team] = field(default_factory=dict)
 
     @property
     def kernels(self) -> Mapping[str, Function]:
@@ -91,9 +97,14 @@ class Machine:
     Args:
         memory: the device's.
         chunk_lanes: most threads that run together.
-        racecheck: whether races are looked for.
+        racecheck: whether races are looked for; they are no longer, in a launch, once blocks of
+            one chunk have come to wait for blocks of another, whose accesses would be unordered.
+            Kernels that use mbarriers are not looked at, and of no kernel what matrix and copy
+            instructions read and write.
         counters: whether launches count what they do, which takes about twice the time.
         schedule: the order of blocks and warps, as `Placement` has it.
+        print_out: takes what kernels print.
+        print_error: takes their failed assertions.
     """
 
     def __init__(
@@ -104,6 +115,8 @@ class Machine:
         racecheck: bool = True,
         counters: bool = False,
         schedule: int = 0,
+        print_out: Output = print_to_stdout,
+        print_error: Output = print_to_stderr,
     ) -> None:
         self.memory = memory
         self.counters = counters
@@ -112,6 +125,9 @@ class Machine:
         self._history = RaceHistory()
         self._native = Native(memory.library)
         self._chunk_lanes = chunk_lanes
+        self._print = print_out
+        self._print_error = print_error
+        self._grid_barrier = 0
 
     def load(self, ptx_text: str) -> LoadedModule:
         """Parses PTX and places its global and constant variables, initialised, in memory.
@@ -123,9 +139,10 @@ class Machine:
         module = parse(ptx_text)
         placed = [v for v in module.variables.values() if v.space in ("global", "const") and v.size]
         addresses = {v.name: self.memory.allocate(v.size) for v in placed}
+        known = {**function_addresses(module), **addresses}
         for variable in placed:
             data = b"".join(
-                _element(value, addresses).to_bytes(variable.element, "little")
+                _element(value, known).to_bytes(variable.element, "little")
                 for value in variable.values
             )
             # CUDA C++ initialises what has no initialiser with zeros.
@@ -174,7 +191,7 @@ class Machine:
             InvalidLaunch: grid, block or parameters are not possible.
             UnsupportedInstruction: the kernel needs what the machine has not got.
             KernelTrap: a thread executed `trap`.
-            BarrierDeadlock: threads of a block wait for what cannot happen.
+            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
         prepared = self.prepare(loaded, kernel_name)
         program = prepared.compiler.program
@@ -189,38 +206,68 @@ class Machine:
         frame = loaded.frames.get(kernel_name)
         if frame is None or frame.lanes != lanes:
             frame = loaded.frames[kernel_name] = Frame(lanes)
-        private = PrivateMemory(
-            lanes, geometry.threads, shared_bytes, program.local_bytes, arguments
-        )
-        placement = Placement(geometry, self._schedule)
-        faults = Faults(prepared.compiler, self.memory, placement, private)
+        placement = Placement(geometry, self._schedule, program.lanes_together)
         if self._racecheck and kernel_name not in loaded.traits:
             loaded.traits[kernel_name] = Traits.of(program)
         traits = loaded.traits.get(kernel_name)
+        if traits and traits.has_mbarrier:
+            # What mbarriers order is not followed.
+            traits = None
         watch = self._watch(prepared, traits, placement, lanes, shared_bytes, arguments)
-        private.spaces.race = watch.races and watch.races.pointer
-        private.spaces.profile = watch.counts and watch.counts.pointer
-        scheduler = Scheduler(prepared, frame, private, faults, watch)
+        places: list[Place] = []
+
+        def place() -> Place:
+            """Room for one chunk: only those that wait for others need more than one."""
+            own = Frame(lanes) if places else frame
+            private = PrivateMemory(
+                lanes, geometry.threads, shared_bytes, program.local_bytes, arguments
+            )
+            others = places[0].faults if places else None
+            faults = Faults(prepared.compiler, self.memory, placement, private, others)
+            team = self._team(loaded, kernel_name, lanes, placement, private)
+            private.spaces.profile = watch.counts and watch.counts.pointer
+            if watch.races and not places:
+                private.spaces.race = watch.races.pointer
+            elif watch.races:
+                # The clocks are those of one chunk; of several that run in turns they tell nothing.
+                watch.races.stop()
+                places[0].private.spaces.race = None
+            scheduler = Scheduler(prepared, own, private, faults, watch, team)
+            places.append(Place(own, private, faults, scheduler))
+            return places[-1]
+
+        def start(at: Place, chunk: range) -> bool:
+            at.private.reset()
+            uniform = _fill_specials(
+                prepared,
+                at.frame,
+                placement,
+                chunk.start,
+                dynamic_shared_bytes,
+                shared_bytes,
+                self._grid_barrier,
+            )
+            return at.scheduler.run(chunk.start, len(chunk), uniform)
+
+        chunks = [
+            range(first, min(first + blocks, geometry.blocks))
+            for first in range(0, geometry.blocks, blocks)
+        ]
+        self._provide_grid_barrier(program)
+        resident = blocks_at_once(geometry.threads, shared_bytes)
         sites = prepared.compiler.sites
         try:
             with np.errstate(all="ignore"):
-                for first in range(0, geometry.blocks, blocks):
-                    private.reset()
-                    count = min(blocks, geometry.blocks - first)
-                    uniform = _fill_specials(
-                        prepared, frame, placement, first, dynamic_shared_bytes, shared_bytes
-                    )
-                    scheduler.run(first, count, uniform)
-        except BarrierDeadlock as error:
-            error.findings = _findings(faults, watch, sites)
+                run_chunks(chunks, resident, place, start)
+        except (BarrierDeadlock, UnmetCondition) as error:
+            error.findings = _findings(places[0].faults, watch, sites)
             raise
         finally:
             if watch.races:
                 watch.races.end()
         counters = watch.counts.result(sites, dynamic_shared_bytes) if watch.counts else None
-        return LaunchResult(
-            _findings(faults, watch, sites), scheduler.thread_instructions, counters
-        )
+        executed = sum(p.scheduler.thread_instructions for p in places)
+        return LaunchResult(_findings(places[0].faults, watch, sites), executed, counters)
 
     def _watch(
         self,
@@ -253,6 +300,27 @@ class Machine:
             counts = Counts(program, placement.geometry, lanes, len(prepared.compiler.sites))
         return Watch(placement, SyncChecks(program.name, placement), races, counts)
 
+    def _team(
+        self,
+        loaded: LoadedModule,
+        kernel_name: str,
+        lanes: int,
+        placement: Placement,
+        private: PrivateMemory,
+    ) -> Team:
+        known = loaded.teams.get(kernel_name)
+        if known and known.lanes == lanes and known.geometry == placement.geometry:
+            return known.for_launch(private)
+        team = Team(lanes, placement, self.memory, private, self._print, self._print_error)
+        loaded.teams[kernel_name] = team
+        return team
+
+    def _provide_grid_barrier(self, program: Program) -> None:
+        """Memory in which cooperative groups count the blocks that are at a grid's barrier."""
+        if not self._grid_barrier and "%envreg1" in program.specials:
+            self._grid_barrier = self.memory.allocate(_GRID_BARRIER_BYTES)
+            self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
+
     def _blocks_at_once(self, geometry: Geometry, shared_bytes: int, local_bytes: int) -> int:
         per_block = shared_bytes + local_bytes * geometry.threads
         by_memory = CHUNK_PRIVATE_BYTES // per_block if per_block else geometry.blocks
@@ -266,7 +334,7 @@ def _findings(faults: Faults, watch: Watch, sites: Sequence[Access]) -> tuple[Fi
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:
-    """An initialiser's element as bits; the address of a function, which nothing uses yet, is 0."""
+    """An initialiser's element as bits; the address of what is only declared is 0."""
     if isinstance(value, Symbol):
         return addresses.get(value.name, -value.offset) + value.offset
     return value % 2**64
@@ -298,12 +366,15 @@ def _fill_specials(
     first_block: int,
     dynamic_bytes: int,
     total_bytes: int,
+    grid_barrier: int,
 ) -> int:
     """Gives the special registers their values; returns those that are uniform, as bits."""
     program: Program = prepared.compiler.program
     slots = prepared.compiler.slots
     makers = special_registers(placement, first_block, frame.lanes, dynamic_bytes, total_bytes)
     makers["dynamic shared memory"] = lambda: np.array([program.dynamic_shared_offset], np.uint32)
+    for name, half in (("%envreg1", grid_barrier >> 32), ("%envreg2", grid_barrier & 2**32 - 1)):
+        makers[name] = lambda half=half: np.array([half], np.uint32)  # type: ignore[misc]
     uniform = 0
     for name, register in program.specials.items():
         slot = slots.number(register, f"b{program.register_bits[register]}")

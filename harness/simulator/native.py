@@ -32,6 +32,7 @@ class Spaces(ctypes.Structure):
         ("fault", _POINTER),
         ("race", _POINTER),
         ("profile", _POINTER),
+        ("changes", ctypes.c_uint64),
     )
 
 
@@ -75,10 +76,13 @@ OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
 
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 _SITE = (_POINTER, _POINTER, _POINTER, _U64, _POINTER, _U32)
+_ROWS = (_POINTER, _U32, _U64, _POINTER, _POINTER, _U64, _U64, _POINTER, _POINTER)
 _ACCESS = {
     "sim_load": (*_SITE, _POINTER, _POINTER, _POINTER, _POINTER),
     "sim_store": (*_SITE, _U32, _POINTER, _POINTER, _POINTER, _POINTER),
     "sim_atomic": (*_SITE, _U32, _U32, _POINTER, _POINTER, _POINTER),
+    "sim_read_rows": _ROWS,
+    "sim_write_rows": _ROWS,
 }
 _ORDER = {
     "sim_race_warp_sync": (_POINTER, _POINTER, _U64),
@@ -91,7 +95,7 @@ class Native:
     """The library's functions with their types declared."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
+        self.library = library
         self._vectors: dict[str, Any] = {}
         for name, arguments in _ACCESS.items():
             function = getattr(library, name)
@@ -100,6 +104,8 @@ class Native:
         self.load = library.sim_load
         self.store = library.sim_store
         self.atomic = library.sim_atomic
+        self.read_rows = library.sim_read_rows
+        self.write_rows = library.sim_write_rows
         for name, arguments in _ORDER.items():
             function = getattr(library, name)
             function.argtypes = arguments
@@ -116,7 +122,7 @@ class Native:
         """
         if name not in self._vectors:
             try:
-                function = self._library[f"sim_{name}"]
+                function = self.library[f"sim_{name}"]
             except AttributeError:
                 raise UnknownForm(name) from None
             function.argtypes = (_U64, *((_POINTER, _U32) * inputs), _POINTER)
@@ -133,7 +139,7 @@ class Native:
             UnknownForm: there is no such function.
         """
         try:
-            function = self._library[f"sim_{name}"]
+            function = self.library[f"sim_{name}"]
         except AttributeError:
             raise UnknownForm(name) from None
         function.restype = None

@@ -90,7 +90,8 @@ class _Body:
     ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
     statements: list[tuple[str, _Scope, Location | None]] = field(default_factory=list)
-    targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    targets: dict[str, tuple[_Scope, tuple[str, ...]]] = field(default_factory=dict)
+    """Labels in lists, which may stand before the labels themselves."""
     scopes: int = 0
 
 
@@ -217,7 +218,7 @@ class _Parser:
             body.ranges,
             tuple(body.variables),
             items,
-            body.targets,
+            {n: tuple(map(s.resolve, labels)) for n, (s, labels) in body.targets.items()},
             directives,
         )
 
@@ -225,8 +226,8 @@ class _Parser:
         while label := _LABEL.match(text):
             text = text[label.end() :]
             if text.startswith((".branchtargets", ".calltargets")):
-                targets = text.split(None, 1)[1].split(",")
-                body.targets[label[1]] = tuple(scope.resolve(t.strip()) for t in targets)
+                targets = tuple(t.strip() for t in text.split(None, 1)[1].split(","))
+                body.targets[_declare(label[1], scope, body)] = scope, targets
                 return
             if text.startswith(".callprototype"):
                 return
@@ -264,9 +265,9 @@ def _declare(name: str, scope: _Scope, body: _Body) -> str:
 
 
 def _declare_registers(text: str, scope: _Scope, body: _Body) -> None:
-    words = text.split(None, 2)
-    kind = words[1].lstrip(".")
-    names = words[2]
+    # Inline assembly of cuda_fp16.hpp has no space there.
+    _, kind, names = text.replace(".reg.", ".reg .", 1).split(None, 2)
+    kind = kind.lstrip(".")
     if kind.startswith(("v2", "v4")):
         raise PtxSyntaxError("vector registers are not read", text)
     for raw in names.split(","):

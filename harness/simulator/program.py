@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from harness.simulator.errors import UnsupportedInstruction
-from harness.simulator.instructions import UnknownForm, operation_of
+import numpy as np
+
+from harness.simulator import printing
+from harness.simulator.actions import action_of
+from harness.simulator.actions.action import Action
+from harness.simulator.calls import (
+    STACK_BYTES,
+    CallGraph,
+    FrameLayout,
+    arguments_layout,
+    callee_of,
+    frame_layout,
+    function_addresses,
+    register_names,
+)
+from harness.simulator.errors import ASSERTION_FAILED, UnsupportedInstruction
+from harness.simulator.instructions import UnknownForm, carry, operation_of, warp
 from harness.simulator.instructions.conversion import SPACES
-from harness.simulator.instructions.operation import BITS, Operation, copy
+from harness.simulator.instructions.operation import BITS, Array, Operation, copy
 from harness.simulator.ptx import (
     TYPE_BYTES,
     Address,
@@ -28,6 +43,7 @@ from harness.simulator.ptx import (
     Variable,
     Vector,
 )
+from harness.simulator.team import Lanes, Team
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,19 @@ Source = int | Constant
 @dataclass(frozen=True, slots=True)
 class Compute:
     """Fills registers from registers."""
+
+    operation: Operation
+    inputs: tuple[Source, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Fills registers from what other threads hold too, or does something that is seen outside.
+
+    The operation's function is called with a `Team` and the lanes that take part (None: all)
+    before the inputs.
+    """
 
     operation: Operation
     inputs: tuple[Source, ...]
@@ -117,6 +146,43 @@ class Barrier:
     number: int
     threads: int | None
     location: Location | None
+    number_register: int = -1
+    """Register that holds the number, where it is not a constant."""
+    threads_register: int = -1
+    is_arrival: bool = False
+    """Whether the thread goes on at once (`bar.arrive`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Waits for the lanes of the warp that `mask` names and that have not ended.
+
+    Threads meet at the same instruction; all `is_anywhere` (`__syncwarp`) are one meeting place.
+    """
+
+    mask: Source
+    location: Location | None
+    name: str
+    is_anywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """To the target whose value the register holds.
+
+    `function` is the outlined function that returns here, until its callers are known.
+    """
+
+    register: int
+    values: tuple[int, ...]
+    targets: tuple[str, ...]
+    location: Location | None
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """Lets other threads go first (`nanosleep`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +190,32 @@ class Trap:
     """Stops the kernel with an error."""
 
     location: Location | None
+    reason: str = "trap"
 
 
-Step = Compute | Access | Order
-End = Branch | Jump | Exit | Barrier | Trap
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """An action, in a block of code of its own.
+
+    `offsets` are bytes to add to the inputs that are addresses, None for the others; an output of
+    which nobody wants the value is -1.
+    """
+
+    action: Action
+    inputs: tuple[Source, ...]
+    offsets: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    instruction: Instruction
+    location: Location | None
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it only looks at an mbarrier."""
+        return not {"test_wait", "try_wait"}.isdisjoint(self.instruction.modifiers)
+
+
+Step = Compute | Access | Collective | Order
+End = Branch | Jump | Exit | Barrier | Trap | Meet | Dispatch | Yield | Perform
 
 
 @dataclass(slots=True)
@@ -143,6 +231,8 @@ class Block:
     """PTX instructions that a thread executes here."""
     target: int = -1
     """Block that the end leads to."""
+    targets: tuple[int, ...] = ()
+    """Blocks that a `Dispatch` leads to."""
     reads: int = 0
     """Registers read before they are written here."""
     writes: int = 0
@@ -153,6 +243,7 @@ class Block:
     """The instructions that `instructions` counts."""
     counted_branch: Instruction | None = None
     """The branch at the end, where it is one of the program and no mere guard."""
+    stores: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,11 +261,23 @@ class Program:
     local_bytes: int
     parameter_bytes: int
 
+    @property
+    def lanes_together(self) -> int:
+        """Threads in a row that some instruction needs together, at least a warp."""
+        groups = (b.end.action.group for b in self.blocks if isinstance(b.end, Perform))
+        return max(32, *groups, 32)
+
 
 SPECIAL_BITS: Mapping[str, int] = {
     **{f"%{name}.{axis}": 32 for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
     **{f"%{name}": 32 for name in ("laneid", "warpid", "nwarpid", "smid", "nsmid")},
     **{f"%lanemask_{name}": 32 for name in ("eq", "le", "lt", "ge", "gt")},
+    **{
+        f"%{name}.{axis}": 32
+        for name in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
+        for axis in "xyz"
+    },
+    **{f"%{name}": 32 for name in ("cluster_ctarank", "cluster_nctarank", "envreg1", "envreg2")},
     "%dynamic_smem_size": 32,
     "%total_smem_size": 32,
     "%gridid": 64,
@@ -183,7 +286,21 @@ SPECIAL_BITS: Mapping[str, int] = {
 """Special registers and their widths."""
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
-_NO_EFFECT = frozenset({"prefetch", "prefetchu", "nanosleep", "discard"})
+_CLOCKS: Mapping[str, tuple[int, int]] = {
+    "%clock": (32, 0),
+    "%clock_hi": (32, 32),
+    "%clock64": (64, 0),
+    "%globaltimer": (64, 0),
+    "%globaltimer_lo": (32, 0),
+    "%globaltimer_hi": (32, 32),
+}
+"""Registers that count cycles (of one nanosecond): width, and how far the count is shifted."""
+_NO_EFFECT = frozenset(
+    {"prefetch", "prefetchu", "discard", "applypriority", "pmevent"}
+    | {"setmaxnreg", "griddepcontrol", "brkpt"}
+)
+CLUSTER_BARRIER = 1 << 16
+"""Number under which `barrier.cluster` is known; that of a block's barriers is below 16."""
 _MEMORY_MODIFIERS = frozenset(
     {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "nc", "ca", "cg", "cs", "lu"}
     | {"cv", "wb", "wt", "cta", "gpu", "sys", "cluster", "L1", "L2", "v2", "v4", "u", "mmio"}
@@ -195,6 +312,20 @@ ATOMICS: Mapping[str, int] = {
     )
 }
 """Numbers of the operations in access.c."""
+_WORDS = ("u32", "s32", "u64", "s64", "b32", "b64")
+_HALVES = ("f16", "bf16", "f16x2", "bf16x2")
+_ATOMIC_KINDS: Mapping[str, tuple[str, ...]] = {
+    "add": (*_WORDS, "f32", "f64", *_HALVES),
+    "min": (*_WORDS, *_HALVES),
+    "max": (*_WORDS, *_HALVES),
+    "exch": _WORDS,
+    "cas": ("b16", *_WORDS),
+    "and": ("b32", "b64"),
+    "or": ("b32", "b64"),
+    "xor": ("b32", "b64"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+}
 
 
 def prepare(
@@ -221,6 +352,8 @@ class _Scope:
     symbols: dict[str, tuple[str, int]]
     returns_to: str
     callers: tuple[str, ...] = ()
+    frame: FrameLayout | None = None
+    """Of an outlined function."""
 
 
 @dataclass
@@ -240,6 +373,9 @@ class _Lowering:
     """For each of `items` that counts, the instruction that it stands for."""
     inlined: int = 0
     labels: int = 0
+    sites: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """Where each outlined function may return to: number and label."""
+    graph: CallGraph = field(init=False)
     home: str = ""
     scope: _Scope = field(init=False)
     current: Instruction = field(init=False)
@@ -251,11 +387,19 @@ class _Lowering:
         first = next((i for i in kernel.body if isinstance(i, Instruction) and i.location), None)
         self.home = first.location.outermost.file if first and first.location else ""
         symbols = {p.name: ("param", p.offset) for p in kernel.parameters}
-        self._function(_Scope(kernel, "", symbols, ""))
+        scope = _Scope(kernel, "", symbols, "")
+        self.graph = CallGraph(self.module, kernel.name)
+        self._refuse_clusters(kernel)
+        if self.graph.outlined:
+            self._outlined_functions(scope)
+        self._function(scope)
         self.items.append((Exit(), 0))
+        self._resolve_returns()
         blocks = _blocks(self.items, self.owners)
         _liveness(blocks)
-        dynamic = -(-self.shared_bytes // 16) * 16
+        extern = (v.align for v in self.module.variables.values() if v.space == "shared")
+        align = max(16, *extern, 16)
+        dynamic = -(-self.shared_bytes // align) * align
         specials = {n: i for n, i in self.numbers.items() if n in SPECIAL_BITS}
         return Program(
             self.name,
@@ -293,7 +437,8 @@ class _Lowering:
             return "dynamic", 0
         if name in self.addresses:
             return "global", self.addresses[name]
-        return None
+        functions = function_addresses(self.module)
+        return ("function", functions[name]) if name in functions else None
 
     def _number(self, name: str, bits: int) -> int:
         if name not in self.numbers:
@@ -307,6 +452,8 @@ class _Lowering:
             return self._number("_64", 64)
         if name.startswith("%") and name in SPECIAL_BITS:
             return self._number(name, SPECIAL_BITS[name])
+        if name in _CLOCKS:
+            return self._clock(name)
         return self._number(self.scope.prefix + name, self.register_bits(register))
 
     def register_bits(self, operand: Operand) -> int:
@@ -315,6 +462,8 @@ class _Lowering:
             return 0
         if operand.name in SPECIAL_BITS:
             return SPECIAL_BITS[operand.name]
+        if operand.name in _CLOCKS:
+            return _CLOCKS[operand.name][0]
         try:
             return BITS[self.scope.function.register_type(operand.name)]
         except KeyError:
@@ -341,10 +490,17 @@ class _Lowering:
     def _function(self, scope: _Scope) -> None:
         outer = getattr(self, "scope", None)
         self.scope = scope
+        passed = self._passed(scope)
         for variable in scope.function.variables:
             if variable.space == "shared":
                 key = f"{scope.function.name}:{variable.name}"
                 scope.symbols[variable.name] = ("shared", self._place_shared(key, variable))
+            elif variable.name in passed:
+                space = "frame" if scope.frame else "local"
+                above = scope.frame.size if scope.frame else 0
+                scope.symbols[variable.name] = (space, above + passed[variable.name])
+            elif scope.frame:
+                scope.symbols[variable.name] = ("frame", scope.frame.variables[variable.name])
             else:
                 start = self._place_local(variable.size, variable.align)
                 scope.symbols[variable.name] = ("local", start)
@@ -368,13 +524,16 @@ class _Lowering:
 
     def _instruction(self, instruction: Instruction) -> None:
         opcode = instruction.opcode
-        guard = instruction.guard
         if opcode == "bra":
             self._bra(instruction)
             return
         if opcode in ("ret", "exit"):
             self._return(instruction)
             return
+        self._guarded(instruction)
+
+    def _guarded(self, instruction: Instruction) -> None:
+        guard = instruction.guard
         skip = ""
         if guard:
             # Guarded instructions are rare: a branch around them needs no masks of its own.
@@ -397,12 +556,24 @@ class _Lowering:
             self._call(instruction)
         elif opcode in ("bar", "barrier"):
             self._barrier(instruction)
+        elif opcode == "brx":
+            self._indexed_branch(instruction)
+        elif opcode in warp.MEETING or opcode in warp.ALONE:
+            self._collective(instruction)
+        elif opcode == "nanosleep":
+            self.items.append((Yield(), 1))
+        elif opcode in carry.OPCODES and (
+            carry.reads_flag(instruction) or carry.writes_flag(instruction)
+        ):
+            self._with_flag(instruction)
         elif opcode == "trap":
             self.items.append((Trap(self._place(instruction.location)), 1))
         elif opcode in ("membar", "fence"):
             self.items.append((Order("fence"), 1))
         elif opcode in _NO_EFFECT:
             self.items.append((None, 1))
+        elif self._action(instruction):
+            pass
         else:
             self._compute(instruction)
 
@@ -461,6 +632,8 @@ class _Lowering:
 
     def _source(self, operand: Operand) -> Source:
         if isinstance(operand, Register):
+            if operand.name == "%is_explicit_cluster":
+                return Constant(Immediate(0))
             if operand.name.startswith("%") and operand.name not in SPECIAL_BITS:
                 self.register_bits(operand)
             return self._register(operand)
@@ -476,6 +649,8 @@ class _Lowering:
         if isinstance(operand, Symbol) and (place := self._symbol(operand.name)):
             if place[0] == "dynamic":
                 return self._number("dynamic shared memory", 32)
+            if place[0] == "frame":
+                return self._frame_address(place[1] + operand.offset)
             return Constant(Immediate(place[1] + operand.offset))
         raise self._unsupported()
 
@@ -488,14 +663,14 @@ class _Lowering:
         for modifier in instruction.modifiers[:-1]:
             plain = modifier.split("::")[0]
             if plain in ("global", "shared", "local", "param", "const"):
-                space = plain
-                if modifier.startswith("shared::cluster"):
-                    raise self._unsupported()
-            elif plain in ("v2", "v4"):
+                space = plain  # a cluster is one block, so `shared::cluster` is its own memory
+            elif plain in ("v2", "v4", "v8"):
                 elements = int(plain[1])
             elif plain not in _MEMORY_MODIFIERS:
                 rest.append(modifier)
         if kind not in TYPE_BYTES or TYPE_BYTES[kind] > 8 or kind == "pred":
+            raise self._unsupported()
+        if elements > 4 and instruction.opcode not in ("atom", "red"):
             raise self._unsupported()
         return space, elements, kind, rest
 
@@ -515,13 +690,17 @@ class _Lowering:
             raise self._unsupported()
         if place[0] == "dynamic":
             return SPACES["shared"], self._number("dynamic shared memory", 32), operand.offset
+        if place[0] == "frame":
+            return SPACES["local"], self._frame_pointer, place[1] + operand.offset
+        if place[0] not in SPACES:
+            raise self._unsupported()
         return SPACES[place[0]], Constant(Immediate(place[1])), operand.offset
 
     def _load(self, instruction: Instruction) -> None:
         space, elements, kind, rest = self._access_modifiers(instruction)
         target, address = instruction.operands[:2]
         targets = self._targets(target)
-        if rest or len(targets) != elements or len(instruction.operands) != 2:
+        if rest or len(targets) != elements or len(instruction.operands) != 2 + _hints(instruction):
             raise self._unsupported()
         if len({self.bits[register] for register in targets}) != 1:
             raise self._unsupported()
@@ -535,7 +714,7 @@ class _Lowering:
         space, elements, kind, rest = self._access_modifiers(instruction)
         address, value = instruction.operands[:2]
         sources = self._sources(value)
-        if rest or len(sources) != elements or len(instruction.operands) != 2:
+        if rest or len(sources) != elements or len(instruction.operands) != 2 + _hints(instruction):
             raise self._unsupported()
         where = self._address(address, space)
         place = self._place(instruction.location)
@@ -547,55 +726,390 @@ class _Lowering:
     def _atomic(self, instruction: Instruction) -> None:
         space, elements, kind, rest = self._access_modifiers(instruction)
         operands = list(instruction.operands)
-        targets = self._targets(operands.pop(0)) if instruction.opcode == "atom" else ()
-        is_float = kind in ("f32", "f64")
+        if _hints(instruction):
+            operands.pop()
+        targets: tuple[int, ...] = ()
+        if instruction.opcode == "atom":
+            target = operands.pop(0)
+            targets = () if target == Register("_") else self._targets(target)
         names = [r for r in rest if r in ATOMICS]
-        if elements != 1 or len(rest) != 1 or len(names) != 1 or TYPE_BYTES[kind] < 4:
+        if len(names) != 1 or set(rest) - {names[0], "noftz"}:
             raise self._unsupported()
-        if (is_float and names != ["add"]) or kind.endswith("x2"):
+        if kind not in _ATOMIC_KINDS.get(names[0], ()) or (elements > 1 and names[0] == "exch"):
             raise self._unsupported()
-        where = self._address(operands.pop(0), space)
-        sources = tuple(s for operand in operands for s in self._sources(operand))
+        number, address, offset = self._address(operands.pop(0), space)
+        sources = [self._sources(operand) for operand in operands]
         if len(sources) != (2 if names == ["cas"] else 1):
+            raise self._unsupported()
+        if any(len(s) != elements for s in sources) or len(targets) not in (0, elements):
             raise self._unsupported()
         place = self._place(instruction.location)
         self._release(instruction)
-        self.items.append(
-            (
-                Access(
-                    where[0], kind, 1, *where[1:], instruction, place, targets, sources, names[0]
-                ),
+        for element in range(elements):
+            # A vector is one atomic operation for each of its elements.
+            access = Access(
+                number,
+                kind,
                 1,
+                address,
+                offset + element * TYPE_BYTES[kind],
+                instruction,
+                place,
+                targets[element : element + 1],
+                tuple(s[element] for s in sources),
+                names[0],
             )
-        )
+            self.items.append((access, int(element == 0)))
 
     def _release(self, instruction: Instruction) -> None:
         if not {"release", "acq_rel"}.isdisjoint(instruction.modifiers):
             self.items.append((Order("fence"), 0))
 
+    def _action(self, instruction: Instruction) -> bool:
+        """Lowers the instruction if it is one of actions/."""
+        try:
+            action = action_of(instruction)
+        except UnknownForm:
+            raise self._unsupported() from None
+        if action is None:
+            return False
+        inputs: list[Source] = []
+        offsets: list[int | None] = []
+        for declared in action.inputs:
+            operand = declared.operand
+            if isinstance(operand, Address):
+                _, source, offset = self._address(operand, "generic")
+                inputs.append(source)
+                offsets.append(offset)
+            else:
+                inputs.append(self._source(operand))
+                offsets.append(None)
+        outputs = []
+        for operand, kind in zip(action.outputs, action.output_kinds, strict=True):
+            if not isinstance(operand, Register):
+                raise self._unsupported()
+            is_sink = operand.name == "_"
+            if not is_sink and self.register_bits(operand) != BITS[kind]:
+                raise self._unsupported()
+            outputs.append(-1 if is_sink else self._register(operand))
+        place = self._place(instruction.location)
+        perform = Perform(action, tuple(inputs), tuple(offsets), tuple(outputs), instruction, place)
+        self.labels += 1
+        self.items.append((Label(f"{self.scope.prefix}action:{self.labels}"), 0))
+        self.items.append((perform, 1))
+        return True
+
     # Flow
 
     def _barrier(self, instruction: Instruction) -> None:
-        modifiers = set(instruction.modifiers) - {"cta", "aligned"}
-        if instruction.modifiers == ("warp", "sync"):
-            # Threads of a warp run in step already, as far as they have not diverged; what they
-            # wrote before is visible. Nothing to wait for.
-            self.items.append((Order("warp"), 1))
+        modifiers = tuple(m for m in instruction.modifiers if m not in ("cta", "aligned"))
+        place = self._place(instruction.location)
+        operands = list(instruction.operands)
+        if modifiers == ("warp", "sync"):
+            (named,) = operands
+            self.items.append((Meet(self._source(named), place, "bar.warp.sync", True), 1))
+            self.items.append((Order("warp"), 0))
             return
-        numbers = [o.value for o in instruction.operands if isinstance(o, Immediate)]
-        if modifiers != {"sync"} or len(numbers) != len(instruction.operands) or len(numbers) > 2:
+        if modifiers[:1] == ("cluster",):
+            self._cluster_barrier(modifiers, place)
+            return
+        outcome = None
+        if modifiers[:1] == ("red",):
+            outcome = operands.pop(0), operands.pop()
+        elif modifiers not in (("sync",), ("arrive",)):
             raise self._unsupported()
-        number, threads = (*numbers, None, None)[:2]
-        self.items.append((Barrier(number or 0, threads, self._place(instruction.location)), 1))
+        sources = [self._source(operand) for operand in operands]
+        if len(sources) not in (1, 2):
+            raise self._unsupported()
+        number, threads = (*sources, None)[:2]
+        barrier = Barrier(
+            number.value.value if isinstance(number, Constant) else 0,
+            threads.value.value if isinstance(threads, Constant) else None,
+            place,
+            number if isinstance(number, int) else -1,
+            threads if isinstance(threads, int) else -1,
+            modifiers == ("arrive",),
+        )
+        if outcome is None:
+            self.items.append((barrier, 1))
+            return
+        try:
+            operation = warp.block_reduction(instruction)
+        except (UnknownForm, ValueError):
+            raise self._unsupported() from None
+        predicate = self._source(outcome[1])
+        self.items.append((barrier, 0))
+        self.items.append((Collective(operation, (predicate,), self._targets(outcome[0])), 1))
+
+    def _cluster_barrier(self, modifiers: tuple[str, ...], place: Location | None) -> None:
+        """A cluster is one block: `wait` waits for the block's threads, `arrive` for nobody."""
+        if modifiers[1:2] == ("arrive",):
+            self.items.append((None, 1))
+        elif modifiers[1:2] == ("wait",):
+            self.items.append((Barrier(CLUSTER_BARRIER, None, place), 1))
+        else:
+            raise self._unsupported()
+
+    def _refuse_clusters(self, kernel: Function) -> None:
+        """Clusters of more than one block are not there."""
+        for directive in kernel.directives:
+            words = directive.replace(",", " ").split()
+            if words[0] == ".reqnctapercluster" and any(int(n) > 1 for n in words[1:]):
+                raise UnsupportedInstruction(directive, self.name, None)
+
+    def _collective(self, instruction: Instruction) -> None:
+        opcode = instruction.opcode
+        is_meeting = opcode in warp.MEETING
+        builder = (warp.MEETING if is_meeting else warp.ALONE)[opcode]
+        try:
+            operation = builder(instruction)
+        except (UnknownForm, ValueError, KeyError):
+            raise self._unsupported() from None
+        target, *operands = instruction.operands
+        inputs = tuple(self._source(operand) for operand in operands)
+        outputs = self._targets(target)
+        if len(inputs) != len(operation.inputs) or len(outputs) != len(operation.outputs):
+            raise self._unsupported()
+        if is_meeting:
+            place = self._place(instruction.location)
+            self.items.append((Meet(inputs[-1], place, instruction.name), 0))
+            self.items.append((Order("warp"), 0))
+        self.items.append((Collective(operation, inputs, outputs), 1))
+
+    def _clock(self, name: str) -> int:
+        """A register that is filled with the count of cycles here."""
+        bits, shift = _CLOCKS[name]
+        register = self._number(f"{self.scope.prefix}{name}", bits)
+
+        def read(team: Team, _active: Lanes | None, out: Array) -> None:
+            out.fill(team.clock() >> shift & (2**bits - 1))
+
+        self.items.append((Collective(Operation((), (f"u{bits}",), read), (), (register,)), 0))
+        return register
+
+    def _with_flag(self, instruction: Instruction) -> None:
+        try:
+            operation = carry.operation_with_flag(instruction, self)
+        except (UnknownForm, ValueError, KeyError):
+            raise self._unsupported() from None
+        flag = self._number(f"{self.scope.prefix}carry", 1)
+        target, *operands = instruction.operands
+        inputs = tuple(self._source(operand) for operand in operands)
+        inputs += (flag,) * carry.reads_flag(instruction)
+        outputs = self._targets(target) + (flag,) * carry.writes_flag(instruction)
+        if len(inputs) != len(operation.inputs) or len(outputs) != len(operation.outputs):
+            raise self._unsupported()
+        self.items.append((Compute(operation, inputs, outputs), 1))
+
+    def _indexed_branch(self, instruction: Instruction) -> None:
+        index, table = instruction.operands
+        if not isinstance(table, Symbol) or instruction.modifiers[:1] != ("idx",):
+            raise self._unsupported()
+        names = self.scope.function.branch_targets.get(table.name)
+        register = self._source(index)
+        if names is None or not isinstance(register, int):
+            raise self._unsupported()
+        targets = tuple(self.scope.prefix + name for name in names)
+        place = self._place(instruction.location)
+        self.items.append((Dispatch(register, tuple(range(len(names))), targets, place), 1))
+
+    # Calls
+
+    @property
+    def _frame_pointer(self) -> int:
+        return self._number("frame pointer", 64)
+
+    def _passed(self, scope: _Scope) -> Mapping[str, int]:
+        """Places, above the caller's frame, of what it hands to outlined functions."""
+        variables = {v.name: v for v in scope.function.variables}
+        places: dict[str, int] = {}
+        for item in scope.function.body:
+            if isinstance(item, Instruction) and item.opcode == "call":
+                results, callee, arguments = callee_of(item)
+                name = callee.name if isinstance(callee, Symbol | Register) else ""
+                if isinstance(callee, Register) or name in self.graph.outlined:
+                    places.update(
+                        arguments_layout(
+                            (variables[p.name] for p in arguments.parts if isinstance(p, Symbol)),
+                            (variables[p.name] for p in results.parts if isinstance(p, Symbol)),
+                        )
+                    )
+        return places
+
+    def _set(self, register: int, value: int) -> None:
+        kind = f"b{self.bits[register]}"
+        operation = Operation((kind,), (kind,), copy)
+        self.items.append((Compute(operation, (Constant(Immediate(value)),), (register,)), 0))
+
+    def _copy(self, source: int, target: int) -> None:
+        kind = f"b{self.bits[source]}"
+        self.items.append((Compute(Operation((kind,), (kind,), copy), (source,), (target,)), 0))
+
+    def _move_frame(self, target: int, nbytes: int) -> None:
+        operation = Operation(("u64", "u64"), ("u64",), np.add)
+        step = Constant(Immediate(nbytes))
+        self.items.append((Compute(operation, (self._frame_pointer, step), (target,)), 0))
+
+    def _frame_address(self, offset: int) -> int:
+        register = self._number(f"{self.scope.prefix}frame address", 64)
+        self._move_frame(register, offset)
+        return register
+
+    def _outlined_functions(self, kernel: _Scope) -> None:
+        """Code of the functions that are called, before the kernel's.
+
+        There it runs first, so that threads that call meet those that do not where they return.
+        """
+        self.local_bytes = STACK_BYTES
+        self.scope = kernel
+        self.items.append((Jump("kernel:"), 0))
+        for name in sorted(self.graph.outlined):
+            self._outlined_function(self.module.functions[name])
+        del self.scope
+        self.items.append((Label("kernel:"), 0))
+        self._set(self._frame_pointer, 0)
+
+    def _outlined_function(self, function: Function) -> None:
+        prefix = f"{function.name}:"
+        first = next(i for i in function.body if isinstance(i, Instruction))
+        scope = _Scope(function, prefix, {}, f"{prefix}return:")
+        outer, self.scope, self.current = self.scope, scope, first
+        link = self._number(f"{prefix}link", 32)
+        returns = self._number("return to", 32)
+        saved: dict[str, int] = {}
+        if function.name in self.graph.recursive:
+            names = [
+                n for n in register_names(function) if n not in SPECIAL_BITS and n not in _CLOCKS
+            ]
+            registers = {n: self._register(Register(n)) for n in names if n != "_"}
+            registers["link"] = link
+            saved = {n: max(self.bits[r] // 8, 1) for n, r in registers.items()}
+        passed = self._passed(scope)
+        own = [v for v in function.variables if v.space != "shared" and v.name not in passed]
+        scope.frame = layout = frame_layout(function, saved, own)
+        scope.symbols |= {p.name: ("frame", p.offset) for p in function.parameters}
+        scope.symbols |= {p.name: ("frame", layout.results + p.offset) for p in function.results}
+        self.items.append((Label(f"{prefix}entry:"), 0))
+        if saved:
+            self._check_stack(layout.size, first)
+        for name, offset in layout.saved.items():
+            self._spill(registers[name], saved[name], offset, first, is_store=True)
+        self._copy(returns, link)
+        self._function(scope)
+        self.items.append((Label(f"{prefix}return:"), 0))
+        self.scope, self.current = scope, first
+        self._copy(link, returns)
+        for name, offset in layout.saved.items():
+            self._spill(registers[name], saved[name], offset, first, is_store=False)
+        self.items.append((Dispatch(returns, (), (), None, function.name), 0))
+        self.scope = outer
+
+    def _spill(
+        self, register: int, nbytes: int, offset: int, first: Instruction, *, is_store: bool
+    ) -> None:
+        """Keeps a register of the previous activation in the frame, or gets it back."""
+        where = SPACES["local"], f"b{nbytes * 8}", 1, self._frame_pointer, offset
+        place = self._place(first.location)
+        if is_store:
+            step = Access(*where, first, place, (), (register,))
+        else:
+            step = Access(*where, first, place, (register,))
+        self.items.append((step, 0))
+
+    def _check_stack(self, nbytes: int, first: Instruction) -> None:
+        fits = self._number("stack fits", 1)
+        limit = Constant(Immediate(STACK_BYTES - nbytes))
+        operation = Operation(("u64", "u64"), ("pred",), np.less_equal)
+        self.items.append((Compute(operation, (self._frame_pointer, limit), (fits,)), 0))
+        self.labels += 1
+        label = f"stack fits:{self.labels}"
+        self.items.append((Branch(fits, False, label), 0))
+        reason = f"the {STACK_BYTES} bytes of the call stack are used up"
+        self.items.append((Trap(self._place(first.location), reason), 0))
+        self.items.append((Label(label), 0))
+
+    def _call_outlined(self, instruction: Instruction, callee: Function | Register) -> None:
+        results, _, arguments = callee_of(instruction)
+        shape = len(arguments.parts), len(results.parts)
+        if isinstance(callee, Register):
+            names = [
+                n
+                for n in sorted(self.graph.taken & self.graph.outlined)
+                if shape == _shape(self.module.functions[n])
+            ]
+        else:
+            names = [callee.name]
+        self.labels += 1
+        site, label = self.labels, f"returned:{self.labels}"
+        for name in names:
+            self.sites.setdefault(name, []).append((site, label))
+        self._set(self._number("return to", 32), site)
+        above = self.scope.frame.size if self.scope.frame else 0
+        if above:
+            self._move_frame(self._frame_pointer, above)
+        if isinstance(callee, Register):
+            addresses = function_addresses(self.module)
+            targets = tuple(f"{n}:entry:" for n in names)
+            values = tuple(addresses[n] for n in names)
+            place = self._place(instruction.location)
+            register = self._register(callee)
+            self.items.append((Dispatch(register, values, targets, place), 1))
+        else:
+            self.items.append((Jump(f"{callee.name}:entry:"), 1))
+        self.items.append((Label(label), 0))
+        if above:
+            self._move_frame(self._frame_pointer, 2**64 - above)
+
+    def _resolve_returns(self) -> None:
+        for index, (item, count) in enumerate(self.items):
+            if isinstance(item, Dispatch) and item.function:
+                sites = self.sites.get(item.function, [])
+                values, labels = tuple(s[0] for s in sites), tuple(s[1] for s in sites)
+                self.items[index] = replace(item, values=values, targets=labels), count
+
+    def _call_library(
+        self, instruction: Instruction, name: str, results: Group, arguments: Group
+    ) -> None:
+        """Printf and assert, whose arguments lie in local variables."""
+        place = self._place(instruction.location)
+        sizes = {v.name: v.size for v in self.scope.function.variables}
+        inputs = []
+        for number, operand in enumerate(arguments.parts):
+            if not isinstance(operand, Symbol):
+                raise self._unsupported()
+            bits = sizes[operand.name] * 8
+            register = self._number(f"argument {number} of {bits}", bits)
+            where = self._address(Address(Symbol(operand.name)), "param")
+            load = Access(where[0], f"b{bits}", 1, *where[1:], instruction, place, (register,))
+            self.items.append((load, 0))
+            inputs.append(register)
+        kinds = tuple(f"u{self.bits[r]}" for r in inputs)
+        if name == "__assertfail":
+            failed = Operation(kinds, (), printing.assertfail)
+            self.items.append((Collective(failed, tuple(inputs), ()), 1))
+            self.items.append((Trap(place, ASSERTION_FAILED), 0))
+            return
+        taken = self._number("printed", 32)
+        printed = Operation(kinds, ("u32",), printing.vprintf)
+        self.items.append((Collective(printed, tuple(inputs), (taken,)), 1))
+        for operand in results.parts:
+            if isinstance(operand, Symbol):
+                where = self._address(Address(Symbol(operand.name)), "param")
+                store = Access(where[0], "b32", 1, *where[1:], instruction, place, (), (taken,))
+                self.items.append((store, 0))
 
     def _call(self, instruction: Instruction) -> None:
-        operands = list(instruction.operands)
-        results = operands.pop(0) if isinstance(operands[0], Group) else Group(())
-        callee = operands.pop(0)
-        arguments = operands.pop(0) if operands else Group(())
+        results, callee, arguments = callee_of(instruction)
+        if isinstance(callee, Register):
+            self._call_outlined(instruction, callee)
+            return
         function = self.module.functions.get(callee.name) if isinstance(callee, Symbol) else None
-        if not isinstance(results, Group) or not isinstance(arguments, Group):
-            raise self._unsupported()
+        if function and function.name in self.graph.outlined:
+            self._call_outlined(instruction, function)
+            return
+        if function and not function.is_defined and function.name in ("vprintf", "__assertfail"):
+            self._call_library(instruction, function.name, results, arguments)
+            return
         callers = (*self.scope.callers, self.scope.function.name)
         if function is None or not function.is_defined or function.name in callers:
             raise self._unsupported()
@@ -642,7 +1156,7 @@ def _blocks(
         count += instructions
         if instructions:
             executed.append(owners[index])
-        if isinstance(item, Compute | Access | Order):
+        if isinstance(item, Compute | Access | Collective | Order):
             steps.append(item)
         elif item is not None:
             close(item)
@@ -653,7 +1167,19 @@ def _blocks(
     for block in blocks:
         if isinstance(block.end, Branch | Jump):
             block.target = starts[block.end.target]
+        elif isinstance(block.end, Dispatch):
+            block.targets = tuple(starts[t] for t in block.end.targets)
     return blocks
+
+
+def _shape(function: Function) -> tuple[int, int]:
+    """How many parameters and results."""
+    return len(function.parameters), len(function.results)
+
+
+def _hints(instruction: Instruction) -> int:
+    """Operands at the end that only hint to the cache."""
+    return int("L2::cache_hint" in instruction.modifiers)
 
 
 def mask(registers: tuple[Source, ...]) -> int:
@@ -667,16 +1193,29 @@ def mask(registers: tuple[Source, ...]) -> int:
 
 def sources_of(step: Step) -> tuple[Source, ...]:
     """Every operand that the step reads."""
-    if isinstance(step, Compute):
+    if isinstance(step, Compute | Collective):
         return step.inputs
     return () if isinstance(step, Order) else (step.address, *step.sources)
 
 
 def targets_of(step: Step) -> tuple[int, ...]:
     """Every register that the step writes."""
-    if isinstance(step, Compute):
-        return step.outputs
-    return () if isinstance(step, Order) else step.targets
+    if isinstance(step, Order):
+        return ()
+    return step.targets if isinstance(step, Access) else step.outputs
+
+
+def registers_of(end: End) -> int:
+    """The registers that an end reads, as bits."""
+    if isinstance(end, Branch | Dispatch):
+        return 1 << end.register
+    if isinstance(end, Meet):
+        return mask((end.mask,))
+    if isinstance(end, Perform):
+        return mask(end.inputs)
+    if isinstance(end, Barrier):
+        return mask(tuple(r for r in (end.number_register, end.threads_register) if r >= 0))
+    return 0
 
 
 def _liveness(blocks: list[Block]) -> None:
@@ -684,20 +1223,24 @@ def _liveness(blocks: list[Block]) -> None:
     for block in blocks:
         for step in block.steps:
             block.accesses_memory |= isinstance(step, Access | Order)
+            block.stores |= isinstance(step, Access) and step.kind == "store"
             block.reads |= mask(sources_of(step)) & ~block.writes
             block.writes |= mask(targets_of(step))
-        if isinstance(block.end, Branch):
-            block.reads |= (1 << block.end.register) & ~block.writes
+        block.reads |= registers_of(block.end) & ~block.writes
+        if isinstance(block.end, Perform):
+            block.writes |= mask(tuple(r for r in block.end.outputs if r >= 0))
     changed = True
     while changed:
         changed = False
         for index in reversed(range(len(blocks))):
             block = blocks[index]
             after = 0
-            if not isinstance(block.end, Exit | Trap | Jump):
+            if not isinstance(block.end, Exit | Trap | Jump | Dispatch):
                 after |= blocks[index + 1].live
             if block.target >= 0:
                 after |= blocks[block.target].live
+            for target in block.targets:
+                after |= blocks[target].live
             live = block.reads | (after & ~block.writes)
             if live != block.live:
                 block.live, changed = live, True

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from harness.simulator.program import (
     Access,
-    Compute,
     Constant,
+    Order,
+    Perform,
     Program,
     Source,
     sources_of,
@@ -36,11 +37,17 @@ class Traits:
     stored_through: frozenset[Origin]
     access_bytes: int
     has_fence: bool
+    has_mbarrier: bool
 
     @classmethod
     def of(cls, program: Program) -> Traits:
         """Read them from the code."""
-        return cls(stored_through(program), access_bytes(program), has_fence(program))
+        return cls(
+            stored_through(program),
+            access_bytes(program),
+            has_fence(program),
+            has_mbarrier(program),
+        )
 
 
 def stored_through(program: Program) -> frozenset[Origin]:
@@ -104,7 +111,16 @@ def access_bytes(program: Program) -> int:
 def has_fence(program: Program) -> bool:
     """Whether blocks may hand data to one another within the kernel."""
     return any(
-        not isinstance(step, Compute | Access) and step.kind == "fence"
+        isinstance(step, Order) and step.kind == "fence"
         for block in program.blocks
         for step in block.steps
+    )
+
+
+def has_mbarrier(program: Program) -> bool:
+    """Whether threads synchronise through mbarriers."""
+    return any(
+        "mbarrier" in block.end.instruction.name
+        for block in program.blocks
+        if isinstance(block.end, Perform)
     )

@@ -146,10 +146,16 @@ static inline uint32_t cells_of(const sim_race *race, uint32_t bytes) {
 
 static inline uint32_t other_how(const sim_race_cell *cell) { return cell->how[1] & RACE_ATOMIC; }
 
+void sim_race_acquire(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
+    sim_race *race = spaces->race;
+    if (!race) return;
+    for (uint64_t i = 0; i < count; i++)
+        race->acquired[race->block_start[race->warp_of[lanes ? (uint64_t)lanes[i] : i]]] = 1;
+}
+
 void sim_race_read(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
                    uint32_t site, uint32_t how, uint32_t since, uint64_t address) {
     access mine = {lane, address, site, how, since};
-    if (how) race->acquired[race->block_start[race->warp_of[lane]]] = 1;
     uint32_t count = cells_of(race, bytes);
     for (uint32_t i = 0; i < count; i++) {
         sim_race_cell *cell = &cells[i];
@@ -165,7 +171,6 @@ void sim_race_read(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_
 void sim_race_write(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
                     uint32_t site, uint32_t how, uint32_t since, uint64_t address, int same) {
     access mine = {lane, address, site, how, since};
-    if (how == RACE_ATOMIC) race->acquired[race->block_start[race->warp_of[lane]]] = 1;
     uint32_t count = cells_of(race, bytes);
     for (uint32_t i = 0; i < count; i++) {
         sim_race_cell *cell = &cells[i];

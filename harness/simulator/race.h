@@ -71,6 +71,9 @@ typedef struct sim_race {
 } sim_race;
 
 sim_race_cell *sim_race_cells(const sim_race *race, uint64_t start);
+struct sim_spaces;
+/* The threads lanes[0..count), or 0..count, look at a flag, wherever it is. */
+void sim_race_acquire(const struct sim_spaces *spaces, const int64_t *lanes, uint64_t count);
 void sim_race_read(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
                    uint32_t site, uint32_t how, uint32_t since, uint64_t address);
 void sim_race_write(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,

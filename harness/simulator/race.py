@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.frame import WARP, Placement
+from harness.simulator.frame import Placement
 from harness.simulator.memory import Allocation, Memory
 from harness.simulator.native import Native
 from harness.simulator.program import Access
 from harness.simulator.provenance import ANYWHERE, Traits
 from harness.simulator.ptx import TYPE_BYTES
 from harness.simulator.sanitizer import SEVERITIES, Finding
+from harness.simulator.team import WARP
 
 _EVENTS = 256
 """Pairs of places in one kernel's code that are told apart."""
@@ -112,6 +113,7 @@ class Races:
         self._native = native
         self._history = history
         self._kernel = kernel
+        self._has_stopped = False
         self._placement = placement
         self._lanes = lanes
         threads = placement.geometry.threads
@@ -165,8 +167,14 @@ class Races:
         )
         self.pointer = ctypes.addressof(self._race)
 
+    def stop(self) -> None:
+        """Looks no further; what was found stays."""
+        self._has_stopped = True
+
     def begin(self, first_block: int) -> None:
         """The next chunk: its blocks start at `first_block` of the order in which they run."""
+        if self._has_stopped:
+            return
         clock = max(self._race.chunk_clock, int(self._now.max())) + 1
         self._race.chunk_clock = clock
         self._race.first_thread = first_block * self._placement.geometry.threads
@@ -184,6 +192,8 @@ class Races:
 
         With `whole` it orders all threads of their blocks, also those that have ended.
         """
+        if self._has_stopped:
+            return
         pointer = None if at is None else at.ctypes.data
         self._native.race_barrier(self.pointer, pointer, self._lanes, whole)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from harness.simulator.counters import KernelCounters, merged
-from harness.simulator.errors import BarrierDeadlock
+from harness.simulator.errors import ASSERTION_FAILED, BarrierDeadlock, KernelTrap, UnmetCondition
 from harness.simulator.fatbinary import ptx_of
 from harness.simulator.library import Libraries
 from harness.simulator.machine import Machine
@@ -19,6 +19,7 @@ from harness.simulator.sanitizer import Finding
 from harness.simulator.torch_cuda import DEVICE, SimulatedCuda
 
 CUDA_SUCCESS = 0
+CUDA_ERROR_ASSERT = 710
 CUDA_ERROR_LAUNCH_FAILURE = 719
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -135,12 +136,14 @@ class SimulatedDevice:
         def guarded(*arguments: Any) -> int:
             try:
                 launch(*arguments)
-            except BarrierDeadlock as error:
+            except (BarrierDeadlock, UnmetCondition) as error:
                 # Known by its findings; a GPU would hang, and its watchdog would end the kernel.
                 self._findings += error.findings
                 return CUDA_ERROR_LAUNCH_FAILURE
             except BaseException as error:  # an exception cannot cross the C code that called us
                 self._failure = self._failure or error
+                if isinstance(error, KernelTrap) and error.reason == ASSERTION_FAILED:
+                    return CUDA_ERROR_ASSERT
                 return CUDA_ERROR_LAUNCH_FAILURE
             return CUDA_SUCCESS
 

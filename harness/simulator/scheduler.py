@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.codegen import Compiled, Compiler, State
-from harness.simulator.errors import BarrierDeadlock, KernelTrap
+from harness.simulator.errors import BarrierDeadlock, KernelTrap, UnmetCondition
 from harness.simulator.frame import Frame, PrivateMemory
-from harness.simulator.program import Barrier, Block, Branch, Exit, Jump, Trap
+from harness.simulator.meeting import Barriers, Meetings, lane_list
+from harness.simulator.performer import Performer
+from harness.simulator.program import (
+    Access,
+    Barrier,
+    Block,
+    Branch,
+    Constant,
+    Dispatch,
+    Exit,
+    Jump,
+    Meet,
+    Perform,
+    Source,
+    Trap,
+    Yield,
+)
+from harness.simulator.ptx import Location
+from harness.simulator.spinning import Spinning
+from harness.simulator.synccheck import Arrivals, Wait
+from harness.simulator.team import FULL, Array, Team
 from harness.simulator.watch import Watch
 
 if TYPE_CHECKING:
@@ -34,21 +54,13 @@ class Prepared:
         self.touched = [b.reads | b.writes for b in blocks]
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Threads at a barrier, and where they go on."""
-
-    barrier: Barrier
-    block: int
-    lanes: Lanes
-
-
 class Scheduler:
     """Threads of one chunk of blocks, with the lowest block of code first.
 
     So threads that have parted meet again where their paths join, because compilers lay the code
-    out in that order. Threads at a barrier go on when all threads of their block that have not
-    ended are at it.
+    out in that order. Threads at a barrier go on when as many have come as it waits for, threads at
+    a `*_sync` instruction when the lanes in their masks have. Threads that spin are set aside until
+    no others can run; when they only spin on, the chunk is stuck, and waits for other chunks.
     """
 
     def __init__(
@@ -58,6 +70,7 @@ class Scheduler:
         private: PrivateMemory,
         faults: Faults,
         watch: Watch,
+        team: Team,
     ) -> None:
         self._prepared = prepared
         self._blocks = prepared.compiler.program.blocks
@@ -67,36 +80,79 @@ class Scheduler:
         self._faults = faults
         self._watch = watch
         self._live = 0
+        self._team = team
         self._uniform = 0
         self._ready: dict[int, Lanes] = {}
-        self._waiting: list[_Waiting] = []
+        self._barriers = Barriers(team)
+        self._meetings = Meetings(team)
+        self._spinning = Spinning(team)
+        self._alive: Lanes = np.ones(frame.lanes, np.bool_)
         self._first_block = 0
         self._lanes: Lanes | None = None
         self._indices: npt.NDArray[np.int64] | None = None
+        self._events = 0
         self.thread_instructions = 0
+        team.executed = lambda: self.thread_instructions
+        self._performer = Performer(prepared.compiler, frame, private, watch.placement, faults)
 
-    def run(self, first_block: int, blocks: int, uniform: int) -> None:
+    @property
+    def progress(self) -> int:
+        """Grows with everything that may let others go on."""
+        return self._events + self._spinning.changes + int(self._private.spaces.changes)
+
+    @property
+    def patience(self) -> int:
+        """Grows when threads sleep or look at the clock: they may give up waiting by themselves."""
+        return self._spinning.yields + self._team.clock_reads
+
+    def run(self, first_block: int, blocks: int, uniform: int) -> bool:
         """Runs `blocks` blocks from place `first_block` of the order on.
 
         `uniform` is as in codegen.State.
 
+        Returns:
+            Whether all threads have ended; if not, all that are left wait for other chunks.
+
         Raises:
             KernelTrap: a thread executed `trap`.
-            BarrierDeadlock: threads wait for what cannot happen.
+            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
         lanes = self._frame.lanes
         live = blocks * self._geometry.threads
-        self._first_block = first_block
+        self._first_block = self._team.first_block = first_block
         self._live = live
         self._watch.begin(first_block)
         self._uniform = uniform
         self._ready = {}
-        self._waiting = []
-        position: int | None = 0
-        current: Lanes | None = None if live == lanes else np.arange(lanes) < live
-        count = live
+        self._barriers.clear()
+        self._meetings = Meetings(self._team)
+        self._spinning.clear()
+        self._performer.start(first_block)
+        self._alive = np.arange(lanes) < live
+        return self._run(0, None if live == lanes else self._alive.copy(), live)
+
+    def resume(self) -> bool:
+        """Lets a stuck chunk try again; returns as `run` does."""
+        self._spinning.release(self.progress, self._add)
+        return self._run(*self._next())
+
+    def _run(self, position: int | None, current: Lanes | None, count: int) -> bool:
+        previous = -1
+        spinning = self._spinning
         while position is not None:
+            if position <= previous:
+                spinning.backs += 1
+                if spinning.backs >= spinning.due or position in spinning.watched:
+                    following = self._look_for_spinning(position, current)
+                    if following:
+                        previous = position
+                        position, current, count = following
+                        continue
+            previous = position
             block = self._blocks[position]
+            if isinstance(block.end, Perform):
+                position, current, count = self._perform(block, block.end, position, current)
+                continue
             compiled = self._execute(position, block, current, count)
             end = block.end
             if isinstance(end, Branch):
@@ -105,18 +161,48 @@ class Scheduler:
                 position, current, count = self._go(block.target, current, count)
             elif isinstance(end, Barrier):
                 position, current, count = self._wait(end, position + 1, current, count)
+            elif isinstance(end, Meet):
+                position, current, count = self._meet(end, position + 1, current, count)
             elif isinstance(end, Exit):
+                position, current, count = self._exit(current)
+            elif isinstance(end, Dispatch):
+                position, current, count = self._dispatch(end, block, current, count)
+            elif isinstance(end, Yield):
+                self._spinning.sleep(position + 1, self._all(current))
                 position, current, count = self._next()
             else:
                 raise self._trap(end, current)
+        if self._alive.any():
+            return False
+        self._performer.finish()
+        return True
+
+    def _perform(
+        self, block: Block, end: Perform, position: int, current: Lanes | None
+    ) -> tuple[int | None, Lanes | None, int]:
+        lanes = self._all(current)
+        going, self._uniform = self._performer.arrive(position, end, lanes, self._uniform)
+        count = int(np.count_nonzero(going))
+        if not count:
+            return self._next()
+        self.thread_instructions += block.instructions * count
+        all_going = None if count == self._frame.lanes else going
+        self._watch.executed(position, all_going, count)
+        if not end.is_test:
+            self._spinning.changes += 1
+        return self._go(position + 1, all_going, count)
 
     def _execute(self, position: int, block: Block, current: Lanes | None, count: int) -> Compiled:
         kept = 0
         if current is not None:
             for other in self._ready:
                 kept |= self._blocks[other].live
-            for waiting in self._waiting:
+            for waiting in self._barriers.waiting:
                 kept |= self._blocks[waiting.block].live
+            for meeting in self._meetings.waiting:
+                kept |= self._blocks[meeting.block].live
+            for other in (*self._spinning.parked, *self._performer.parked):
+                kept |= self._blocks[other].live
             kept &= block.writes
         prepared = self._prepared
         key = (self._uniform & prepared.touched[position], kept, current is None)
@@ -144,10 +230,13 @@ class Scheduler:
             count,
             self._private.pointer,
             self._fault,
+            self._team,
         )
         self._uniform = (self._uniform | compiled.becomes_uniform) & ~compiled.becomes_varying
         self.thread_instructions += block.instructions * count
         self._watch.executed(position, current, count)
+        if block.stores:
+            self._spinning.changes += 1
         return compiled
 
     def _fault(self, site: int, addresses: Any, once: bool) -> None:
@@ -193,74 +282,281 @@ class Scheduler:
         return self._next()
 
     def _next(self) -> tuple[int | None, Lanes | None, int]:
-        """The threads that run next: block of code, lanes (None for all), how many."""
-        if not self._ready:
-            if not self._waiting:
-                return None, None, 0
-            self._release()
+        """The threads that run next: block of code, lanes (None for all), how many.
+
+        No block when all have ended, or are stuck.
+        """
+        if not self._ready and (not self._alive.any() or not self._release()):
+            return None, None, 0
         position = min(self._ready)
         lanes = self._ready.pop(position)
         count = int(np.count_nonzero(lanes))
         return position, None if count == self._frame.lanes else lanes, count
 
+    def _all(self, current: Lanes | None) -> Lanes:
+        return np.ones(self._frame.lanes, np.bool_) if current is None else current
+
+    def _exit(self, current: Lanes | None) -> tuple[int | None, Lanes | None, int]:
+        self._events += 1
+        if current is None:
+            self._alive = np.zeros(self._frame.lanes, np.bool_)
+            return None, None, 0
+        self._alive = self._alive & ~current
+        return self._next()
+
+    def _values(self, source: Source, kind: str) -> Array:
+        """What a register holds: a value for each thread, or one for all."""
+        if isinstance(source, Constant):
+            return np.array([source.value.value & 0xFFFFFFFF], np.uint32)
+        slots = self._prepared.compiler.slots
+        slot = slots.number(source, kind)
+        if slot >= len(self._frame.varying):
+            self._frame.extend(slots)
+        is_uniform = self._uniform >> source & 1
+        values: Array = (self._frame.uniform if is_uniform else self._frame.varying)[slot]
+        return values
+
+    def _dispatch(
+        self, end: Dispatch, block: Block, current: Lanes | None, count: int
+    ) -> tuple[int | None, Lanes | None, int]:
+        bits = self._prepared.compiler.program.register_bits[end.register]
+        values = self._values(end.register, f"b{bits}")
+        left = self._all(current)
+        for value, target in zip(end.values, block.targets, strict=True):
+            chosen = left & (values == value)
+            if not chosen.any():
+                continue
+            left = left & ~chosen
+            if not left.any() and int(np.count_nonzero(chosen)) == count:
+                return self._go(target, current, count)
+            self._add(target, chosen)
+        if left.any():
+            raise self._trap(Trap(end.location, "a jump to where no code is"), left)
+        return self._next()
+
+    # Waiting for others
+
     def _wait(
         self, barrier: Barrier, after: int, current: Lanes | None, count: int
     ) -> tuple[int | None, Lanes | None, int]:
-        if current is None and barrier.threads in (None, self._geometry.threads):
-            self._watch.passed(None, whole=True)
-            return after, current, count
-        lanes = np.ones(self._frame.lanes, np.bool_) if current is None else current
-        self._waiting.append(_Waiting(barrier, after, lanes))
+        lanes = self._all(current)
+        for known, part in self._numbered(barrier, lanes):
+            if (
+                known is barrier
+                and current is None
+                and not barrier.is_arrival
+                and barrier.threads in (None, self._geometry.threads)
+            ):
+                self._watch.passed(None, whole=True)
+                return after, current, count
+            self._barriers.add(known, after, part)
+        if barrier.is_arrival:
+            return self._go(after, current, count)
         return self._next()
 
-    def _release(self) -> None:
-        """Lets go whoever's barrier is complete; called when no thread can run."""
+    def _numbered(self, barrier: Barrier, lanes: Lanes) -> list[tuple[Barrier, Lanes]]:
+        """The barrier with its number and its count taken from registers, where they are there."""
+        if barrier.number_register < 0 and barrier.threads_register < 0:
+            return [(barrier, lanes)]
+        shape = (self._frame.lanes,)
+        numbers = np.full(shape, barrier.number)
+        if barrier.number_register >= 0:
+            numbers[...] = self._values(barrier.number_register, "u32")
+        counts = np.full(shape, -1 if barrier.threads is None else barrier.threads)
+        if barrier.threads_register >= 0:
+            counts[...] = self._values(barrier.threads_register, "u32")
+        pairs = sorted(set(zip(numbers[lanes].tolist(), counts[lanes].tolist(), strict=True)))
+        return [
+            (
+                replace(barrier, number=number, threads=None if threads < 0 else threads),
+                lanes & (numbers == number) & (counts == threads),
+            )
+            for number, threads in pairs
+        ]
+
+    def _meet(
+        self, meet: Meet, after: int, current: Lanes | None, count: int
+    ) -> tuple[int | None, Lanes | None, int]:
+        masks = self._values(meet.mask, "u32")
+        if len(masks) == 1 and int(masks[0]) == FULL and self._team.are_whole_warps(current):
+            return self._go(after, current, count)
+        self._end_who_returned()
+        lanes = self._all(current)
+        masks = np.broadcast_to(masks, lanes.shape)
+        self._check_masks(meet, lanes, masks)
+        if self._meetings.are_all_here(lanes, masks, self._alive):
+            return self._go(after, current, count)
+        self._meetings.add(meet, after, lanes, masks)
+        for block, gone in self._meetings.release(self._alive):
+            self._add(block, gone)
+        return self._next()
+
+    def _end_who_returned(self) -> None:
+        """Ends the threads that have nothing left to do, so that nobody waits for them."""
+        for position in list(self._ready):
+            block = self._blocks[position]
+            if isinstance(block.end, Exit) and not block.steps:
+                lanes = self._ready.pop(position)
+                count = int(np.count_nonzero(lanes))
+                self.thread_instructions += block.instructions * count
+                self._watch.executed(position, lanes, count)
+                self._alive = self._alive & ~lanes
+                self._events += 1
+
+    def _check_masks(self, meet: Meet, lanes: Lanes, masks: Array) -> None:
+        own = masks >> self._team.lane_id.astype(np.uint32) & np.uint32(1)
+        self._note_mask(
+            meet, lanes & (own == 0), masks, "executed by a lane that is not in its own mask"
+        )
+        living = self._team.mask_of_warp(self._alive)
+        existing = self._team.mask_of_warp(None)
+        self._note_mask(
+            meet, lanes & ((masks & existing & ~living) != 0), masks, "names lanes that have ended"
+        )
+        self._note_mask(
+            meet,
+            lanes & ((masks & ~existing) != 0),
+            masks,
+            "names lanes that the block lacks",
+        )
+
+    def _note_mask(self, meet: Meet, wrong: Lanes, masks: Array, what: str) -> None:
+        if not wrong.any():
+            return
+        lane = int(np.argmax(wrong))
+        message = f"{meet.name}: mask 0x{int(masks[lane]):08x} {what}"
+        count = int(np.count_nonzero(wrong))
+        self._faults.note(
+            ("synccheck", what), message, meet.location, lane, self._first_block, count
+        )
+
+    def _release(self) -> bool:
+        """Lets go whoever can; called when no thread is ready. Returns whether somebody goes on."""
+        program = self._prepared.compiler.program
+        if self._perform_waits(self._performer.satisfied(program, self._uniform)):
+            return True
+        going = self._meetings.release(self._alive) or self._barriers.release(
+            self._alive, self._tell_who_met
+        )
+        if going:
+            self._events += 1
+            for block, lanes in going:
+                self._add(block, lanes)
+            return True
+        if self._spinning.parked and not self._spinning.tried_in_vain(self.progress):
+            self._spinning.release(self.progress, self._add)
+            return True
+        if self._perform_waits(self._performer.expire(program)):
+            return True
+        if self._spinning.parked:
+            return False
+        if self._go_on_without():
+            return True
+        raise self.deadlock()
+
+    def _perform_waits(self, found: dict[int, Lanes]) -> bool:
+        """Lets threads go on whose wait at an action is over."""
+        for position, lanes in found.items():
+            self._add(position, lanes)
+        self._events += bool(found)
+        return bool(found)
+
+    def _tell_who_met(self, arrivals: Arrivals) -> None:
+        self._watch.met(arrivals, self._first_block, self._live)
+
+    def _go_on_without(self) -> bool:
+        """Lets lanes go on that wait for lanes of their warp that never come."""
+        released = False
+        for waiting in self._meetings.give_up():
+            what = "waits for lanes that never come"
+            self._note_mask(waiting.meet, waiting.lanes, waiting.masks, what)
+            self._add(waiting.block, waiting.lanes)
+            released = True
+        return released
+
+    def give_up(self) -> bool:
+        """As `resume`, but without waiting for lanes that never come; False if there are none."""
+        return self._go_on_without()
+
+    def _look_for_spinning(
+        self, position: int, current: Lanes | None
+    ) -> tuple[int | None, Lanes | None, int] | None:
+        """Sets aside the threads that have come back to `position` as they were there before.
+
+        Returns who runs next, or None if nobody was set aside.
+        """
+        lanes = self._all(current)
+        values = [
+            self._values(register, "pred" if bits == 1 else f"b{bits}")
+            for register, bits in enumerate(self._prepared.compiler.program.register_bits)
+            if self._blocks[position].live >> register & 1
+        ]
+        parked = self._spinning.look(
+            position, lanes, values, self.progress, has_others=bool(self._ready)
+        )
+        if parked is None:
+            return None
+        if (rest := lanes & ~parked).any():
+            self._add(position, rest)
+        return self._next()
+
+    # What stops the kernel
+
+    def deadlock(self) -> BarrierDeadlock | UnmetCondition:
+        """The error that tells who waits where, in the first block that is stuck."""
+        if self._performer.parked:
+            return self._unmet_condition()
         threads = self._geometry.threads
-        present: dict[int, npt.NDArray[np.int64]] = {}
-        needed: dict[int, int] = {}
-        for waiting in self._waiting:
-            arrived = waiting.lanes.reshape(-1, threads).sum(1)
+        stuck = int(np.flatnonzero(self._alive)[0]) // threads
+        part = slice(stuck * threads, (stuck + 1) * threads)
+        counts: dict[int, int] = {}
+        waits: list[Wait] = []
+        places: list[tuple[int, str]] = []
+
+        def tell(lanes: Lanes, order: int, what: str) -> int:
+            here = np.flatnonzero(lanes[part])
+            if len(here):
+                noun = "thread" if len(here) == 1 else "threads"
+                places.append((order, f"{len(here)} {noun} {what} (threads {lane_list(here)})"))
+            return len(here)
+
+        for waiting in self._barriers.waiting:
             number = waiting.barrier.number
-            present[number] = present.get(number, 0) + arrived
-            if waiting.barrier.threads is not None:
-                needed[number] = waiting.barrier.threads
-        alive = sum(present.values())
-        complete = {
-            number: (arrived > 0) & (arrived >= needed.get(number, alive))
-            for number, arrived in present.items()
-        }
-        if not any(blocks.any() for blocks in complete.values()):
-            raise self._deadlock(present)
-        self._tell_who_met(complete)
-        left = []
-        for waiting in self._waiting:
-            released = np.repeat(complete[waiting.barrier.number], threads)
-            going = waiting.lanes & released
-            if going.any():
-                self._add(waiting.block, going)
-            staying = waiting.lanes & ~released
-            if staying.any():
-                left.append(_Waiting(waiting.barrier, waiting.block, staying))
-        self._waiting = left
-
-    def _tell_who_met(self, complete: dict[int, npt.NDArray[np.bool_]]) -> None:
-        for number, blocks in complete.items():
-            released = np.repeat(blocks, self._geometry.threads)
-            arrivals = [
-                (waiting.barrier, waiting.lanes & released)
-                for waiting in self._waiting
-                if waiting.barrier.number == number and (waiting.lanes & released).any()
-            ]
-            if arrivals:
-                self._watch.met(arrivals, self._first_block, self._live)
-
-    def _deadlock(self, present: dict[int, npt.NDArray[np.int64]]) -> BarrierDeadlock:
-        stuck = int(np.flatnonzero(sum(present.values()))[0])
-        waiting = tuple((n, int(a[stuck])) for n, a in sorted(present.items()) if a[stuck])
-        arrivals = [(waiting.barrier, waiting.lanes) for waiting in self._waiting]
-        self._watch.sync.stuck(arrivals, self._first_block, self._live)
+            where = _at(", ", waiting.barrier.location)
+            waits.append(Wait.at_barrier(waiting.barrier, waiting.lanes))
+            if found := tell(waiting.lanes, number, f"at barrier {number}{where}"):
+                counts[number] = counts.get(number, 0) + found
+        for meeting in self._meetings.waiting:
+            waits.append(Wait(meeting.meet.location, meeting.lanes, f"wait at {meeting.meet.name}"))
+            tell(
+                meeting.lanes, 1 << 20, f"at {meeting.meet.name}{_at(', ', meeting.meet.location)}"
+            )
+        for position, lanes in self._spinning.parked.items():
+            waits.append(Wait(self._place_of(position), lanes, "spin"))
+            tell(lanes, 1 << 21, f"spinning{_at(' at ', self._place_of(position))}")
+        self._watch.sync.stuck(waits, self._first_block + stuck, part)
         block = self._watch.placement.block(self._first_block + stuck)
-        return BarrierDeadlock(self._prepared.compiler.program.name, block, waiting)
+        name = self._prepared.compiler.program.name
+        who = tuple(text for _, text in sorted(places))
+        return BarrierDeadlock(name, block, tuple(sorted(counts.items())), who)
+
+    def _unmet_condition(self) -> UnmetCondition:
+        error, lanes = self._performer.stuck(self._prepared.compiler.program)
+        threads = self._geometry.threads
+        stuck = int(np.argmax(lanes)) // threads
+        part = slice(stuck * threads, (stuck + 1) * threads)
+        waits = [Wait(error.location, lanes, f"wait at `{error.instruction}`")]
+        waits += [Wait.at_barrier(w.barrier, w.lanes) for w in self._barriers.waiting]
+        self._watch.sync.stuck(waits, self._first_block + stuck, part)
+        return error
+
+    def _place_of(self, position: int) -> Location | None:
+        """The first known place from a block of code on."""
+        for block in self._blocks[position : position + 4]:
+            for step in block.steps:
+                if isinstance(step, Access) and step.location:
+                    return step.location
+        return None
 
     def _trap(self, end: Trap, current: Lanes | None) -> KernelTrap:
         lane = 0 if current is None else int(np.argmax(current))
@@ -270,4 +566,9 @@ class Scheduler:
             self._watch.placement.block(self._first_block + block),
             self._watch.placement.thread(thread),
             end.location,
+            end.reason,
         )
+
+
+def _at(before: str, location: Location | None) -> str:
+    return f"{before}{location.file}:{location.line}" if location else ""

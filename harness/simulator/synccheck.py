@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.frame import WARP, Placement
+from harness.simulator.frame import Placement
 from harness.simulator.program import Barrier
 from harness.simulator.ptx import Location
 from harness.simulator.sanitizer import Finding, Severity
+from harness.simulator.team import WARP
 
 Lanes = npt.NDArray[np.bool_]
 Arrivals = Sequence[tuple[Barrier, Lanes]]
-"""Who of the chunk waits at which barrier instruction."""
+"""Who of the chunk waits at which barrier instruction, or has arrived there and gone on."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Threads of the chunk that cannot go on; `where` tells what they do, in the present tense."""
+
+    location: Location | None
+    lanes: Lanes
+    where: str
+    more: str = ""
+
+    @classmethod
+    def at_barrier(cls, barrier: Barrier, lanes: Lanes) -> Wait:
+        """They wait at a barrier."""
+        needed = f", which waits for {barrier.threads}," if barrier.threads else ""
+        return cls(barrier.location, lanes, "wait", f"barrier {barrier.number}{needed} ")
 
 
 def _place(location: Location | None) -> str:
@@ -39,8 +57,12 @@ class SyncChecks:
         """Threads that wait at one barrier go on together; `live` lanes were started.
 
         PTX lets threads that have ended be missing, and the warps of a block come from different
-        instructions; CUDA C++ allows neither, and within a warp it is undefined in both.
+        instructions; CUDA C++ allows neither, and within a warp it is undefined in both. Barriers
+        that name how many threads they wait for are made for threads that do different things.
         """
+        arrivals = [(barrier, lanes) for barrier, lanes in arrivals if not barrier.is_arrival]
+        if not arrivals:
+            return
         threads = self._placement.geometry.threads
         blocks = live // threads
         rows = [lanes[:live].reshape(blocks, threads) for _, lanes in arrivals]
@@ -72,6 +94,11 @@ class SyncChecks:
             here, there = _warps(rows[0][block]), _warps(rows[number][block])
             shared = (here.any(1) & there.any(1)).any()
             barrier, other = arrivals[0][0], arrivals[number][0]
+            if barrier.threads is not None and not shared:
+                continue
+            if barrier.location == other.location:
+                # One barrier of the source, of which the compiler has made several.
+                continue
             thread, other_thread = (int(np.argmax(rows[n][block])) for n in (0, number))
             what = "of one warp " if shared else ""
             self._add(
@@ -84,39 +111,22 @@ class SyncChecks:
                 thread,
             )
 
-    def stuck(self, arrivals: Arrivals, first_block: int, live: int) -> Finding:
-        """Nobody in the chunk can go on: the finding for the first block of which that is true."""
-        threads = self._placement.geometry.threads
-        waiting = np.logical_or.reduce([lanes for _, lanes in arrivals])[:live]
-        block = int(np.argmax(waiting)) // threads
-        here = slice(block * threads, (block + 1) * threads)
-        ended = threads - int(waiting[here].sum())
-        groups = list(self._groups(arrivals, here))
+    def stuck(self, waits: Sequence[Wait], block: int, here: slice) -> Finding:
+        """Nobody in a block can go on; `here` are its lanes, `block` is its place in the order."""
+        waits = [wait for wait in waits if wait.lanes[here].any()]
+        groups = [self._group(wait, here) for wait in waits]
+        ended = here.stop - here.start - sum(int(wait.lanes[here].sum()) for wait in waits)
         if ended:
             groups.append(f"{ended} have ended")
-        location, lane = next(
-            (barrier.location, int(np.argmax(lanes[here])))
-            for barrier, lanes in arrivals
-            if lanes[here].any()
-        )
-        return self._add(
-            location,
-            "error",
-            f"the block waits for ever: {', '.join(groups)}",
-            first_block + block,
-            lane,
-        )
+        lane = int(np.argmax(waits[0].lanes[here]))
+        message = f"the block waits for ever: {', '.join(groups)}"
+        return self._add(waits[0].location, "error", message, block, lane)
 
-    def _groups(self, arrivals: Arrivals, here: slice) -> Iterator[str]:
-        for barrier, lanes in arrivals:
-            count = int(lanes[here].sum())
-            if count:
-                needed = f", which waits for {barrier.threads}," if barrier.threads else ""
-                first = self._placement.thread(int(np.argmax(lanes[here])))
-                yield (
-                    f"{count} threads wait at {_place(barrier.location)} (barrier {barrier.number}"
-                    f"{needed} from thread {first} on)"
-                )
+    def _group(self, wait: Wait, here: slice) -> str:
+        count = int(wait.lanes[here].sum())
+        first = self._placement.thread(int(np.argmax(wait.lanes[here])))
+        who = f"{count} threads {wait.where} at {_place(wait.location)}"
+        return f"{who} ({wait.more}from thread {first} on)"
 
     def _add(
         self, location: Location | None, severity: Severity, message: str, block: int, lane: int

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import subprocess
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import pytest
 
@@ -20,7 +21,15 @@ from tests.simulator.gpu import Driver, GpuError, GpuMachine
 from tests.simulator.recorder import Recording
 from tests.simulator.support import Device
 
-_SOURCES = ("arena.c", "access.c", "arithmetic.c", "race.c", "profile.c")
+_SOURCES = (
+    "arena.c",
+    "access.c",
+    "arithmetic.c",
+    "race.c",
+    "profile.c",
+    "tensor.c",
+    "tensor_map.c",
+)
 
 
 @pytest.fixture(scope="session")
@@ -93,14 +102,22 @@ def _has_passed(request: pytest.FixtureRequest) -> bool:
     return report is not None and report.passed
 
 
+class Compile(Protocol):
+    """Compiles a .cu file to PTX."""
+
+    def __call__(self, source: Path, *options: str, architecture: str = "90") -> str:
+        """The PTX, for a compute capability and with line information."""
+
+
 @pytest.fixture(scope="session")
-def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Compiles a .cu file to PTX, for compute capability 9.0 and with line information."""
+def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """The compiler; each file is compiled once for each compute capability."""
     nvcc = find_cuda_compiler().nvcc
 
-    def compile_file(source: Path, *options: str) -> str:
+    @functools.cache
+    def compile_file(source: Path, *options: str, architecture: str = "90") -> str:
         target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
-        flags = ["-ptx", "-lineinfo", "-arch=compute_90", *options]
+        flags = ["-ptx", "-lineinfo", f"-arch=compute_{architecture}", *options]
         subprocess.run([nvcc, *flags, str(source), "-o", str(target)], check=True)
         return target.read_text()
 
@@ -108,6 +125,6 @@ def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def kernels(compile_ptx: Callable[..., str]) -> str:
+def kernels(compile_ptx: Compile) -> str:
     """PTX of kernels.cu, which has all the CUDA kernels of these tests."""
     return compile_ptx(Path(__file__).with_name("kernels.cu"))

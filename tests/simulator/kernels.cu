@@ -105,8 +105,4 @@ __global__ void local_array(int* y, int n) {
 __global__ void traps(int n) {
   if (threadIdx.x == n) __trap();
 }
-__global__ void warp_sum(float* y) {
-  float v = y[threadIdx.x];
-  for (int offset = 16; offset; offset /= 2) v += __shfl_down_sync(~0u, v, offset);
-  if (threadIdx.x % 32 == 0) y[threadIdx.x] = v;
-}
+__global__ void allocates(void** y) { y[threadIdx.x] = malloc(16); }

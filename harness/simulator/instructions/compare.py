@@ -72,18 +72,24 @@ def flushed(a: Array) -> Array:
     return np.where(np.abs(a) < np.float32(2.0**-126), np.copysign(np.float32(0), a), a)
 
 
+def _flushed_half(a: Array) -> Array:
+    return np.where(np.abs(a) < np.float16(2.0**-14), np.copysign(np.float16(0), a), a)
+
+
 def _comparison(name: str, kind: str, is_flushed: bool) -> Callable[[Array, Array], Array]:
-    if kind[0] in "sub" and kind != "bf16":
+    if kind[0] in "sub" and not kind.startswith("bf16"):
         if name not in _ORDERED:
             raise UnknownForm
         return _ORDERED[name]
     if name not in _FLOAT:
         raise UnknownForm
     compare = _FLOAT[name]
-    if kind == "bf16":
+    if kind in ("bf16", "bf16x2"):
         return lambda a, b: compare(bf16_to_f32(a), bf16_to_f32(b))
-    if kind not in ("f16", "f32", "f64"):
+    if kind not in ("f16", "f16x2", "f32", "f64"):
         raise UnknownForm
+    if is_flushed and kind in ("f16", "f16x2"):
+        return lambda a, b: compare(_flushed_half(a), _flushed_half(b))
     if is_flushed and kind == "f32":
         return lambda a, b: compare(flushed(a), flushed(b))
     return compare
@@ -99,6 +105,8 @@ def _setp(instruction: Instruction, _context: Context) -> Operation:
     compare = _comparison(name, kind, "ftz" in instruction.modifiers)
     kind = _unsigned_names(name, kind)
     pair = isinstance(instruction.operands[0], Pair)
+    if kind.endswith("x2"):
+        return _setp_of_two(instruction, kind, compare)
     outputs = ("pred", "pred") if pair else ("pred",)
     if len(modifiers) == 2:
         if isinstance(compare, np.ufunc) and not pair:
@@ -123,8 +131,56 @@ def _setp(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind, kind, "pred"), outputs, combined)
 
 
+def _setp_of_two(
+    instruction: Instruction, kind: str, compare: Callable[[Array, Array], Array]
+) -> Operation:
+    """Compares both halves: the lower one for the first predicate, the upper for the second."""
+    if not isinstance(instruction.operands[0], Pair) or len(instruction.operands) != 3:
+        raise UnknownForm
+
+    def compute(a: Array, b: Array, low: Array, high: Array) -> None:
+        result = compare(a, b)
+        np.copyto(low, result[:, 0])
+        np.copyto(high, result[:, 1])
+
+    return Operation((kind, kind), ("pred", "pred"), compute)
+
+
+_ONES: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "f16": ("b16", 0x3C00),
+        "f16x2": ("f16x2", 0x3C00),
+        "bf16": ("b16", 0x3F80),
+        "bf16x2": ("bf16x2", 0x3F80),
+        "u16": ("b16", 0xFFFF),
+        "s16": ("b16", 0xFFFF),
+    }
+)
+"""For each result of `set` in half precision the type it is stored as, and the bits of true."""
+
+
+def _set_half(instruction: Instruction, target: str, kind: str) -> Operation:
+    """`set` of f16, bf16 and pairs; of a pair as u32, each half is all ones or zero."""
+    compare = _comparison(instruction.modifiers[0], kind, "ftz" in instruction.modifiers)
+    if kind.endswith("x2") and target in ("u32", "s32"):
+        stored, true = "bf16x2", 0xFFFF
+    elif kind.endswith("x2") == target.endswith("x2"):
+        stored, true = _ONES[target]
+    else:
+        raise UnknownForm
+
+    def compute(a: Array, b: Array, out: Array) -> None:
+        bits = np.where(compare(a, b), np.uint16(true), np.uint16(0))
+        np.copyto(out.view(np.uint16), bits)
+
+    return Operation((kind, kind), (stored,), compute)
+
+
 def _set(instruction: Instruction, _context: Context) -> Operation:
     modifiers = [m for m in instruction.modifiers if m != "ftz"]
+    is_half = modifiers[-1] in ("f16", "bf16", "f16x2", "bf16x2")
+    if is_half and len(modifiers) == 3 and (modifiers[-1][-2:] == "x2" or modifiers[1] in _ONES):
+        return _set_half(instruction, modifiers[1], modifiers[2])
     if len(modifiers) not in (3, 4) or modifiers[-2] not in ("u32", "s32", "f32"):
         raise UnknownForm
     name, target, kind = modifiers[0], modifiers[-2], modifiers[-1]

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from harness.simulator.instructions import narrowing
 from harness.simulator.instructions.compare import flushed
 from harness.simulator.instructions.floating import CANONICAL_NAN, ROUNDINGS, saturated
 from harness.simulator.instructions.narrow import bf16_to_f32, f32_to_bf16, f64_to_f32_odd
@@ -93,13 +94,16 @@ def _cvta(instruction: Instruction, _context: Context) -> Operation:
 
 def _cvt(instruction: Instruction, context: Context) -> Operation:
     *flags, target, source = instruction.modifiers
+    special = narrowing.operation(flags, target, source, len(instruction.operands))
+    if special:
+        return special
     known = {"ftz", "sat", "satfinite", "relu", *_TO_INTEGRAL, *ROUNDINGS}
     if target not in DTYPES or source not in DTYPES or set(flags) - known:
         raise UnknownForm
     if {"satfinite", "relu"} & set(flags):
         raise UnknownForm
-    if len(instruction.operands) == 3:
-        return _pack_halves(flags, target, source)
+    if len(instruction.operands) != 2:
+        raise UnknownForm
     integer_target, integer_source = target[0] in "su", source[0] in "su"
     if integer_target and integer_source:
         convert = _integer_to_integer(target, "sat" in flags)
@@ -240,8 +244,6 @@ def _narrowing(target: str, source: str, rounding: str, context: Context) -> Con
         return lambda a: f32_to_bf16(f64_to_f32_odd(a))
     if target == "f16" and rounding == "rn":
         return _to_half
-    if target == "f16" and rounding == "rz" and source == "f32":
-        return _to_half_towards_zero
     raise UnknownForm
 
 
@@ -249,26 +251,6 @@ def _to_half(a: Array) -> Array:
     half = a.astype(np.float16)
     bits = np.where(np.isnan(a), np.uint16(0x7FFF), half.view(np.uint16))
     return bits.view(np.float16)
-
-
-def _to_half_towards_zero(a: Array) -> Array:
-    half = _to_half(a)
-    grew = np.abs(half.astype(np.float32)) > np.abs(a)
-    return np.where(grew, np.nextafter(half, np.float16(0)), half)
-
-
-def _pack_halves(flags: list[str], target: str, source: str) -> Operation:
-    """`cvt.rn.f16x2.f32 d, a, b`: a goes into the upper half, b into the lower."""
-    if target not in ("f16x2", "bf16x2") or source != "f32" or flags != ["rn"]:
-        raise UnknownForm
-    to_bits: Convert = f32_to_bf16 if target == "bf16x2" else lambda a: _to_half(a).view(np.uint16)
-
-    def compute(a: Array, b: Array, out: Array) -> None:
-        with np.errstate(all="ignore"):
-            high, low = to_bits(a).astype(np.uint32), to_bits(b)
-        np.copyto(out, high << np.uint32(16) | low)
-
-    return Operation(("f32", "f32"), ("u32",), compute)
 
 
 OPERATIONS: Mapping[str, Builder] = MappingProxyType({"mov": _mov, "cvta": _cvta, "cvt": _cvt})

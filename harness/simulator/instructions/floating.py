@@ -8,12 +8,6 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.simulator.instructions.compare import flushed
-from harness.simulator.instructions.narrow import (
-    bf16_to_f32,
-    f32_to_bf16,
-    f64_to_f32_odd,
-    sum_odd,
-)
 from harness.simulator.instructions.operation import (
     DTYPES,
     Array,
@@ -24,7 +18,7 @@ from harness.simulator.instructions.operation import (
 )
 from harness.simulator.ptx import Instruction
 
-FLOATS = frozenset({"f16", "bf16", "f16x2", "bf16x2", "f32", "f64"})
+FLOATS = frozenset({"f32", "f64"})
 ROUNDINGS: Mapping[str, int] = MappingProxyType({"rn": 0, "rz": 1, "rm": 2, "rp": 3})
 """Rounding modes and their numbers in arithmetic.c."""
 
@@ -75,8 +69,6 @@ def _arithmetic(count: int) -> Builder:
 
     def build(instruction: Instruction, context: Context) -> Operation:
         kind = _float_type(instruction)
-        if kind not in ("f32", "f64"):
-            return _narrow(instruction, kind, count)
         rounding = _rounding(instruction)
         if rounding == "rn":
             return _nearest(instruction, context, kind, count)
@@ -125,43 +117,18 @@ def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Functi
     }.get(opcode, lambda a, b, out: native(a, b, one, out))
 
 
-def _narrow(instruction: Instruction, kind: str, count: int) -> Operation:
-    """Half precision: computed in float64, where products are exact, and rounded once."""
-    opcode = "fma" if instruction.opcode == "mad" else instruction.opcode
-    if _rounding(instruction) != "rn" or opcode not in ("add", "sub", "mul", "fma"):
-        raise UnknownForm
-    is_bf16 = kind.startswith("bf16")
-
-    def widen(a: Array) -> Array:
-        return (bf16_to_f32(a) if is_bf16 else a).astype(np.float64)
-
-    def compute(*arrays: Array) -> None:
-        *inputs, out = arrays
-        a, b, *rest = (widen(x) for x in inputs)
-        with np.errstate(all="ignore"):
-            if opcode in ("mul", "fma"):
-                result = a * b
-                if rest:
-                    result = sum_odd(*np.broadcast_arrays(result, rest[0]))
-            else:
-                result = sum_odd(*np.broadcast_arrays(a, b if opcode == "add" else -b))
-            if "sat" in instruction.modifiers:
-                result = saturated(result)
-            if is_bf16:
-                np.copyto(out, f32_to_bf16(f64_to_f32_odd(result)))
-            else:
-                half = np.where(np.isnan(result), np.nan, result).astype(np.float16)
-                bits = np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16))
-                np.copyto(out.view(np.uint16), bits)
-
-    return Operation((kind,) * count, (kind,), compute)
-
-
 def _approximate(function: Callable[[Array], Array]) -> Builder:
-    """Computed in float64 and rounded: within every error that PTX allows."""
+    """Computed in float64 and rounded once: within every error that PTX allows.
+
+    The PTX ISA's bounds, of which half a unit in the last place (2^-24) is the strictest part:
+    rcp and sqrt 1 ulp; rsqrt 2^-22.9, ex2 2^-22.5 and tanh 2^-11, relative; lg2 2^-22 absolute
+    near 1, else relative; sin and cos 2^-20.5 absolute in [-pi, pi].
+    """
 
     def build(instruction: Instruction, _context: Context) -> Operation:
         kind = _float_type(instruction, "approx")
+        if kind == "f64":
+            return _approximate_double(instruction, function)
         if kind != "f32" or "approx" not in instruction.modifiers:
             raise UnknownForm
 
@@ -173,6 +140,33 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
         return Operation((kind,), (kind,), adjusted(compute, instruction, kind))
 
     return build
+
+
+def _approximate_double(instruction: Instruction, function: Callable[[Array], Array]) -> Operation:
+    """`rcp.approx.ftz.f64` and `rsqrt.approx{.ftz}.f64`, the seeds of software division.
+
+    With `.ftz` the PTX ISA leaves the low word out of the operand and makes that of the result
+    zero, and flushes subnormal numbers; 20 bits of the fraction are right.
+    """
+    opcode = instruction.opcode
+    ftz = "ftz" in instruction.modifiers
+    if opcode not in ("rcp", "rsqrt") or (opcode == "rcp" and not ftz):
+        raise UnknownForm
+    high = np.uint64(0xFFFFFFFF00000000)
+    smallest = np.finfo(np.float64).tiny
+
+    def flush(a: Array) -> Array:
+        return np.where(np.abs(a) < smallest, np.copysign(0.0, a), a)
+
+    def compute(a: Array, out: Array) -> None:
+        with np.errstate(all="ignore"):
+            if not ftz:
+                np.copyto(out, function(a))
+                return
+            result = function(flush((a.view(np.uint64) & high).view(np.float64)))
+        np.copyto(out, (flush(result).view(np.uint64) & high).view(np.float64))
+
+    return Operation(("f64",), ("f64",), compute)
 
 
 def _or_approximate(exact: Builder, approximate: Builder) -> Builder:
@@ -197,28 +191,18 @@ def _extremum(instruction: Instruction, context: Context) -> Operation:
     kind = _float_type(instruction, "NaN", "xorsign", "abs")
     if len(instruction.operands) != 3 or {"xorsign", "abs"} & set(instruction.modifiers):
         raise UnknownForm
-    is_bf16 = kind.startswith("bf16")
-    extremum = context.native(f"{instruction.opcode}_{'f64' if kind == 'f64' else 'f32'}")
+    extremum = context.native(f"{instruction.opcode}_{kind}")
     propagates = "NaN" in instruction.modifiers
 
     def compute(a: Array, b: Array, out: Array) -> None:
-        if kind != "f64":
-            a = bf16_to_f32(a) if is_bf16 else a.astype(np.float32)
-            b = bf16_to_f32(b) if is_bf16 else b.astype(np.float32)
         shape = np.broadcast_shapes(a.shape, b.shape)
         result = np.empty(shape, a.dtype)
         extremum(np.broadcast_to(a, shape), np.broadcast_to(b, shape), result)
         if propagates:
             result[np.broadcast_to(np.isnan(a) | np.isnan(b), shape)] = CANONICAL_NAN
-        if kind in ("f32", "f64"):
-            np.copyto(out, result)
-        elif is_bf16:
-            np.copyto(out, f32_to_bf16(result))
-        else:
-            bits = result.astype(np.float16).view(np.uint16)
-            np.copyto(out.view(np.uint16), np.where(np.isnan(result), np.uint16(0x7FFF), bits))
+        np.copyto(out, result)
 
-    if kind in ("f32", "f64") and not propagates and "ftz" not in instruction.modifiers:
+    if not propagates and "ftz" not in instruction.modifiers:
         name = f"{instruction.opcode}_{kind}"
         return Operation((kind, kind), (kind,), extremum, name)
     return Operation((kind, kind), (kind,), adjusted(compute, instruction, kind))
@@ -227,15 +211,7 @@ def _extremum(instruction: Instruction, context: Context) -> Operation:
 def _sign(instruction: Instruction, _context: Context) -> Operation:
     """Acts on the sign bit alone: abs and neg."""
     kind = _float_type(instruction)
-    if kind in ("bf16", "bf16x2"):
-        mask = np.uint16(0x8000)
-        function: Function = (
-            (lambda a, out: np.bitwise_xor(a, mask, out))
-            if instruction.opcode == "neg"
-            else (lambda a, out: np.bitwise_and(a, ~mask, out))
-        )
-    else:
-        function = np.negative if instruction.opcode == "neg" else np.absolute
+    function = np.negative if instruction.opcode == "neg" else np.absolute
     return Operation((kind,), (kind,), adjusted(function, instruction, kind))
 
 

@@ -1,0 +1,124 @@
+"""What an instruction does that needs more than its own thread's registers.
+
+Such an instruction stands in a basic block of its own. Its function sees all threads that execute
+it at once, as a `Crew`, and reads and writes memory through the crew, with the checks that
+ordinary loads and stores have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.actions.transfers import (
+    Array,
+    BarrierDeliveries,
+    Bytes,
+    GroupedCopies,
+    Lanes,
+    Transfer,
+)
+from harness.simulator.ptx import Instruction, Operand
+
+GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
+"""Numbers of the spaces in access.h."""
+
+
+class Crew(Protocol):
+    """The threads that execute one instruction together, and their memory.
+
+    `lanes` are their numbers in the chunk, ascending. Rows of memory belong to one thread each: it
+    decides whose shared memory is meant, and a finding names it.
+    """
+
+    @property
+    def lanes(self) -> Lanes:
+        """The threads."""
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of one block."""
+
+    @property
+    def copies(self) -> GroupedCopies:
+        """What `cp.async` has under way."""
+
+    @property
+    def bulk_copies(self) -> GroupedCopies:
+        """What bulk copies in groups have under way."""
+
+    @property
+    def deliveries(self) -> BarrierDeliveries:
+        """What bulk copies to mbarriers have under way."""
+
+    @property
+    def library(self) -> ctypes.CDLL:
+        """The simulator's C functions."""
+
+    def native(self, name: str) -> Callable[..., None]:
+        """A function of arithmetic.c as `function(*inputs, output)` on arrays."""
+
+    def land(self, transfer: Transfer) -> None:
+        """Writes what a copy brings; its faults were found when it was started."""
+
+    def read(
+        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, align: int = 0
+    ) -> Bytes:
+        """Rows of `nbytes` bytes; poison where they cannot be read. `align` is as large if 0."""
+
+    def write(
+        self, space: int, lanes: Lanes, addresses: Array, rows: Bytes, align: int = 0
+    ) -> None:
+        """Stores rows of bytes; what cannot be written is dropped."""
+
+    def expect(
+        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, align: int = 0
+    ) -> None:
+        """Makes the rows count as not written: something is under way that will write them."""
+
+
+Run = Callable[..., Sequence[Array] | None]
+Test = Callable[..., npt.NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An operand and the type it is read as; an address (`[a + 4]`) is one u64 number.
+
+    With an empty `kind` it is read as its register is declared: as bits, or as a predicate.
+    """
+
+    operand: Operand
+    kind: str
+
+
+@dataclass(frozen=True)
+class Action:
+    """What to do when threads come to the instruction.
+
+    `run(crew, *inputs)` gets one array for each input, with an element for each of `crew.lanes`,
+    and returns one such array for each output. `group` threads (1, a warp, a warpgroup) that follow
+    each other in their block must come together: who comes first waits. With `ready`, which takes
+    the same arguments, a thread also waits until it is true for that thread; a wait that nothing
+    can end any more expires, and `run` is called all the same.
+    """
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Operand, ...]
+    output_kinds: tuple[str, ...]
+    run: Run
+    group: Literal[1, 32, 128] = 1
+    ready: Test | None = None
+
+
+Maker = Callable[[Instruction], Action]
+
+"""Makes the action of one instruction.
+
+Raises UnknownForm, ValueError, KeyError or IndexError for a form that it does not know.
+"""

@@ -1,0 +1,96 @@
+"""cp.async: copies of 4, 8 or 16 bytes from global to shared memory that finish later.
+
+PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy". The source is read when
+the copy is started; the data is written when the thread waits for it (or, with
+`cp.async.mbarrier.arrive`, when somebody waits for the mbarrier), and counts as written only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.actions import bulk_copy, mbarrier
+from harness.simulator.actions.action import GLOBAL, SHARED, Action, Crew, Input, Maker
+from harness.simulator.actions.forms import number_of, require, space_of
+from harness.simulator.actions.transfers import Array, Delivery, Transfer
+from harness.simulator.instructions.operation import UnknownForm
+from harness.simulator.ptx import Address, Group, Instruction
+
+
+def _cp(instruction: Instruction) -> Action:
+    modifiers = instruction.modifiers
+    require(modifiers[:1] == ("async",))
+    kind = modifiers[1]
+    if kind == "bulk":
+        return bulk_copy.action(instruction)
+    if kind in ("ca", "cg"):
+        return _copy(instruction)
+    if kind == "commit_group":
+        return Action((), (), (), lambda crew: crew.copies.commit(crew.lanes))
+    if kind == "wait_group":
+        left = number_of(instruction.operands[0])
+        return Action((), (), (), lambda crew: crew.copies.wait(crew, left))
+    if kind == "wait_all":
+        return Action((), (), (), lambda crew: crew.copies.wait_all(crew))
+    if modifiers[1:3] == ("mbarrier", "arrive"):
+        return _arrive(instruction)
+    raise UnknownForm
+
+
+def _copy(instruction: Instruction) -> Action:
+    """`cp.async.cg.shared.global [to], [from], 16{, bytes that are read}{, policy}`."""
+    require(instruction.modifiers[2] in ("shared", "shared::cta"))
+    require(instruction.modifiers[3] == "global")
+    hints = instruction.modifiers[4:]
+    require(all(h.startswith("L2::") for h in hints))
+    target, source, *rest = instruction.operands
+    size = number_of(rest.pop(0))
+    require(size == 16 or (size in (4, 8) and instruction.modifiers[1] == "ca"))
+    if "L2::cache_hint" in hints:
+        rest.pop()
+    require(len(rest) <= 1 and not isinstance(rest[0] if rest else None, Group))
+    inputs = [Input(target, "u64"), Input(source, "u64")]
+    inputs += [Input(operand, "") for operand in rest]
+
+    def run(crew: Crew, to: Array, at: Array, *how_much: Array) -> None:
+        length = np.full(len(to), size)
+        if how_much:
+            ignores = how_much[0].dtype == np.bool_
+            length = np.where(how_much[0], 0, size) if ignores else how_much[0].astype(np.int64)
+        data = np.zeros((len(to), size), np.uint8)
+        for count in np.unique(length).tolist():
+            rows = length == count
+            if count:
+                read = min(count, size)
+                # The address has to be a multiple of the whole size, whatever is read of it.
+                data[rows, :read] = crew.read(GLOBAL, crew.lanes[rows], at[rows], read, size)
+        crew.expect(SHARED, crew.lanes, to, size)
+        crew.copies.start(Transfer(SHARED, crew.lanes, to, data))
+
+    return Action(tuple(inputs), (), (), run)
+
+
+def _arrive(instruction: Instruction) -> Action:
+    """`cp.async.mbarrier.arrive{.noinc}.shared.b64 [at]`: arrives when the copies are there."""
+    rest = [m for m in instruction.modifiers[3:] if m.split("::")[0] != "shared"]
+    require(rest in (["b64"], ["noinc", "b64"]))
+    (barrier,) = instruction.operands
+    require(isinstance(barrier, Address))
+    counts_itself = "noinc" not in rest
+    space = space_of(instruction)
+
+    def run(crew: Crew, at: Array) -> None:
+        if counts_itself:
+            mbarrier.raise_pending(crew, space, at)
+        for block, address, lanes in mbarrier.by_barrier(crew, at):
+            delivery = Delivery(crew.copies.take(lanes), 0, len(lanes))
+            crew.deliveries.start(delivery, block, address)
+
+    return Action((Input(barrier, "u64"),), (), (), run)
+
+
+ACTIONS: Mapping[str, Maker] = MappingProxyType({"cp": _cp})
+"""Makers by opcode."""

@@ -1,0 +1,278 @@
+"""mbarrier: barriers that are objects in shared memory, and count arrivals and bytes.
+
+PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier". A phase is complete
+when its pending arrivals and its bytes under way (tx-count) are both zero; then the next begins,
+with as many pending arrivals as expected. What the 64 bits of the object hold is not documented;
+here they hold, from the lowest: 20 bits pending arrivals, 20 bits expected arrivals, 21 bits
+tx-count in two's complement, 1 bit parity of the phase, 2 bits that mark a valid object.
+
+Bulk copies that the mbarrier counts are finished when a thread tests or waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.actions.action import Action, Crew, Input, Maker
+from harness.simulator.actions.forms import require, rest_of, space_of
+from harness.simulator.actions.transfers import Array, Lanes
+from harness.simulator.instructions.operation import UnknownForm
+from harness.simulator.ptx import Immediate, Instruction, Operand
+
+_COUNT = (1 << 20) - 1
+_VALID = 0b10 << 62
+_WINDOW = np.uint64((1 << 56) - 1)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What an mbarrier holds."""
+
+    pending: int
+    expected: int
+    nbytes: int
+    parity: int
+
+    @classmethod
+    def of(cls, bits: int) -> Phase | None:
+        """The object's content, None where there is no mbarrier."""
+        if bits >> 62 != _VALID >> 62:
+            return None
+        nbytes = bits >> 40 & 0x1FFFFF
+        nbytes -= (nbytes & 0x100000) << 1
+        return cls(bits & _COUNT, bits >> 20 & _COUNT, nbytes, bits >> 61 & 1)
+
+    @property
+    def bits(self) -> int:
+        """The object's 64 bits."""
+        return (
+            _VALID
+            | self.parity << 61
+            | (self.nbytes & 0x1FFFFF) << 40
+            | self.expected << 20
+            | self.pending
+        )
+
+    def settled(self) -> Phase:
+        """The next phase, if this one is complete."""
+        if self.pending or self.nbytes:
+            return self
+        return replace(self, pending=self.expected, parity=self.parity ^ 1)
+
+    def arrived(self, count: int) -> Phase:
+        """After arrivals; more than are pending belong to the phases that follow."""
+        phase = self
+        while count:
+            taken = min(count, phase.pending) or count
+            phase = replace(phase, pending=max(phase.pending - taken, 0)).settled()
+            count -= taken
+        return phase
+
+
+Change = Callable[[Phase, Array], tuple[Phase, list[int]]]
+"""From a phase and the positions of the threads that act on it (in order) to the phase after it and
+the state that each thread is given."""
+
+
+def by_barrier(crew: Crew, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
+    """Yields block, shared address and threads for each mbarrier among the addresses."""
+    for block, address, positions in _grouped(crew, addresses):
+        yield block, address, crew.lanes[positions]
+
+
+def _grouped(crew: Crew, addresses: Array) -> Iterator[tuple[int, int, Array]]:
+    plain = addresses & _WINDOW
+    blocks = (crew.lanes // crew.block_threads).astype(np.uint64)
+    keys, inverse = np.unique(blocks << np.uint64(32) | plain, return_inverse=True)
+    for number, key in enumerate(keys.tolist()):
+        yield key >> 32, key & 0xFFFFFFFF, np.flatnonzero(inverse == number)
+
+
+def _states(crew: Crew, space: int, addresses: Array) -> list[int]:
+    rows = crew.read(space, crew.lanes, addresses, 8)
+    states: list[int] = rows.view(np.uint64)[:, 0].tolist()
+    return states
+
+
+def change(crew: Crew, space: int, addresses: Array, how: Change) -> Array:
+    """Changes the mbarriers at the addresses; the state that each thread is given."""
+    states = _states(crew, space, addresses)
+    given = np.zeros(len(addresses), np.uint64)
+    for _, _, positions in _grouped(crew, addresses):
+        phase = Phase.of(states[positions[0]])
+        if phase is None:
+            continue
+        after, tokens = how(phase, positions)
+        given[positions] = np.array(tokens or [0], np.uint64)
+        first = positions[:1]
+        data = np.array([after.bits], np.uint64).view(np.uint8).reshape(1, 8)
+        crew.write(space, crew.lanes[first], addresses[first], data)
+    return given
+
+
+def raise_pending(crew: Crew, space: int, addresses: Array) -> None:
+    """One more pending arrival for each thread."""
+
+    def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
+        return replace(phase, pending=phase.pending + len(positions)), []
+
+    change(crew, space, addresses, how)
+
+
+def deliver(crew: Crew, space: int, addresses: Array) -> None:
+    """Finishes the copies that the mbarriers at the addresses count."""
+    for block, address, positions in _grouped(crew, addresses):
+        deliveries = crew.deliveries.take(block, address)
+        if not deliveries:
+            continue
+        for delivery in deliveries:
+            for transfer in delivery.transfers:
+                crew.land(transfer)
+        first = positions[:1]
+        bits = crew.read(space, crew.lanes[first], addresses[first], 8).view(np.uint64)[0, 0]
+        phase = Phase.of(int(bits))
+        if phase is None:
+            continue
+        nbytes = sum(d.nbytes for d in deliveries)
+        arrivals = sum(d.arrivals for d in deliveries)
+        phase = replace(phase, nbytes=phase.nbytes - nbytes)
+        phase = phase.arrived(arrivals) if arrivals else phase.settled()
+        data = np.array([phase.bits], np.uint64).view(np.uint8).reshape(1, 8)
+        crew.write(space, crew.lanes[first], addresses[first], data)
+
+
+def _init(instruction: Instruction, space: int) -> Action:
+    address, count = instruction.operands
+
+    def run(crew: Crew, at: Array, counts: Array) -> None:
+        objects = [Phase(c, c, 0, 0).bits for c in (counts & _COUNT).tolist()]
+        crew.write(space, crew.lanes, at, np.array(objects, np.uint64)[:, None].view(np.uint8))
+
+    return Action((Input(address, "u64"), Input(count, "u32")), (), (), run)
+
+
+def _inval(instruction: Instruction, space: int) -> Action:
+    (address,) = instruction.operands
+    return Action(
+        (Input(address, "u64"),), (), (), lambda crew, at: crew.expect(space, crew.lanes, at, 8)
+    )
+
+
+def _transaction(instruction: Instruction, space: int, sign: int) -> Action:
+    """expect_tx and complete_tx."""
+    address, nbytes = instruction.operands
+
+    def run(crew: Crew, at: Array, counts: Array) -> None:
+        def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
+            total = int(counts[positions].sum()) * sign
+            after = replace(phase, nbytes=phase.nbytes + total)
+            return (after if sign > 0 else after.settled()), []
+
+        change(crew, space, at, how)
+
+    return Action((Input(address, "u64"), Input(nbytes, "u32")), (), (), run)
+
+
+def _arrive(instruction: Instruction, space: int) -> Action:
+    """Arrive and arrive_drop, with `.expect_tx` and `.noComplete`."""
+    state, address, *rest = instruction.operands
+    drops = instruction.modifiers[0] == "arrive_drop"
+    expects = "expect_tx" in instruction.modifiers
+    require(len(rest) <= 1 and (bool(rest) or not expects))
+    amount: Operand = rest[0] if rest else Immediate(1)
+
+    def run(crew: Crew, at: Array, amounts: Array) -> list[Array]:
+        deliver_complete(crew, space, at)
+
+        def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
+            tokens = []
+            for amount in amounts[positions].tolist():
+                count = 1 if expects else amount
+                if expects:
+                    phase = replace(phase, nbytes=phase.nbytes + amount)
+                if drops:
+                    phase = replace(phase, expected=phase.expected - count)
+                tokens.append(phase.bits)
+                phase = phase.arrived(count)
+            return phase, tokens
+
+        return [change(crew, space, at, how)]
+
+    inputs = (Input(address, "u64"), Input(amount, "u32"))
+    return Action(inputs, (state,), ("b64",), run)
+
+
+def deliver_complete(crew: Crew, space: int, addresses: Array) -> None:
+    """Finishes copies of mbarriers at which nobody is missing: an arrival is for the next phase."""
+    states = _states(crew, space, addresses)
+    full = [i for i, bits in enumerate(states) if (p := Phase.of(bits)) and not p.pending]
+    if full:
+        deliver(crew, space, addresses)
+
+
+def _wait(instruction: Instruction, space: int) -> Action:
+    """test_wait and try_wait: whether a phase is complete, given by its state or its parity.
+
+    Both let other threads go first when it is not. So no thread spins while the one that it waits
+    for could go on, and the time limit of try_wait is the moment when nobody can go on.
+    """
+    result, address, phase_or_state, *_ = instruction.operands
+    by_parity = "parity" in instruction.modifiers
+
+    def ready(crew: Crew, at: Array, phase: Array) -> Array:
+        deliver(crew, space, at)
+        parity = phase & 1 if by_parity else phase >> np.uint64(61) & np.uint64(1)
+        phases = [Phase.of(bits) for bits in _states(crew, space, at)]
+        now = np.array([-1 if p is None else p.parity for p in phases])
+        complete: Array = (now >= 0) & (now != parity.astype(np.int64))
+        return complete
+
+    def run(crew: Crew, at: Array, phase: Array) -> list[Array]:
+        return [ready(crew, at, phase)]
+
+    kind = "u32" if by_parity else "b64"
+    inputs = (Input(address, "u64"), Input(phase_or_state, kind))
+    return Action(inputs, (result,), ("pred",), run, ready=ready)
+
+
+def _pending_count(instruction: Instruction) -> Action:
+    count, state = instruction.operands
+
+    def run(_crew: Crew, bits: Array) -> list[Array]:
+        return [(bits & np.uint64(_COUNT)).astype(np.uint32)]
+
+    return Action((Input(state, "b64"),), (count,), ("b32",), run)
+
+
+def _mbarrier(instruction: Instruction) -> Action:
+    modifiers = instruction.modifiers
+    known = ("parity", "expect_tx", "noComplete", "b64")
+    rest = [m for m in rest_of(instruction, *known) if m.split("::")[0] != "shared"]
+    verb = modifiers[0]
+    if verb == "expect_tx":
+        rest = [verb]
+    require(rest == [verb] and modifiers[-1] == "b64")
+    space = space_of(instruction)
+    if verb == "pending_count":
+        return _pending_count(instruction)
+    if verb in ("expect_tx", "complete_tx"):
+        return _transaction(instruction, space, 1 if verb == "expect_tx" else -1)
+    makers = {
+        "init": _init,
+        "inval": _inval,
+        "arrive": _arrive,
+        "arrive_drop": _arrive,
+        "test_wait": _wait,
+        "try_wait": _wait,
+    }
+    if verb not in makers:
+        raise UnknownForm
+    return makers[verb](instruction, space)
+
+
+ACTIONS: Mapping[str, Maker] = MappingProxyType({"mbarrier": _mbarrier})
+"""Makers by opcode."""

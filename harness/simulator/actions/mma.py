@@ -1,0 +1,176 @@
+"""mma.sync: a warp multiplies two small matrices whose elements lie in its registers.
+
+PTX ISA, "Matrix fragments for mma". All shapes are made of one pattern. Thread l has g = l / 4 and
+t = l mod 4. A 32-bit register of A holds e = 32 / width elements (a 64-bit one, of f64, one): those
+of row g and columns e t ... e t + e - 1 of an 8 x 4e tile; registers go through the tiles of A down
+the rows first. B is the same with rows and columns exchanged. Registers 2 i and 2 i + 1 of C and D
+hold columns 2 t and 2 t + 1 of row g + 8 i; of float16 both are in one register.
+
+The accumulation is described in tensor_core.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.actions.action import Action, Crew, Input, Maker
+from harness.simulator.actions.forms import parts_of, require
+from harness.simulator.actions.narrow_formats import DECODE
+from harness.simulator.actions.tensor_core import (
+    HOPPER,
+    multiply_add,
+    multiply_add_doubles,
+    multiply_add_integers,
+)
+from harness.simulator.actions.transfers import Array
+from harness.simulator.ptx import Instruction
+
+SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
+_SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "f16": ("m16n8k8", "m16n8k16"),
+        "bf16": ("m16n8k8", "m16n8k16"),
+        "tf32": ("m16n8k4", "m16n8k8"),
+        "s8": ("m8n8k16", "m16n8k16", "m16n8k32"),
+        "u8": ("m8n8k16", "m16n8k16", "m16n8k32"),
+        "e4m3": ("m16n8k16", "m16n8k32"),
+        "e5m2": ("m16n8k16", "m16n8k32"),
+        "f64": ("m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"),
+    }
+)
+ACCUMULATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "f16": ("f16", "f32"),
+        "bf16": ("f32",),
+        "tf32": ("f32",),
+        "s8": ("s32",),
+        "u8": ("s32",),
+        "e4m3": ("f16", "f32"),
+        "e5m2": ("f16", "f32"),
+        "f64": ("f64",),
+    }
+)
+"""For each format of the factors, the formats of the sum."""
+_DTYPES: Mapping[str, type[np.generic]] = MappingProxyType(
+    {"f16": np.float16, "f32": np.float32, "s32": np.int32, "f64": np.float64}
+)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Shape and types of a multiplication."""
+
+    m: int
+    n: int
+    k: int
+    d: str
+    a: str
+    b: str
+    c: str
+    saturates: bool = False
+
+    def multiply(self, crew: Crew, a: Array, b: Array, c: Array) -> Array:
+        """The products of matrices of numbers, and c."""
+        if self.a == "f64":
+            return multiply_add_doubles(crew.native("fma_f64"), a, b, c)
+        if self.d == "s32":
+            return multiply_add_integers(a, b, c, saturates=self.saturates)
+        c = c.astype(_DTYPES["f16" if (self.c, self.d) == ("f16", "f16") else "f32"])
+        return multiply_add(crew.library, HOPPER[self.a], a, b, c).astype(_DTYPES[self.d])
+
+
+def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
+    """Rows of A, or columns of B, as numbers: (warps, lines, k); `blocks` is how many times 8."""
+    dtype, decode = DECODE[kind]
+    words = np.stack(registers)
+    elements = decode(words.view(dtype)).reshape(
+        -1, blocks, len(words[0]) // 32, 8, 4, each_register(kind)
+    )
+    return elements.transpose(2, 1, 3, 0, 4, 5).reshape(len(words[0]) // 32, blocks * 8, -1)
+
+
+def each_register(kind: str) -> int:
+    """Elements in a register."""
+    return 1 if kind == "f64" else 4 // np.dtype(DECODE[kind][0]).itemsize
+
+
+def sums(registers: tuple[Array, ...], kind: str, m: int) -> Array:
+    """A matrix of accumulators out of its registers: (warps, m, 8)."""
+    words = np.stack(registers).view(_DTYPES[kind])
+    if kind == "f16":
+        tile = words.reshape(m // 8, -1, 8, 4, 2).transpose(1, 0, 2, 3, 4)
+    else:
+        tile = words.reshape(m // 8, 2, -1, 8, 4).transpose(2, 0, 3, 4, 1)
+    return np.ascontiguousarray(tile).reshape(-1, m, 8)
+
+
+def registers_of(matrix: Array, kind: str) -> list[Array]:
+    """The registers that hold a matrix of accumulators."""
+    warps, m, _ = matrix.shape
+    tile = matrix.reshape(warps, m // 8, 8, 4, 2)
+    if kind == "f16":
+        halves = np.ascontiguousarray(tile.transpose(1, 0, 2, 3, 4)).view(np.uint32)
+        return list(halves.reshape(m // 8, -1))
+    bits = np.ascontiguousarray(tile.transpose(1, 4, 0, 2, 3)).view(
+        np.uint64 if kind == "f64" else np.uint32
+    )
+    return list(bits.reshape(m // 4, -1))
+
+
+def register_count(rows: int, columns: int, kind: str) -> int:
+    """Registers that hold so many elements of a warp."""
+    bits = {"f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f64": 64}.get(kind, 32)
+    return max(rows * columns * bits // (32 * (64 if kind == "f64" else 32)), 1)
+
+
+def register_kind(kind: str) -> str:
+    """The type of the registers that hold such elements."""
+    return "b64" if kind == "f64" else "b32"
+
+
+def _form(instruction: Instruction) -> Form:
+    modifiers = list(instruction.modifiers)
+    saturates = "satfinite" in modifiers
+    modifiers = [m for m in modifiers if m not in ("satfinite", "sync", "aligned")]
+    shape, rows, columns, d, a, b, c = modifiers
+    require(rows == "row" and columns == "col" and shape in _SHAPES[a] and b in _SHAPES)
+    require(a == b or {a, b} <= {"s8", "u8"} or {a, b} <= {"e4m3", "e5m2"})
+    require(c in ACCUMULATORS[a] and d in ACCUMULATORS[a] and (not saturates or d == "s32"))
+    size = SHAPE.match(shape)
+    assert size is not None  # noqa: S101 - it is one of _SHAPES
+    return Form(int(size[1]), int(size[2]), int(size[3]), d, a, b, c, saturates)
+
+
+def _mma(instruction: Instruction) -> Action:
+    form = _form(instruction)
+    d, a, b, c = (parts_of(operand) for operand in instruction.operands)
+    counts = (
+        (d, register_count(form.m, form.n, form.d)),
+        (a, register_count(form.m, form.k, form.a)),
+        (b, register_count(form.k, form.n, form.b)),
+        (c, register_count(form.m, form.n, form.c)),
+    )
+    require(all(len(parts) == count for parts, count in counts))
+
+    def run(crew: Crew, *values: Array) -> list[Array]:
+        of_a, of_b = values[: len(a)], values[len(a) : len(a) + len(b)]
+        matrix_a = lines(of_a, form.a, form.m // 8)
+        matrix_b = lines(of_b, form.b, 1).swapaxes(1, 2)
+        matrix_c = sums(values[len(a) + len(b) :], form.c, form.m)
+        return registers_of(form.multiply(crew, matrix_a, matrix_b, matrix_c), form.d)
+
+    inputs = tuple(
+        Input(register, register_kind(kind))
+        for parts, kind in ((a, form.a), (b, form.b), (c, form.c))
+        for register in parts
+    )
+    return Action(inputs, d, (register_kind(form.d),) * len(d), run, group=32)
+
+
+ACTIONS: Mapping[str, Maker] = MappingProxyType({"mma": _mma})
+"""Makers by opcode."""

@@ -1,0 +1,116 @@
+"""Tensor maps: what a CUtensorMap of tensor_map.c says, and where a box of it lies."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.simulator.actions.transfers import Array
+from harness.simulator.instructions.narrowing import FORMATS, encode
+
+MAP_BYTES = 128
+_MARK = 0x70616D5F6D6973FF
+_LAYOUT = "<QQ5Q4Q5H5BBBBB"
+_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
+_NANS = {6: 0x7FFF, 7: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF, 9: 0x7FFF} | dict.fromkeys(
+    (10, 11, 12), 0x7FFFFFFF
+)
+_FLUSHED, _TF32 = (10, 12), (11, 12)
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor in global memory and the box that one copy moves; the contiguous dimension first."""
+
+    address: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Bytes from an element to the next in each dimension."""
+    counts: tuple[int, ...]
+    """Elements of the box."""
+    steps: tuple[int, ...]
+    width: int
+    type: int
+    swizzle: int
+    fills_with_nan: bool
+
+    @classmethod
+    def decode(cls, data: bytes) -> TensorMap | None:
+        """The map in 128 bytes; None if they are not one."""
+        values = struct.unpack_from(_LAYOUT, data)
+        if values[0] != _MARK:
+            return None
+        kind, rank, swizzle, fill = values[21:25]
+        width = _BYTES[kind]
+        # The contiguous dimension is not strided without interleaving.
+        steps = (1, *values[17 : 16 + rank])
+        box = values[11 : 11 + rank]
+        counts = tuple(-(-size // step) for size, step in zip(box, steps, strict=True))
+        strides = (width, *values[7 : 6 + rank])
+        dims = values[2 : 2 + rank]
+        return cls(
+            values[1], dims, strides, counts, steps, width, kind, swizzle, bool(fill)
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a box in shared memory."""
+        return int(np.prod(self.counts)) * self.width
+
+    def rows(self, start: tuple[int, ...]) -> tuple[Array, Array, slice]:
+        """The part of the box at `start` that is inside the tensor.
+
+        Returns:
+            The numbers of the box's rows that are inside, the address of the first element inside
+            for each of them, and which elements of a row are inside (the same ones for all).
+        """
+        first = min(max(-start[0], 0), self.counts[0])
+        last = max(min(self.counts[0], self.dims[0] - start[0]), first)
+        numbers, addresses = [], []
+        outer = [range(count) for count in reversed(self.counts[1:])]
+        for number, place in enumerate(itertools.product(*outer)):
+            indices = [
+                begin + step * position
+                for begin, step, position in zip(
+                    start[1:], self.steps[1:], reversed(place), strict=True
+                )
+            ]
+            if all(0 <= i < size for i, size in zip(indices, self.dims[1:], strict=True)):
+                offset = sum(i * s for i, s in zip(indices, self.strides[1:], strict=True))
+                numbers.append(number)
+                addresses.append(self.address + offset + (start[0] + first) * self.width)
+        if first == last:
+            numbers, addresses = [], []
+        return np.array(numbers, np.int64), np.array(addresses, np.uint64), slice(first, last)
+
+    def outside(self) -> Array:
+        """The bytes of an element that is not in the tensor."""
+        nan = _NANS.get(self.type, 0) if self.fills_with_nan else 0
+        return np.frombuffer(nan.to_bytes(self.width, "little"), np.uint8)
+
+    def converted(self, elements: Array) -> Array:
+        """Elements as they arrive in shared memory: rounded to tf32, subnormal ones flushed."""
+        if self.type in _FLUSHED or self.type in _TF32:
+            values = elements.view(np.float32)
+            if self.type in _FLUSHED:
+                values = np.where(np.abs(values) < 2.0**-126, np.copysign(0, values), values)
+            if self.type in _TF32:
+                exact = values.astype(np.float64)
+                bits = encode(exact, FORMATS["tf32"], "rn", frozenset())
+                values = bits.view(np.float32)
+            return np.ascontiguousarray(values.astype(np.float32)).view(np.uint8)
+        return elements
+
+
+def swizzled(addresses: Array, mode: int) -> Array:
+    """Shared addresses of 16-byte chunks, permuted within 32, 64 or 128 bytes (modes 1, 2, 3).
+
+    The chunk's number is combined with that of the 128-byte line (CUDA C++ programming guide,
+    "Shared memory bank swizzling").
+    """
+    mask = np.uint64((1 << mode) - 1)
+    permuted: Array = addresses ^ (((addresses >> np.uint64(7)) & mask) << np.uint64(4))
+    return permuted

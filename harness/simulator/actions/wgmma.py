@@ -1,0 +1,213 @@
+"""wgmma: four warps multiply matrices in shared memory (or A in registers) into their registers.
+
+PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate". Warp w of the group has rows
+16 w ... 16 w + 15 of A and D, in the fragments of mma.sync (mma.py), four registers of D for every
+eight columns (two of float16).
+
+A matrix descriptor tells where the 16-byte chunks of a matrix in shared memory are. With M or N
+called the line, T the elements of a chunk and W the chunks of a swizzle span (1, 2, 4, 8 for none,
+32, 64, 128 bytes), the chunk of a K-major matrix that has line l and elements k T ... lies at
+
+    16 W (l mod 8) + SBO (l / 8) + 16 k              (without swizzling: LBO k in place of 16 k)
+
+and the chunk of an MN-major matrix that has column k and lines l T ... at
+
+    16 (l mod W) + LBO (l / W) + 16 W (k mod 8) + SBO (k / 8)
+
+(without swizzling: SBO l in place of the first two terms, LBO (k / 8) in place of the last)
+bytes from the start; of that address bits 4 to 6 are combined with bits 7 to 9 as in tensor maps.
+(The canonical layouts of CUTLASS, cute/atom/mma_traits_sm90_gmma.hpp, tell the same.)
+
+The multiplication is done when it is issued, so a forgotten `wgmma.wait_group` is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from harness.simulator.actions.action import SHARED, Action, Crew, Input, Maker
+from harness.simulator.actions.forms import number_of, parts_of, require
+from harness.simulator.actions.mma import Form, each_register, lines, registers_of, sums
+from harness.simulator.actions.narrow_formats import DECODE
+from harness.simulator.actions.transfers import Array
+from harness.simulator.instructions.operation import UnknownForm
+from harness.simulator.ptx import Immediate, Instruction, Operand, Vector
+
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)$")
+_LENGTHS: Mapping[str, int] = MappingProxyType(
+    {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, "u8": 32, "e4m3": 32, "e5m2": 32}
+)
+_GROUP: Literal[128] = 128
+_CHUNK = 16
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """Fields of matrix descriptors, one for each warpgroup, in bytes."""
+
+    start: Array
+    leading: Array
+    stride: Array
+    base_offset: Array
+    span_bits: Array
+    """0 to 3 for swizzling within 16 (none), 32, 64 and 128 bytes."""
+
+    @classmethod
+    def of(cls, bits: Array) -> Descriptor:
+        """The fields of 64-bit descriptors."""
+
+        def field(low: int, count: int) -> Array:
+            return (bits >> np.uint64(low)) & np.uint64((1 << count) - 1)
+
+        sixteen = np.uint64(_CHUNK)
+        mode = field(62, 2)
+        return cls(
+            field(0, 14) * sixteen,
+            field(16, 14) * sixteen,
+            field(32, 14) * sixteen,
+            field(49, 3),
+            (np.uint64(4) - mode) & np.uint64(3),
+        )
+
+    def chunks(self, across: int, along: int, *, is_k_major: bool) -> Array:
+        """Addresses of chunks: (warpgroup, line, chunk of k) or (warpgroup, k, chunk of lines)."""
+        outer = np.arange(across, dtype=np.uint64)[None, :, None]
+        inner = np.arange(along, dtype=np.uint64)[None, None, :]
+        leading, stride = self.leading[:, None, None], self.stride[:, None, None]
+        bits = self.span_bits[:, None, None]
+        span = np.uint64(1) << bits
+        eight, sixteen = np.uint64(8), np.uint64(_CHUNK)
+        is_plain = bits == 0
+        if is_k_major:
+            step = np.where(is_plain, leading, sixteen)
+            offsets = outer % eight * sixteen * span + outer // eight * stride + inner * step
+        else:
+            swizzled = inner % span * sixteen + inner // span * leading
+            by_line = np.where(is_plain, inner * stride, swizzled)
+            by_group = np.where(is_plain, leading, stride)
+            offsets = by_line + outer % eight * sixteen * span + outer // eight * by_group
+        addresses = self.start[:, None, None] + offsets
+        line = (addresses >> np.uint64(7)) - self.base_offset[:, None, None]
+        result: Array = addresses ^ ((line & (span - np.uint64(1))) << np.uint64(4))
+        return result
+
+
+def _shared_matrix(
+    crew: Crew, bits: Array, kind: str, count: int, k: int, *, is_k_major: bool
+) -> Array:
+    """Numbers (warpgroup, line, k) of the matrices that descriptors tell of."""
+    descriptor = Descriptor.of(bits.reshape(-1, _GROUP)[:, 0])
+    dtype, decode = DECODE[kind]
+    each = _CHUNK // np.dtype(dtype).itemsize
+    across, along = (count, k // each) if is_k_major else (k, count // each)
+    addresses = descriptor.chunks(across, along, is_k_major=is_k_major)
+    first = crew.lanes.reshape(-1, _GROUP)[:, 0]
+    lanes = np.repeat(first, across * along)
+    data = crew.read(SHARED, lanes, addresses.reshape(-1), _CHUNK)
+    matrix = decode(data.view(dtype)).reshape(len(first), across, along * each)
+    return matrix if is_k_major else matrix.swapaxes(1, 2)
+
+
+def _form(instruction: Instruction) -> Form:
+    modifiers = [m for m in instruction.modifiers if m not in ("mma_async", "sync", "aligned")]
+    saturates = "satfinite" in modifiers
+    shape, d, a, b = (m for m in modifiers if m != "satfinite")
+    size = _SHAPE.match(shape)
+    if not size:
+        raise UnknownForm
+    n, k = int(size[1]), int(size[2])
+    require(8 <= n <= 256 and n % 8 == 0 and k == _LENGTHS[a])
+    require(a == b or {a, b} <= {"s8", "u8"} or {a, b} <= {"e4m3", "e5m2"})
+    sums_of = {"f16": ("f16", "f32"), "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32")}
+    integer = a in ("s8", "u8")
+    require(d in (("s32",) if integer else sums_of.get(a, ("f32",))))
+    require(integer or not saturates)
+    return Form(64, n, k, d, a, b, d, saturates)
+
+
+@dataclass(frozen=True)
+class _Scales:
+    """The immediate operands: signs of A and B, and whether they are MN-major."""
+
+    a: int = 1
+    b: int = 1
+    a_is_transposed: bool = False
+    b_is_transposed: bool = False
+
+    @classmethod
+    def of(cls, form: Form, operands: list[Operand], *, in_registers: bool) -> _Scales:
+        values = [number_of(operand) for operand in operands]
+        if form.d == "s32":
+            require(not values)
+            return cls()
+        require(set(values[:2]) <= {1, -1} and set(values[2:]) <= {0, 1})
+        if form.a not in ("f16", "bf16"):
+            a, b = values
+            return cls(a, b)
+        if in_registers:
+            a, b, b_is_transposed = values
+            return cls(a, b, b_is_transposed=bool(b_is_transposed))
+        a, b, a_is_transposed, b_is_transposed = values
+        return cls(a, b, bool(a_is_transposed), bool(b_is_transposed))
+
+
+def _multiply(instruction: Instruction) -> Action:
+    form = _form(instruction)
+    target, a, b, scale_d, *immediates = instruction.operands
+    d = parts_of(target)
+    in_registers = isinstance(a, Vector)
+    scales = _Scales.of(form, immediates, in_registers=in_registers)
+    of_a = parts_of(a)
+    tiles = form.n // 8
+    each = 2 if form.d == "f16" else 4
+    require(len(d) == tiles * each)
+    require(len(of_a) == (16 * form.k // (32 * each_register(form.a)) if in_registers else 1))
+
+    def run(crew: Crew, of_b: Array, adds: Array, *rest: Array) -> list[Array]:
+        values_a, values_d = rest[: len(of_a)], rest[len(of_a) :]
+        groups = len(crew.lanes) // _GROUP
+        if in_registers:
+            matrix_a = lines(values_a, form.a, 2).reshape(groups, 64, form.k)
+        else:
+            matrix_a = _shared_matrix(
+                crew, values_a[0], form.a, 64, form.k, is_k_major=not scales.a_is_transposed
+            )
+        matrix_b = _shared_matrix(
+            crew, of_b, form.b, form.n, form.k, is_k_major=not scales.b_is_transposed
+        ).swapaxes(1, 2)
+        parts = [sums(values_d[i * each : (i + 1) * each], form.d, 16) for i in range(tiles)]
+        total = np.concatenate(parts, axis=2).reshape(groups, 64, form.n)
+        keeps = adds.reshape(groups, _GROUP)[:, 0] != 0
+        total = np.where(keeps[:, None, None], total, total.dtype.type(0))
+        result = form.multiply(crew, matrix_a * scales.a, matrix_b * scales.b, total)
+        by_warp = result.reshape(groups * 4, 16, form.n)
+        columns = (by_warp[:, :, 8 * i : 8 * i + 8] for i in range(tiles))
+        return [r for part in columns for r in registers_of(np.ascontiguousarray(part), form.d)]
+
+    inputs = (
+        Input(b, "u64"),
+        Input(scale_d, "u32" if isinstance(scale_d, Immediate) else "pred"),
+        *(Input(register, "b32" if in_registers else "u64") for register in of_a),
+        *(Input(register, "b32") for register in d),
+    )
+    return Action(inputs, d, ("b32",) * len(d), run, group=_GROUP)
+
+
+def _wgmma(instruction: Instruction) -> Action:
+    verb = instruction.modifiers[0]
+    if verb == "mma_async":
+        require(instruction.modifiers[1] == "sync")
+        return _multiply(instruction)
+    if verb in ("fence", "commit_group", "wait_group"):
+        return Action((), (), (), lambda _crew: None)
+    raise UnknownForm
+
+
+ACTIONS: Mapping[str, Maker] = MappingProxyType({"wgmma": _wgmma})
+"""Makers by opcode."""

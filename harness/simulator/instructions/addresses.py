@@ -1,0 +1,69 @@
+"""Questions about addresses, and hints to the cache, which the simulator has not got.
+
+A cluster has one block here, so the address of another block's shared memory is one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.instructions.conversion import GENERIC_SHIFT, SPACES
+from harness.simulator.instructions.operation import (
+    Array,
+    Builder,
+    Context,
+    Operation,
+    UnknownForm,
+    copy,
+)
+from harness.simulator.ptx import Instruction
+
+
+def _is_space(instruction: Instruction, context: Context) -> Operation:
+    (modifier,) = instruction.modifiers
+    name = modifier.split("::")[0]
+    if name not in ("global", "shared", "local", "param"):
+        raise UnknownForm
+    if context.register_bits(instruction.operands[1]) != 64:
+        raise UnknownForm
+    number = np.uint64(SPACES[name])
+
+    def compute(address: Array, out: Array) -> None:
+        np.equal(address >> np.uint64(GENERIC_SHIFT), number, out)
+
+    return Operation(("u64",), ("pred",), compute)
+
+
+def _map_address(instruction: Instruction, _context: Context) -> Operation:
+    """The address within the block of the given rank: there is rank 0 only."""
+    kind = instruction.modifiers[-1]
+    if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {"shared::cluster"}:
+        raise UnknownForm
+    return Operation((kind, "u32"), (kind,), lambda a, _rank, out: copy(a, out))
+
+
+def _rank_of_address(instruction: Instruction, _context: Context) -> Operation:
+    kind = instruction.modifiers[-1]
+    if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {"shared::cluster"}:
+        raise UnknownForm
+    return Operation((kind,), ("u32",), lambda _a, out: out.fill(0))
+
+
+def _policy(instruction: Instruction, context: Context) -> Operation:
+    """A cache policy is a word that nothing looks into."""
+    inputs = tuple(f"b{context.register_bits(o) or 32}" for o in instruction.operands[1:])
+    return Operation(inputs, ("b64",), lambda *arrays: arrays[-1].fill(0))
+
+
+OPERATIONS: Mapping[str, Builder] = MappingProxyType(
+    {
+        "isspacep": _is_space,
+        "mapa": _map_address,
+        "getctarank": _rank_of_address,
+        "createpolicy": _policy,
+    }
+)
+"""Builders by opcode."""

@@ -1,0 +1,181 @@
+"""Arithmetic in half precision: f16, bf16 and pairs of them.
+
+Computed in float64, where products are exact, and rounded once. Approximations are rounded results,
+which is within the error that the PTX ISA allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.instructions.floating import saturated
+from harness.simulator.instructions.narrow import (
+    bf16_to_f32,
+    f32_to_bf16,
+    f64_to_f32_odd,
+    sum_odd,
+)
+from harness.simulator.instructions.operation import (
+    Array,
+    Builder,
+    Context,
+    Operation,
+    UnknownForm,
+)
+from harness.simulator.ptx import Instruction
+
+HALVES = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
+_SMALLEST_NORMAL = 2.0**-14
+
+
+def _form(instruction: Instruction, *allowed: str) -> tuple[str, set[str]]:
+    """The type, and the modifiers before it."""
+    *others, kind = instruction.modifiers
+    if set(others) - {"rn", *allowed} or ("ftz" in others and kind.startswith("bf16")):
+        raise UnknownForm
+    return kind, set(others)
+
+
+def _wide(bits_or_halves: Array, kind: str, flags: set[str]) -> Array:
+    """The numbers in float64; subnormal ones are zeros with `.ftz`."""
+    if kind.startswith("bf16"):
+        return bf16_to_f32(bits_or_halves).astype(np.float64)
+    wide = bits_or_halves.astype(np.float64)
+    return _flushed(wide) if "ftz" in flags else wide
+
+
+def _flushed(a: Array) -> Array:
+    return np.where(np.abs(a) < _SMALLEST_NORMAL, np.copysign(0.0, a), a)
+
+
+def _store(result: Array, kind: str, flags: set[str], out: Array) -> None:
+    """Rounds to nearest, NaN to 0x7FFF, with what `.ftz`, `.sat` and `.relu` add."""
+    if "sat" in flags:
+        result = saturated(result)
+    if "relu" in flags:
+        result = np.where((result > 0) | np.isnan(result), result, 0.0)
+    if kind.startswith("bf16"):
+        np.copyto(out, f32_to_bf16(f64_to_f32_odd(result)))
+        return
+    half = result.astype(np.float16)
+    if "ftz" in flags:
+        half = _flushed(half.astype(np.float64)).astype(np.float16)
+    bits = np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16))
+    np.copyto(out.view(np.uint16), bits)
+
+
+def _computed(
+    instruction: Instruction, count: int, function: Callable[..., Array], *allowed: str
+) -> Operation:
+    kind, flags = _form(instruction, *allowed)
+
+    def compute(*arrays: Array) -> None:
+        *inputs, out = arrays
+        with np.errstate(all="ignore"):
+            result = function(*np.broadcast_arrays(*(_wide(a, kind, flags) for a in inputs)))
+            _store(result, kind, flags, out)
+
+    return Operation((kind,) * count, (kind,), compute)
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    return sum_odd(a * b, c)
+
+
+def _arithmetic(instruction: Instruction, _context: Context) -> Operation:
+    functions: dict[str, Callable[..., Array]] = {
+        "add": sum_odd,
+        "sub": lambda a, b: sum_odd(a, -b),
+        "mul": lambda a, b: a * b,
+    }
+    return _computed(instruction, 2, functions[instruction.opcode], "ftz", "sat")
+
+
+def _multiply_add(instruction: Instruction, _context: Context) -> Operation:
+    return _computed(instruction, 3, _fma, "ftz", "sat", "relu")
+
+
+def _approximate(function: Callable[[Array], Array]) -> Builder:
+    def build(instruction: Instruction, _context: Context) -> Operation:
+        if "approx" not in instruction.modifiers:
+            raise UnknownForm
+        if instruction.modifiers[-1].startswith("bf16"):
+            # ex2 of bf16 exists only with .ftz; its subnormal numbers are zeros.
+            flushing = "ftz" in instruction.modifiers
+            return _approximate_bf16(instruction, function, flushing)
+        return _computed(instruction, 1, function, "approx", "ftz")
+
+    return build
+
+
+def _approximate_bf16(
+    instruction: Instruction, function: Callable[[Array], Array], flushing: bool
+) -> Operation:
+    kind = instruction.modifiers[-1]
+
+    def compute(a: Array, out: Array) -> None:
+        with np.errstate(all="ignore"):
+            result = function(bf16_to_f32(a).astype(np.float64))
+            if flushing:
+                result = np.where(np.abs(result) < 2.0**-126, 0.0, result)
+            _store(result, kind, set(), out)
+
+    return Operation((kind,), (kind,), compute)
+
+
+def _extremum(instruction: Instruction, _context: Context) -> Operation:
+    """The smaller or larger number, -0 less than +0; a NaN only with `.NaN` or two of them."""
+    _, flags = _form(instruction, "ftz", "NaN", "xorsign", "abs")
+    is_min = instruction.opcode == "min"
+    by_magnitude = "xorsign" in flags
+    if by_magnitude != ("abs" in flags) or len(instruction.operands) != 3:
+        raise UnknownForm
+
+    def function(a: Array, b: Array) -> Array:
+        sign = np.signbit(a) ^ np.signbit(b)
+        if by_magnitude:
+            a, b = np.abs(a), np.abs(b)
+        less = (a < b) | ((a == b) & np.signbit(a))
+        result = np.where(less == is_min, a, b)
+        nan_a, nan_b = np.isnan(a), np.isnan(b)
+        result = np.where(nan_a, b, np.where(nan_b, a, result))
+        if by_magnitude:
+            result = np.where(sign, -result, result)
+        return np.where(nan_a | nan_b, np.nan, result) if "NaN" in flags else result
+
+    return _computed(instruction, 2, function, "ftz", "NaN", "xorsign", "abs")
+
+
+def _sign(instruction: Instruction, _context: Context) -> Operation:
+    """Acts on the sign bit alone; NaN keeps its other bits, which the PTX ISA leaves open."""
+    kind, flags = _form(instruction, "ftz")
+    negates = instruction.opcode == "neg"
+
+    def compute(a: Array, out: Array) -> None:
+        bits = a.view(np.uint16)
+        if "ftz" in flags:
+            bits = np.where(bits & 0x7C00, bits, bits & 0x8000).astype(np.uint16)
+        result = bits ^ np.uint16(0x8000) if negates else bits & np.uint16(0x7FFF)
+        np.copyto(out.view(np.uint16), result)
+
+    return Operation((kind,), (kind,), compute)
+
+
+OPERATIONS: Mapping[str, Builder] = MappingProxyType(
+    {
+        "add": _arithmetic,
+        "sub": _arithmetic,
+        "mul": _arithmetic,
+        "fma": _multiply_add,
+        "ex2": _approximate(np.exp2),
+        "tanh": _approximate(np.tanh),
+        "min": _extremum,
+        "max": _extremum,
+        "abs": _sign,
+        "neg": _sign,
+    }
+)
+"""Builders by opcode, for the types of half precision."""

@@ -1,0 +1,230 @@
+"""Instructions that exchange values between the lanes of a warp.
+
+They run when every lane that the mask names has arrived; see `scheduler.py`. A lane takes part in
+what its own mask names: `shfl` from a lane that does not take part leaves the value open, here it
+is the thread's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.instructions.operation import DTYPES, Operation, UnknownForm
+from harness.simulator.ptx import Instruction, Pair
+from harness.simulator.team import FULL, WARP, Array, Lanes, Team
+
+Builder = Callable[[Instruction], Operation]
+
+
+def source_lanes(mode: str, lane_id: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """Where `shfl` takes each lane's value from, and its predicate.
+
+    The formula is the one in the PTX ISA, "shfl.sync": `c` holds in its low five bits where to
+    clamp, and in bits 8 to 12 which bits of the lane's number name the segment.
+    """
+    amount = (b & 31).astype(np.int64)
+    clamp = (c & 31).astype(np.int64)
+    segment = (c >> np.uint32(8) & 31).astype(np.int64)
+    first = lane_id & segment
+    last = first | (clamp & ~segment)
+    if mode == "up":
+        source = lane_id - amount
+        valid = source >= last
+    else:
+        if mode == "idx":
+            source = first | (amount & ~segment)
+        else:
+            source = lane_id + amount if mode == "down" else lane_id ^ amount
+        valid = source <= last
+    return np.where(valid, source, lane_id), valid
+
+
+def _participants(team: Team, active: Lanes | None, mask: Array) -> Array:
+    """For each thread, the lanes that its mask names and that are here."""
+    return team.mask_of_warp(active) & mask
+
+
+def _has_bit(masks: Array, positions: Array) -> Lanes:
+    return (masks >> positions.astype(np.uint32) & np.uint32(1)).astype(np.bool_)
+
+
+def _is_full(team: Team, active: Lanes | None, mask: Array) -> bool:
+    return len(mask) == 1 and int(mask[0]) == FULL and team.are_whole_warps(active)
+
+
+def _shuffle(instruction: Instruction) -> Operation:
+    sync, mode, kind = instruction.modifiers
+    if sync != "sync" or mode not in ("up", "down", "bfly", "idx") or kind != "b32":
+        raise UnknownForm
+    outputs = ("b32", "pred") if isinstance(instruction.operands[0], Pair) else ("b32",)
+
+    def fixed(team: Team, b: Array, c: Array) -> tuple[Array, Array]:
+        key = mode, int(b[0]), int(c[0])
+        if key not in team.permutations:
+            source, valid = source_lanes(mode, team.lane_id, b, c)
+            team.permutations[key] = team.first_lane + source, valid
+        return team.permutations[key]
+
+    def compute(
+        team: Team, active: Lanes | None, a: Array, b: Array, c: Array, mask: Array, *out: Array
+    ) -> None:
+        if _is_full(team, active, mask) and len(b) == len(c) == 1:
+            places, valid = fixed(team, b, c)
+            result = a
+            if len(a) > 1 and a is not out[0]:
+                # "clip" lets NumPy write where it is told without a copy; all places are inside.
+                result = a.take(places, out=out[0], mode="clip")
+            elif len(a) > 1:
+                result = a.take(places)
+        else:
+            source, valid = source_lanes(mode, team.lane_id, b, c)
+            reachable = _has_bit(_participants(team, active, mask), source)
+            result = team.gather(a, np.where(reachable, source, team.lane_id))
+        if result is not out[0]:
+            np.copyto(out[0], result)
+        if len(out) > 1:
+            np.copyto(out[1], valid)
+
+    return Operation(("b32", "b32", "b32", "b32"), outputs, compute)
+
+
+def _vote(instruction: Instruction) -> Operation:
+    sync, mode, kind = instruction.modifiers
+    if sync != "sync" or (mode, kind) not in (
+        ("all", "pred"),
+        ("any", "pred"),
+        ("uni", "pred"),
+        ("ballot", "b32"),
+    ):
+        raise UnknownForm
+
+    def compute(
+        team: Team, active: Lanes | None, predicate: Array, mask: Array, out: Array
+    ) -> None:
+        here = _participants(team, active, mask)
+        true = team.mask_of_warp(np.broadcast_to(predicate, (team.lanes,))) & here
+        if mode == "ballot":
+            np.copyto(out, true)
+        elif mode == "any":
+            np.not_equal(true, 0, out)
+        else:
+            np.copyto(out, (true == here) | ((true == 0) if mode == "uni" else False))
+
+    return Operation(("pred", "b32"), (kind,), compute)
+
+
+def _match(instruction: Instruction) -> Operation:
+    mode, sync, kind = instruction.modifiers
+    if sync != "sync" or mode not in ("any", "all") or kind not in ("b32", "b64"):
+        raise UnknownForm
+
+    def match_any(team: Team, active: Lanes | None, a: Array, mask: Array, out: Array) -> None:
+        here = _participants(team, active, mask)
+        result = np.zeros(team.lanes, np.uint32)
+        for lane in range(WARP):
+            result |= np.equal(team.gather(a, lane), a).astype(np.uint32) << np.uint32(lane)
+        np.copyto(out, result & here)
+
+    def match_all(team: Team, active: Lanes | None, a: Array, mask: Array, *out: Array) -> None:
+        here = _participants(team, active, mask)
+        same = np.equal(a, team.gather(a, _lowest(here)))
+        agreeing = team.mask_of_warp(np.broadcast_to(same, (team.lanes,))) & here
+        holds = agreeing == here
+        np.copyto(out[0], np.where(holds, here, np.uint32(0)))
+        if len(out) > 1:
+            np.copyto(out[1], holds)
+
+    pair = isinstance(instruction.operands[0], Pair)
+    if mode == "any":
+        return Operation((kind, "b32"), ("b32",), match_any)
+    return Operation((kind, "b32"), ("b32", "pred") if pair else ("b32",), match_all)
+
+
+def _lowest(masks: Array) -> Array:
+    """Position of the lowest set bit, 0 for an empty mask."""
+    isolated = masks & (~masks + np.uint32(1))
+    below = np.maximum(isolated, np.uint32(1)) - np.uint32(1)
+    positions: Array = np.bitwise_count(below).astype(np.int64)
+    return positions
+
+
+_REDUCTIONS: Mapping[str, tuple[np.ufunc, frozenset[str]]] = MappingProxyType(
+    {
+        "add": (np.add, frozenset({"u32", "s32"})),
+        "min": (np.minimum, frozenset({"u32", "s32"})),
+        "max": (np.maximum, frozenset({"u32", "s32"})),
+        "and": (np.bitwise_and, frozenset({"b32"})),
+        "or": (np.bitwise_or, frozenset({"b32"})),
+        "xor": (np.bitwise_xor, frozenset({"b32"})),
+    }
+)
+
+
+def _redux(instruction: Instruction) -> Operation:
+    sync, name, kind = instruction.modifiers
+    ufunc, kinds = _REDUCTIONS[name]
+    if sync != "sync" or kind not in kinds:
+        raise UnknownForm
+    limits = np.iinfo(DTYPES[kind])  # type: ignore[type-var]
+    neutral = {"min": limits.max, "max": limits.min, "and": limits.max}.get(name, 0)
+
+    def compute(team: Team, active: Lanes | None, a: Array, mask: Array, out: Array) -> None:
+        here = _participants(team, active, mask)
+        result = np.full(team.lanes, neutral, a.dtype)
+        for lane in range(WARP):
+            takes_part = here >> np.uint32(lane) & np.uint32(1) != 0
+            ufunc(result, team.gather(a, lane), out=result, where=takes_part)
+        np.copyto(out, result)
+
+    return Operation((kind, "b32"), (kind,), compute)
+
+
+def _elect(instruction: Instruction) -> Operation:
+    if instruction.modifiers != ("sync",) or not isinstance(instruction.operands[0], Pair):
+        raise UnknownForm
+
+    def compute(
+        team: Team, active: Lanes | None, mask: Array, leader: Array, is_leader: Array
+    ) -> None:
+        lowest = _lowest(_participants(team, active, mask))
+        np.copyto(leader, lowest, casting="unsafe")
+        np.copyto(is_leader, lowest == team.lane_id)
+
+    return Operation(("b32",), ("b32", "pred"), compute)
+
+
+def _activemask(instruction: Instruction) -> Operation:
+    if instruction.modifiers != ("b32",):
+        raise UnknownForm
+
+    def compute(team: Team, active: Lanes | None, out: Array) -> None:
+        np.copyto(out, team.mask_of_warp(active))
+
+    return Operation((), ("b32",), compute)
+
+
+def block_reduction(instruction: Instruction) -> Operation:
+    """What `bar.red` computes from a predicate of all threads that meet at the barrier."""
+    *_, name, kind = instruction.modifiers
+    if (name, kind) not in (("popc", "u32"), ("and", "pred"), ("or", "pred")):
+        raise UnknownForm
+
+    def compute(team: Team, active: Lanes | None, predicate: Array, out: Array) -> None:
+        here = np.ones(team.lanes, np.bool_) if active is None else active
+        counts = here.reshape(-1, team.threads).sum(1)
+        trues = (here & predicate).reshape(-1, team.threads).sum(1)
+        per_block = {"popc": trues, "and": trues == counts, "or": trues > 0}[name]
+        np.copyto(out, np.repeat(per_block, team.threads), casting="unsafe")
+
+    return Operation(("pred",), (kind,), compute)
+
+
+MEETING: Mapping[str, Builder] = MappingProxyType(
+    {"shfl": _shuffle, "vote": _vote, "match": _match, "redux": _redux, "elect": _elect}
+)
+"""Builders of the instructions that wait for the lanes in their last operand."""
+ALONE: Mapping[str, Builder] = MappingProxyType({"activemask": _activemask})
+"""Builders of the instructions that look at the warp as it is."""

@@ -1,0 +1,269 @@
+"""Asynchronous copies and mbarriers."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.simulator.errors import UnmetCondition, UnsupportedInstruction
+from harness.simulator.machine import LoadedModule
+from tests.simulator.conftest import Compile
+from tests.simulator.support import Array, Device, int32, pointer
+
+UINT16, UINT32, FLOAT32, TFLOAT32 = 1, 2, 7, 11
+
+
+@pytest.fixture
+def module(device: Device, compile_ptx: Compile) -> LoadedModule:
+    return device.machine.load(compile_ptx(Path(__file__).with_name("async.cu")))
+
+
+def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
+    """What a thread has waited for is there."""
+    x = np.arange(256, dtype=np.float32)
+    target = device.put(np.zeros_like(x))
+    arguments = [pointer(target), pointer(device.put(x)), int32(0)]
+    result = device.launch(module, "two_groups", arguments)
+    assert result.findings == ()
+    assert np.array_equal(device.get(target, x), x)
+
+
+@pytest.mark.parametrize(("left", "missing"), [(1, ["second group"]), (2, ["first", "second"])])
+def test_cp_async_without_a_wait(
+    device: Device, module: LoadedModule, left: int, missing: list[str]
+) -> None:
+    """A group that was not waited for reads as not written, at the line that reads too early."""
+    x = np.arange(256, dtype=np.float32)
+    arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(left)]
+    result = device.launch(module, "two_groups", arguments)
+    assert [f.check for f in result.findings] == ["initcheck"] * len(missing)
+    for finding, name in zip(result.findings, missing, strict=True):
+        assert name in Path(finding.file or "").read_text().split("\n")[(finding.line or 0) - 1]
+
+
+def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None:
+    """Bytes beyond src-size are zero, all of them where the source is ignored."""
+    x = np.arange(1, 97, dtype=np.uint32) * 0x01010101
+    target = device.put(np.zeros_like(x))
+    result = device.launch(module, "partial", [pointer(target), pointer(device.put(x)), int32(1)])
+    assert result.findings == ()
+    expected = x.copy()
+    expected[:3] &= 0xFF
+    expected[32:] = np.where(np.arange(64) // 2 % 2 == 1, 0, x[:64])
+    assert np.array_equal(device.get(target, x), expected)
+
+
+def test_cp_async_checks_its_source(device: Device, module: LoadedModule) -> None:
+    """A copy from beyond the end of an allocation is found where it is started."""
+    source = device.put(np.zeros(252, np.float32))
+    target = device.put(np.zeros(256, np.float32))
+    result = device.launch(module, "two_groups", [pointer(target), pointer(source), int32(0)])
+    assert [(f.check, f.message) for f in result.findings] == [
+        ("memcheck", "16-byte load 16 bytes past the end of a 1008-byte allocation")
+    ]
+    assert result.findings[0].thread == (31, 0, 0)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_mbarriers_order_a_ring(device: Device, module: LoadedModule, rounds: int) -> None:
+    """Producer and consumer warps wait for each other's phases, whichever code comes first."""
+    target = device.put(np.zeros(96, np.int32))
+    arguments = [pointer(target), int32(rounds), int32(0)]
+    result = device.launch(module, "ring", arguments, grid=(3, 1, 1), block=(64, 1, 1))
+    assert result.findings == ()
+    lane = np.arange(32)
+    expected = sum(i * 100 + 31 - lane for i in range(rounds))
+    got = device.get(target, np.zeros((3, 32), np.int32))
+    assert np.array_equal(got, np.broadcast_to(expected, (3, 32)))
+
+
+def test_a_missing_arrival_is_a_deadlock(device: Device, module: LoadedModule) -> None:
+    """When nothing can complete the phase, the wait's instruction is named; nothing spins."""
+    target = device.put(np.zeros(32, np.int32))
+    with pytest.raises(UnmetCondition, match=r"try_wait.*async\.cu") as caught:
+        device.launch(module, "ring", [pointer(target), int32(4), int32(1)], block=(64, 1, 1))
+    assert caught.value.waiting == 32
+
+
+def test_mbarrier_states(device: Device, module: LoadedModule) -> None:
+    """A state names its phase; a thread that drops out is not expected in the next one."""
+    target = device.put(np.zeros(32, np.int32))
+    device.launch(module, "states", [pointer(target)])
+    got = device.get(target, np.zeros(32, np.int32))
+    assert (got & 0xFF).tolist() == [0b110] * 32
+    assert sorted(got >> 8) == list(range(2, 34))
+
+
+def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -> None:
+    """The phase completes with the copies of all threads, and makes them visible to all."""
+    x = np.arange(128, dtype=np.float32).reshape(32, 4)
+    target = device.put(np.zeros_like(x))
+    arguments = [pointer(target), pointer(device.put(x))]
+    assert device.launch(module, "counted", [*arguments, int32(1)]).findings == ()
+    assert np.array_equal(device.get(target, x), x[::-1])
+    (finding,) = device.launch(module, "counted", [*arguments, int32(0)]).findings
+    assert finding.check == "initcheck"
+
+
+def test_bulk_copies(device: Device, module: LoadedModule) -> None:
+    """Bytes arrive with the mbarrier's phase, and leave with the group."""
+    x = np.arange(256, dtype=np.float32)
+    target = device.put(np.zeros_like(x))
+    arguments = [pointer(target), pointer(device.put(x)), int32(1024)]
+    result = device.launch(module, "bulk", arguments, block=(64, 1, 1))
+    assert result.findings == ()
+    assert np.array_equal(device.get(target, x), x + 1)
+
+
+def encode(
+    device: Device,
+    kind: int,
+    address: int,
+    dims: tuple[int, ...],
+    pitch: int,
+    box: tuple[int, ...],
+    swizzle: int = 0,
+    fill: int = 0,
+) -> bytes:
+    """A tensor map as cuTensorMapEncodeTiled makes it."""
+    raw = (ctypes.c_uint8 * 192)()
+    start = ctypes.addressof(raw) + -ctypes.addressof(raw) % 64
+    rank = len(dims)
+    failed = device.machine.memory.library.sim_encode_tiled(
+        ctypes.c_void_p(start),
+        ctypes.c_uint32(kind),
+        ctypes.c_uint32(rank),
+        ctypes.c_uint64(address),
+        (ctypes.c_uint64 * rank)(*dims),
+        (ctypes.c_uint64 * rank)(*([pitch] * (rank - 1))),
+        (ctypes.c_uint32 * rank)(*box),
+        (ctypes.c_uint32 * rank)(*([1] * rank)),
+        *(ctypes.c_uint32(v) for v in (0, swizzle, fill)),
+    )
+    if failed:
+        raise ValueError("refused")
+    return ctypes.string_at(start, 128)
+
+
+def run_box(
+    device: Device, module: LoadedModule, x: Array, kind: int, box: tuple[int, int],
+    at: tuple[int, int], swizzle: int = 0, fill: int = 0, waits: int = 1,
+) -> tuple[Array, Array, Array, int]:  # fmt: skip
+    """Shared memory as the box lies in it, the copy of the tensor, and findings."""
+    height, width = x.shape
+    target = device.put(np.zeros_like(x))
+    pitch = width * x.itemsize
+    maps = [
+        encode(device, kind, address, (width, height), pitch, box, swizzle, fill)
+        for address in (device.put(x), target)
+    ]
+    nbytes = box[0] * box[1] * x.itemsize
+    raw = device.put(np.zeros(nbytes, np.uint8))
+    arguments = [*maps, pointer(raw), *map(int32, (nbytes, *at, waits))]
+    result = device.launch(module, "box", arguments, block=(64, 1, 1))
+    checks = np.array([f.check for f in result.findings])
+    shared = device.get(raw, np.zeros((box[1], box[0]), x.dtype))
+    return shared, device.get(target, x), checks, nbytes
+
+
+def test_a_box_of_a_tensor(device: Device, module: LoadedModule) -> None:
+    """The box lies densely in shared memory, and goes back to its place."""
+    x = np.arange(20 * 64, dtype=np.uint32).reshape(20, 64)
+    shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), (8, 5))
+    assert not len(checks)
+    assert np.array_equal(shared, x[5:13, 8:24])
+    expected = np.zeros_like(x)
+    expected[5:13, 8:24] = shared
+    assert np.array_equal(copy, expected)
+
+
+@pytest.mark.parametrize("at", [(-4, -3), (56, 15), (80, 2), (4, 19)])
+def test_a_box_across_the_edge(device: Device, module: LoadedModule, at: tuple[int, int]) -> None:
+    """What is outside the tensor reads as zero and is not written."""
+    x = np.arange(1, 20 * 64 + 1, dtype=np.uint32).reshape(20, 64)
+    shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), at)
+    assert not len(checks)
+    padded = np.zeros((100, 200), np.uint32)
+    padded[40:60, 60:124] = x
+    window = slice(40 + at[1], 48 + at[1]), slice(60 + at[0], 76 + at[0])
+    assert np.array_equal(shared, padded[window])
+    expected = np.zeros_like(padded)
+    expected[window] = padded[window]
+    assert np.array_equal(copy, expected[40:60, 60:124])
+
+
+@pytest.mark.parametrize(("swizzle", "span"), [(1, 32), (2, 64), (3, 128)])
+def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span: int) -> None:
+    """16-byte chunks are exchanged within a span, by the number of the 128-byte line."""
+    columns = span // 2
+    x = np.arange(32 * columns, dtype=np.uint16).reshape(32, columns)
+    shared, copy, checks, nbytes = run_box(
+        device, module, x, UINT16, (columns, 32), (0, 0), swizzle
+    )
+    assert not len(checks)
+    assert np.array_equal(copy, x)
+    chunks = x.reshape(-1, 8)
+    got = shared.reshape(-1, 8)
+    per_span = span // 16
+    for number in range(nbytes // 16):
+        line = number // 8
+        place = number ^ (line % per_span)
+        assert np.array_equal(got[place], chunks[number]), number
+
+
+def test_what_lies_outside_can_be_nan(device: Device, module: LoadedModule) -> None:
+    """With NAN_REQUEST_ZERO_FMA the outside reads as NaN; a tf32 map rounds what is inside."""
+    x = np.full((8, 8), 1 + 2.0**-12, np.float32)
+    shared, *_ = run_box(device, module, x, TFLOAT32, (8, 8), (4, 0), fill=1)
+    assert (shared[:, :4] == 1).all()
+    assert np.isnan(shared[:, 4:]).all()
+
+
+def test_a_box_that_nobody_waited_for(device: Device, module: LoadedModule) -> None:
+    """Shared memory that a copy is to fill counts as not written until the wait."""
+    x = np.ones((8, 8), np.float32)
+    *_, checks, _ = run_box(device, module, x, FLOAT32, (8, 8), (0, 0), waits=0)
+    assert set(checks) == {"initcheck"}
+
+
+@pytest.mark.parametrize(
+    ("dims", "pitch", "box", "swizzle", "offset"),
+    [
+        ((64, 8), 256, (65 * 4, 8), 0, 0),
+        ((64, 8), 250, (16, 8), 0, 0),
+        ((64, 8), 256, (3, 8), 0, 0),
+        ((64, 8), 256, (64, 8), 3, 0),
+        ((64, 8), 256, (16, 8), 0, 4),
+        ((64, 0), 256, (16, 8), 0, 0),
+    ],
+)
+def test_maps_that_the_driver_refuses(
+    device: Device,
+    dims: tuple[int, ...],
+    pitch: int,
+    box: tuple[int, ...],
+    swizzle: int,
+    offset: int,
+) -> None:
+    """Box, pitch, span, alignment and extent have the documented limits."""
+    with pytest.raises(ValueError, match="refused"):
+        encode(device, UINT32, 4096 + offset, dims, pitch, box, swizzle)
+
+
+@pytest.mark.parametrize("name", ["bulk_and_barrier", "pipeline", "group", "copy_and_barrier"])
+def test_copies_through_libraries(device: Device, compile_ptx: Compile, name: str) -> None:
+    """cuda::barrier, cuda::pipeline and cooperative groups compile to what is here."""
+    module = device.machine.load(compile_ptx(Path(__file__).with_name("libcu.cu")))
+    x = np.arange(256, dtype=np.float32)
+    target = device.put(np.zeros_like(x))
+    (mangled,) = (n for n in module.kernels if f"{len(name)}{name}P" in n)
+    arguments = [pointer(target), pointer(device.put(x))]
+    try:
+        result = device.machine.launch(module, mangled, (1, 1, 1), (256, 1, 1), 0, arguments)
+    except UnsupportedInstruction as error:
+        if "globaltimer" not in error.instruction:
+            raise
+        pytest.skip("their time limits need %globaltimer")
+    assert result.findings == ()
+    assert np.array_equal(device.get(target, x), x[::-1])

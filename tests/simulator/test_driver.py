@@ -1,0 +1,72 @@
+"""The CUDA driver's functions, as host code finds them."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness.simulator
+from harness.build.toolchain import ToolchainError, find_cuda_compiler
+from harness.simulator.actions.tensor_map import TensorMap
+
+FLOAT16, SWIZZLE_128B = 6, 3
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    try:
+        include = find_cuda_compiler().include
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    target = tmp_path_factory.mktemp("runtime") / "libruntime.so"
+    sources = sorted(Path(harness.simulator.__file__).parent.glob("*.c"))
+    flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-isystem", str(include)]
+    command = ["cc", *flags, *map(str, sources), "-lm", "-o", str(target)]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(target))
+
+
+@pytest.mark.parametrize("by_version", [False, True])
+def test_tensor_maps_are_encoded_through_the_driver(runtime: ctypes.CDLL, by_version: bool) -> None:
+    """The entry point of cuTensorMapEncodeTiled is found, and makes maps that copies can read."""
+    found, status = ctypes.c_void_p(), ctypes.c_int(-1)
+    name, flags = b"cuTensorMapEncodeTiled", ctypes.c_ulonglong(0)
+    if by_version:
+        error = runtime.cudaGetDriverEntryPointByVersion(
+            name, ctypes.byref(found), 12000, flags, ctypes.byref(status)
+        )
+    else:
+        error = runtime.cudaGetDriverEntryPoint(
+            name, ctypes.byref(found), flags, ctypes.byref(status)
+        )
+    assert (error, status.value) == (0, 0)
+    u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+    encode = ctypes.CFUNCTYPE(
+        ctypes.c_int, pointer, u32, u32, pointer, *(pointer,) * 4, *(u32,) * 4
+    )(found.value or 0)
+    raw = (ctypes.c_uint8 * 192)()
+    start = ctypes.addressof(raw) + -ctypes.addressof(raw) % 64
+    dims, strides, box, steps = (
+        (u64 * 3)(100, 30, 4),
+        (u64 * 2)(208, 6400),
+        (u32 * 3)(64, 8, 2),
+        (u32 * 3)(1, 1, 2),
+    )
+    swizzle = SWIZZLE_128B
+    arguments = (start, FLOAT16, 3, 1 << 32, dims, strides, box, steps, 0, swizzle, 0, 0)
+    assert encode(*arguments) == 0
+    tensor = TensorMap.decode(ctypes.string_at(start, 128))
+    assert tensor is not None
+    assert (tensor.address, tensor.dims, tensor.strides) == (1 << 32, (100, 30, 4), (2, 208, 6400))
+    assert (tensor.counts, tensor.steps, tensor.swizzle) == ((64, 8, 1), (1, 1, 2), 3)
+    assert encode(start, 99, *arguments[2:]) == 1
+
+
+def test_an_unknown_entry_point(runtime: ctypes.CDLL) -> None:
+    """A driver function that is not here is not found, and says so."""
+    found, status = ctypes.c_void_p(1), ctypes.c_int(-1)
+    error = runtime.cudaGetDriverEntryPointByVersion(
+        b"cuNothing", ctypes.byref(found), 12000, ctypes.c_ulonglong(0), ctypes.byref(status)
+    )
+    assert (error, status.value, found.value) == (0, 1, None)

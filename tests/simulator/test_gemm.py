@@ -1,0 +1,85 @@
+"""Matrix multiplications as submissions write them, on tensor cores of two generations."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.simulator.conftest import Compile
+from tests.simulator.support import Array, Device, int32, pointer
+from tests.simulator.test_async import encode
+
+SOURCE = Path(__file__).with_name("gemm.cu")
+TF32_SHARED = 3 * 4 * (64 * 20 + 16 * 72)
+HOPPER_SHARED = 3 * 2 * 64 * 64 * 2
+FLOAT16 = 6
+
+
+def run_tf32(device: Device, ptx: str, kernel: str, m: int, n: int, k: int) -> tuple[Array, ...]:
+    """The product, the factors, and the checks of the findings."""
+    rng = np.random.default_rng(m)
+    a = rng.standard_normal((m, k)).astype(np.float32)
+    b = rng.standard_normal((k, n)).astype(np.float32)
+    target = device.put(np.zeros((m, n), np.float32))
+    pointers = [pointer(p) for p in (target, device.put(a), device.put(b))]
+    result = device.launch(
+        device.machine.load(ptx),
+        f"9{kernel}" if kernel == "gemm_tf32" else kernel,
+        [*pointers, int32(m), int32(n), int32(k)],
+        grid=(-(-n // 64), -(-m // 64), 1),
+        block=(128, 1, 1),
+        dynamic_shared_bytes=TF32_SHARED,
+    )
+    checks = np.array([f.check for f in result.findings])
+    return device.get(target, np.zeros((m, n), np.float32)), a, b, checks
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 16), (128, 192, 64), (100, 72, 52)])
+def test_cp_async_ldmatrix_and_mma(
+    device: Device, compile_ptx: Compile, m: int, n: int, k: int
+) -> None:
+    """A pipelined tf32 kernel is right to tf32's precision, edges included, without findings."""
+    c, a, b, checks = run_tf32(device, compile_ptx(SOURCE, architecture="80"), "gemm_tf32", m, n, k)
+    assert not len(checks)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    bound = (2 * 2.0**-11 + (k + 2) * 2.0**-23) * (np.abs(wide_a) @ np.abs(wide_b))
+    error = np.abs(c - wide_a @ wide_b)
+    assert (error <= bound).all()
+    assert error.max() > 0
+
+
+def test_a_pipeline_without_its_wait(device: Device, compile_ptx: Compile) -> None:
+    """The forgotten cp.async.wait_group is found as a read of what nothing wrote."""
+    *_, checks = run_tf32(
+        device, compile_ptx(SOURCE, architecture="80"), "gemm_forgets", 64, 64, 64
+    )
+    assert set(checks) == {"initcheck"}
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 64), (128, 192, 320)])
+def test_tma_mbarrier_and_wgmma(
+    device: Device, compile_ptx: Compile, m: int, n: int, k: int, tmp_path: Path
+) -> None:
+    """A warp-specialised kernel with a ring of TMA tiles gives the product of its f16 factors."""
+    source = tmp_path / "hopper.cu"
+    source.write_text("#define HOPPER\n" + SOURCE.read_text())
+    module = device.machine.load(compile_ptx(source, architecture="90a"))
+    rng = np.random.default_rng(n)
+    a = rng.integers(-8, 9, (m, k)).astype(np.float16)
+    b = rng.integers(-8, 9, (n, k)).astype(np.float16)
+    maps = [
+        encode(device, FLOAT16, device.put(x), (k, len(x)), 2 * k, (64, 64), swizzle=3)
+        for x in (a, b)
+    ]
+    target = device.put(np.zeros((m, n), np.float32))
+    result = device.launch(
+        module,
+        "gemm_wgmma",
+        [pointer(target), *maps, int32(n), int32(k)],
+        grid=(n // 64, m // 64, 1),
+        block=(256, 1, 1),
+        dynamic_shared_bytes=HOPPER_SHARED,
+    )
+    assert result.findings == ()
+    expected = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.array_equal(device.get(target, np.zeros((m, n), np.float32)), expected)

@@ -1,0 +1,196 @@
+"""ldmatrix, stmatrix and mma.sync."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.simulator.errors import UnmetCondition
+from harness.simulator.machine import LoadedModule
+from tests.simulator.conftest import Compile
+from tests.simulator.fragments import (
+    a_registers,
+    accumulator_registers,
+    accumulators_of,
+    b_registers,
+)
+from tests.simulator.support import Array, Device, bits, int32, pointer
+
+LANE = np.arange(32)
+
+
+@pytest.fixture
+def module(device: Device, compile_ptx: Compile) -> LoadedModule:
+    return device.machine.load(compile_ptx(Path(__file__).with_name("matrix.cu")))
+
+
+@pytest.mark.parametrize("name", ["load_x1", "load_x2", "load_x4", "load_x4_transposed"])
+def test_ldmatrix(device: Device, module: LoadedModule, name: str) -> None:
+    """Register i of a thread holds two neighbours of its row (or column) of matrix i."""
+    count = int(name.split("_")[1][1])
+    tiles = np.arange(count * 64, dtype=np.uint16).reshape(count, 8, 8) * 257
+    target = device.put(np.zeros((count, 32), np.uint32))
+    result = device.launch(module, name + "P", [pointer(target), pointer(device.put(tiles))])
+    assert result.findings == ()
+    got = device.get(target, np.zeros((count, 32), np.uint32))
+    for matrix in range(count):
+        for lane in range(32):
+            row, column = lane // 4, lane % 4 * 2
+            tile = tiles[matrix].T if name.endswith("transposed") else tiles[matrix]
+            expected = int(tile[row, column]) | int(tile[row, column + 1]) << 16
+            assert got[matrix, lane] == expected
+
+
+def test_stmatrix_is_the_inverse_of_ldmatrix(device: Device, module: LoadedModule) -> None:
+    """It puts registers where ldmatrix took them from; `.trans` transposes each matrix."""
+    values = np.arange(256, dtype=np.uint16)
+    target = device.put(np.zeros(256, np.uint16))
+    arguments = [pointer(target), pointer(device.put(values)), int32(32)]
+    result = device.launch(module, "through_stmatrix", arguments)
+    assert result.findings == ()
+    matrices = values.reshape(4, 8, 8)
+    expected = [matrices[0], matrices[1], matrices[2].T, matrices[3].T]
+    got = device.get(target, values).reshape(4, 8, 8)
+    assert np.array_equal(got, expected)
+
+
+def test_ldmatrix_finds_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
+    """The threads whose row was not written are named, at the line of the ldmatrix."""
+    target = device.put(np.zeros(256, np.uint16))
+    source = device.put(np.zeros(256, np.uint16))
+    arguments = [pointer(target), pointer(source), int32(28)]
+    result = device.launch(module, "through_stmatrix", arguments)
+    (finding,) = result.findings
+    assert finding.check == "initcheck"
+    assert finding.message == "16-byte load of shared memory that nothing wrote: byte 448"
+    assert (finding.thread, finding.count) == ((28, 0, 0), 4)
+    source_lines = Path(finding.file or "").read_text().split("\n")
+    assert "line of the load" in source_lines[(finding.line or 0) - 1]
+
+
+def run(device: Device, module: LoadedModule, name: str, a: Array, b: Array, c: Array) -> Array:
+    """The kernel's results for registers (register, thread); two warps in two blocks."""
+    target = device.put(np.zeros_like(c))
+    arguments = [pointer(target), *(pointer(device.put(x)) for x in (a, b, c))]
+    (name,) = (n for n in module.kernels if n.startswith(f"_Z{len(name)}{name}P"))
+    threads = a.shape[1] // 2
+    result = device.machine.launch(module, name, (2, 1, 1), (threads, 1, 1), 0, arguments)
+    assert result.findings == ()
+    return device.get(target, c)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "m", "k", "sum_kind"),
+    [
+        ("mma_f16_k8", "f16", 16, 8, "f32"),
+        ("mma_f16_k16", "f16", 16, 16, "f32"),
+        ("mma_f16_k16_half", "f16", 16, 16, "f16"),
+        ("mma_bf16_k8", "bf16", 16, 8, "f32"),
+        ("mma_bf16_k16", "bf16", 16, 16, "f32"),
+        ("mma_tf32_k4", "tf32", 16, 4, "f32"),
+        ("mma_tf32_k8", "tf32", 16, 8, "f32"),
+        ("mma_e4m3_k32", "e4m3", 16, 32, "f32"),
+        ("mma_s8_k16", "s8", 16, 16, "s32"),
+        ("mma_s8_k32", "s8", 16, 32, "s32"),
+    ],
+)
+def test_mma_of_small_integers(
+    device: Device, module: LoadedModule, name: str, kind: str, m: int, k: int, sum_kind: str
+) -> None:
+    """Each shape and type has the fragment layout of the PTX ISA: integer products are exact."""
+    rng = np.random.default_rng(7)
+    a = rng.integers(-8, 8, (4, m, k))
+    b = rng.integers(-8, 8, (4, k, 8))
+    c = rng.integers(-99, 99, (4, m, 8))
+    registers = a_registers(a, kind), b_registers(b, kind), accumulator_registers(c, sum_kind)
+    got = run(device, module, name, *registers)
+    assert np.array_equal(accumulators_of(got, sum_kind, m), a @ b + c)
+
+
+def test_mma_of_bytes_saturates(device: Device, module: LoadedModule) -> None:
+    """u8 by s8 mixes signs, and `.satfinite` clamps the sum to 32 bits."""
+    rng = np.random.default_rng(8)
+    a, b = rng.integers(0, 256, (4, 16, 32)), rng.integers(-128, 128, (4, 32, 8))
+    c = rng.choice([-(2**31), 2**31 - 1, 0], (4, 16, 8))
+    registers = a_registers(a, "u8"), b_registers(b, "s8"), accumulator_registers(c, "s32")
+    got = accumulators_of(run(device, module, "mma_u8_s8_k32", *registers), "s32", 16)
+    assert np.array_equal(got, np.clip(a @ b + c, -(2**31), 2**31 - 1))
+
+
+def test_mma_of_doubles(device: Device, module: LoadedModule) -> None:
+    """m8n8k4 of f64 has one element of A and B in each thread, and two of C."""
+    rng = np.random.default_rng(9)
+    a, b, c = (rng.integers(-99, 99, s).astype(float) for s in ((8, 4), (4, 8), (8, 8)))
+    g, t = LANE // 4, LANE % 4
+    fragments = a[g, t][None], b[t, g][None], np.stack([c[g, 2 * t], c[g, 2 * t + 1]])
+    both = [np.concatenate([f, f], axis=1) for f in fragments]
+    got = run(device, module, "mma_f64", *both)
+    expected = a @ b + c
+    assert np.array_equal(got[:, 32:], np.stack([expected[g, 2 * t], expected[g, 2 * t + 1]]))
+
+
+def test_mma_cuts_off_low_bits(device: Device, module: LoadedModule) -> None:
+    """Terms are aligned to the largest; what is 26 bits or more below it counts for nothing.
+
+    float32 has 24 bits, two more are kept in the sum, and the result is cut off, not rounded.
+    """
+    a, b, c = np.zeros((4, 16, 16)), np.zeros((4, 16, 8)), np.zeros((4, 16, 8))
+    a[:, :, 0], b[:, 0] = 1, 1
+    a[:, :, 1:5], b[:, 1:5] = 2.0**-13, 2.0**-12  # four times 2^-25: one unit of the kept bits each
+    a[:, 8:, 1:5] = -(2.0**-14)  # 2^-26 is below them
+    registers = a_registers(a, "f16"), b_registers(b, "f16"), accumulator_registers(c, "f32")
+    got = accumulators_of(run(device, module, "mma_f16_k16", *registers), "f32", 16)
+    assert (got[:, :8] == 1 + 2.0**-23).all()
+    assert (got[:, 8:] == 1).all()
+    b[:, 4] = 0  # three times 2^-25 is less than a unit of float32
+    registers = a_registers(a, "f16"), b_registers(b, "f16"), accumulator_registers(c, "f32")
+    got = accumulators_of(run(device, module, "mma_f16_k16", *registers), "f32", 16)
+    assert (got == 1).all()
+
+
+def test_mma_of_infinities(device: Device, module: LoadedModule) -> None:
+    """Infinite and invalid products give infinities and the canonical NaN."""
+    a, b, c = np.ones((4, 16, 16)), np.ones((4, 16, 8)), np.zeros((4, 16, 8))
+    a[:, 0, 3], a[:, 1, 3], a[:, 2, :2] = np.inf, np.nan, (np.inf, -np.inf)
+    registers = a_registers(a, "bf16"), b_registers(b, "bf16"), accumulator_registers(c, "f32")
+    got = accumulators_of(run(device, module, "mma_bf16_k16", *registers), "f32", 16)
+    assert (got[:, 0] == np.inf).all()
+    assert (bits(got[:, 1:3]) == 0x7FFFFFFF).all()
+    assert (got[:, 3:] == 16).all()
+
+
+def test_tf32_ignores_the_low_bits(device: Device, module: LoadedModule) -> None:
+    """A float32 that was not rounded to tf32 is cut off to 10 bits of fraction."""
+    a, b, c = np.ones((4, 16, 8)), np.ones((4, 8, 8)), np.zeros((4, 16, 8))
+    a += 2.0**-11
+    registers = a_registers(a, "tf32"), b_registers(b, "tf32"), accumulator_registers(c, "f32")
+    got = accumulators_of(run(device, module, "mma_tf32_k8", *registers), "f32", 16)
+    assert (got == 8).all()
+
+
+def test_a_diverged_warp_meets_at_the_mma(device: Device, module: LoadedModule) -> None:
+    """Threads that come first wait for the rest of their warp."""
+    rng = np.random.default_rng(11)
+    a = rng.integers(-8, 8, (4, 16, 16))
+    b = rng.integers(-8, 8, (4, 16, 8))
+    c = rng.integers(0, 99, (4, 16, 8))
+    fragment = accumulator_registers(c, "s32")
+    registers = a_registers(a, "s8"), b_registers(b, "s8"), fragment.copy()
+    got = run(device, module, "mma_after_divergence", *registers)
+    thread = np.arange(128)
+    for _ in range(8):
+        more = (thread % 2 == 1) & (_ < thread % 8)
+        fragment[0] = np.where(more, fragment[0] * 3 + 1, fragment[0])
+    fragment[1] = np.where(thread % 2 == 0, fragment[1] ^ 5, fragment[1])
+    expected = a @ b + accumulators_of(fragment, "s32", 16)
+    assert np.array_equal(accumulators_of(got, "s32", 16), expected)
+
+
+def test_a_partial_warp_cannot_multiply(device: Device, module: LoadedModule) -> None:
+    """A block of 48 threads has a warp that is never complete; the error says so."""
+    zeros = device.put(np.zeros(4 * 96, np.uint32))
+    (name,) = (n for n in module.kernels if "mma_s8_k16" in n)
+    with pytest.raises(UnmetCondition, match="rest of a warp") as caught:
+        device.machine.launch(module, name, (2, 1, 1), (48, 1, 1), 0, [pointer(zeros)] * 4)
+    assert caught.value.waiting == 16
+    assert caught.value.thread == (32, 0, 0)

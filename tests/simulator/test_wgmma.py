@@ -1,0 +1,205 @@
+"""wgmma: descriptors, layouts, types."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.simulator.machine import LoadedModule
+from tests.simulator.conftest import Compile
+from tests.simulator.fragments import accumulator_registers, accumulators_of
+from tests.simulator.support import Array, Device, int32, pointer
+
+SPANS = {0: 16, 3: 32, 2: 64, 1: 128}
+"""Swizzle span in bytes for each mode of a descriptor."""
+
+
+@pytest.fixture
+def module(device: Device, compile_ptx: Compile) -> LoadedModule:
+    return device.machine.load(
+        compile_ptx(Path(__file__).with_name("wgmma.cu"), architecture="90a")
+    )
+
+
+class Shared:
+    """Shared memory in the making: matrices put down chunk by chunk, as the PTX ISA draws them."""
+
+    def __init__(self) -> None:
+        self.bytes = np.zeros(65536, np.uint8)
+        self.used = 0
+
+    def _place(self, start: int, offset: int, mode: int, chunk: Array) -> None:
+        address = start + offset
+        line, position = address // 128, address // 16 % 8
+        at = line * 128 + (position ^ (line % (SPANS[mode] // 16))) * 16
+        self.bytes[at : at + 16] = np.ascontiguousarray(chunk).view(np.uint8)
+
+    def k_major(self, matrix: Array, mode: int) -> int:
+        """Puts (line, k) down: rows of a span, groups of eight lines; the descriptor."""
+        rows, start, span = matrix.shape[0], self._start(), SPANS[mode]
+        each = 16 // matrix.itemsize
+        leading = 128 if mode == 0 else 16
+        stride = 256 if mode == 0 else 8 * span
+        for row in range(rows):
+            for k in range(matrix.shape[1] // each):
+                offset = row // 8 * stride + row % 8 * span + k * leading
+                self._place(start, offset, mode, matrix[row, k * each : (k + 1) * each])
+        self.used = start + rows // 8 * stride
+        return self._descriptor(start, leading, stride, mode)
+
+    def mn_major(self, matrix: Array, mode: int) -> int:
+        """Puts (line, k) down with lines contiguous; the descriptor."""
+        rows, length = matrix.shape
+        start, span, each = self._start(), SPANS[mode], 16 // matrix.itemsize
+        wide = span // 16
+        blocks = max(rows // each // wide, 1)
+        if mode == 0:
+            stride, leading = 128, 128 * blocks
+        else:
+            leading, stride = 8 * span, 8 * span * blocks
+        for k in range(length):
+            for chunk in range(rows // each):
+                block, position = divmod(chunk, wide)
+                offset = k % 8 * span + position * 16
+                offset += block * (stride if mode == 0 else leading)
+                offset += k // 8 * (leading if mode == 0 else stride)
+                lines = matrix[chunk * each : (chunk + 1) * each, k]
+                self._place(start, offset, mode, lines)
+        self.used = start + blocks * 8 * span * length // 8
+        return self._descriptor(start, leading, stride, mode)
+
+    def _start(self) -> int:
+        return -(-self.used // 1024) * 1024
+
+    @staticmethod
+    def _descriptor(start: int, leading: int, stride: int, mode: int) -> int:
+        return start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | mode << 62
+
+
+def encode(values: Array, kind: str) -> Array:
+    """Elements in memory."""
+    if kind == "bf16":
+        return (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return values.astype({"f16": np.float16, "tf32": np.float32, "s8": np.int8}[kind])
+
+
+def run(
+    device: Device, module: LoadedModule, name: str, shared: Shared, descriptors: tuple[int, int],
+    c: Array, adds: int = 1,
+) -> Array:  # fmt: skip
+    """Registers of D; the accumulators `c` (64, 16) go in as such."""
+    kind = {"s8": "s32", "f16_half": "f16"}.get(name, "f32")
+    warps = [c[16 * w : 16 * w + 16] for w in range(4)]
+    halves = [np.stack([part[:, 8 * j : 8 * j + 8] for part in warps]) for j in range(2)]
+    registers = np.concatenate([accumulator_registers(half, kind) for half in halves])
+    target = device.put(np.zeros_like(registers))
+    arguments = [
+        pointer(target),
+        pointer(device.put(shared.bytes)),
+        int32(len(shared.bytes) // 16),
+        *(pointer(d) for d in descriptors),
+        int32(adds),
+        pointer(device.put(registers)),
+    ]
+    (mangled,) = (n for n in module.kernels if n.startswith(f"_Z{len(name)}{name}P"))
+    size = len(shared.bytes)
+    result = device.machine.launch(module, mangled, (1, 1, 1), (128, 1, 1), size, arguments)
+    assert result.findings == ()
+    got = device.get(target, registers)
+    parts = np.split(got, 2)
+    matrices = [accumulators_of(part, kind, 16) for part in parts]
+    return np.concatenate(matrices, axis=2).reshape(64, 16)
+
+
+def operands(k: int) -> tuple[Array, Array, Array]:
+    """Small integers: A (64, k), B (k, 16), C (64, 16)."""
+    rng = np.random.default_rng(1)
+    return (
+        rng.integers(-8, 9, (64, k)),
+        rng.integers(-8, 9, (k, 16)),
+        rng.integers(-50, 50, (64, 16)),
+    )
+
+
+@pytest.mark.parametrize("mode_b", SPANS)
+@pytest.mark.parametrize("mode_a", SPANS)
+def test_k_major_matrices(device: Device, module: LoadedModule, mode_a: int, mode_b: int) -> None:
+    """Both operands in shared memory, k contiguous, every combination of swizzles."""
+    a, b, c = operands(16)
+    shared = Shared()
+    descriptors = (
+        shared.k_major(encode(a, "f16"), mode_a),
+        shared.k_major(encode(b.T, "f16"), mode_b),
+    )
+    assert np.array_equal(run(device, module, "f16_kk", shared, descriptors, c), a @ b + c)
+
+
+@pytest.mark.parametrize("mode_b", [0, 3])
+@pytest.mark.parametrize("mode_a", SPANS)
+def test_mn_major_matrices(device: Device, module: LoadedModule, mode_a: int, mode_b: int) -> None:
+    """Both operands with M and N contiguous; N = 16 has room for spans of 32 bytes at most."""
+    a, b, c = operands(16)
+    shared = Shared()
+    descriptors = (
+        shared.mn_major(encode(a, "f16"), mode_a),
+        shared.mn_major(encode(b.T, "f16"), mode_b),
+    )
+    assert np.array_equal(run(device, module, "f16_mm", shared, descriptors, c), a @ b + c)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "k", "sign"), [("tf32", "tf32", 8, -1), ("s8", "s8", 32, 1)]
+)
+def test_other_types(
+    device: Device, module: LoadedModule, name: str, kind: str, k: int, sign: int
+) -> None:
+    """tf32 and s8 are K-major; imm-scale of -1 negates."""
+    a, b, c = operands(k)
+    shared = Shared()
+    descriptors = shared.k_major(encode(a, kind), 3), shared.k_major(encode(b.T, kind), 1)
+    got = run(device, module, name, shared, descriptors, c)
+    assert np.array_equal(got, sign * (a @ b) + c)
+
+
+def test_bf16_negated(device: Device, module: LoadedModule) -> None:
+    """A K-major and B N-major, with imm-scale-a of -1."""
+    a, b, c = operands(16)
+    shared = Shared()
+    descriptors = (
+        shared.k_major(encode(a, "bf16"), 2),
+        shared.mn_major(encode(b.T, "bf16"), 3),
+    )
+    assert np.array_equal(run(device, module, "bf16_km", shared, descriptors, c), c - a @ b)
+
+
+def test_scale_d_of_zero(device: Device, module: LoadedModule) -> None:
+    """Without scale-d the accumulator does not count, not even as NaN; sums in half precision."""
+    a, b, _ = operands(16)
+    shared = Shared()
+    descriptors = shared.k_major(encode(a, "f16"), 0), shared.k_major(encode(b.T, "f16"), 1)
+    c = np.full((64, 16), np.nan)
+    got = run(device, module, "f16_half", shared, descriptors, c, adds=0)
+    assert np.array_equal(got, a @ b)
+
+
+def test_a_in_registers(device: Device, module: LoadedModule) -> None:
+    """Each warp of the group holds sixteen rows of A, in the fragment of mma.m16n8k16."""
+    a, b, c = operands(16)
+    shared = Shared()
+    descriptor = shared.k_major(encode(b.T, "f16"), 2)
+    in_memory = device.put(encode(a, "f16"))
+    got = run(device, module, "f16_registers", shared, (in_memory, descriptor), c)
+    assert np.array_equal(got, a @ b + c)
+
+
+def test_a_step_along_k_inside_a_span(device: Device, module: LoadedModule) -> None:
+    """A start address 32 bytes further on is the next 16 columns of a swizzled matrix."""
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(-8, 9, (64, 64)), rng.integers(-8, 9, (64, 16))
+    shared = Shared()
+    first = shared.k_major(encode(a, "f16"), 1), shared.k_major(encode(b.T, "f16"), 1)
+    total = np.zeros((64, 16))
+    for step in range(4):
+        descriptors = first[0] + 2 * step, first[1] + 2 * step
+        total = run(device, module, "f16_kk", shared, descriptors, total)
+    assert np.array_equal(total, a @ b)
