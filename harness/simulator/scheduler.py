@@ -408,11 +408,8 @@ class Scheduler:
         self._note_mask(
             meet, lanes & (own == 0), masks, "executed by a lane that is not in its own mask"
         )
-        living = self._team.mask_of_warp(self._alive)
+        # Lanes that have ended may be named: of those named, the ones that live must take part.
         existing = self._team.mask_of_warp(None)
-        self._note_mask(
-            meet, lanes & ((masks & existing & ~living) != 0), masks, "names lanes that have ended"
-        )
         self._note_mask(
             meet,
             lanes & ((masks & ~existing) != 0),

@@ -202,36 +202,43 @@ def test_elect(device: Device, module: LoadedModule, mask: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mask", "ended", "threads", "message", "count"),
+    ("mask", "threads", "message", "count"),
     [
-        (FULL, 4, 32, "mask 0xffffffff names lanes that have ended", 28),
-        (FULL, 0, 20, "mask 0xffffffff names lanes that the block lacks", 20),
-        (0xFFFFFFFE, 0, 32, "mask 0xfffffffe executed by a lane that is not in its own mask", 1),
+        (FULL, 20, "mask 0xffffffff names lanes that the block lacks", 20),
+        (0xFFFFFFFE, 32, "mask 0xfffffffe executed by a lane that is not in its own mask", 1),
     ],
 )
 def test_masks_that_name_the_wrong_lanes(
     device: Device,
     module: LoadedModule,
     mask: int,
-    ended: int,
     threads: int,
     message: str,
     count: int,
 ) -> None:
     """Each is one finding with its place, and the lanes that are there go on."""
     target = device.put(np.zeros(32, np.uint32))
-    arguments = [pointer(target), word(mask), int32(ended)]
+    arguments = [pointer(target), word(mask), int32(0)]
     result = device.launch(module, "named_mask", arguments, block=(threads, 1, 1))
     (finding,) = result.findings
     assert (finding.check, finding.count) == ("synccheck", count)
     assert finding.message == f"vote.sync.ballot.b32: {message}"
-    assert finding.thread == (ended, 0, 0)
+    assert finding.thread == (0, 0, 0)
     assert finding.file is not None
     line = Path(finding.file).read_text().split("\n")[(finding.line or 0) - 1]
     assert "line of the ballot" in line
     assert not result.is_illegal
-    here = sum(1 << t for t in range(ended, threads))
-    assert device.get(target, np.zeros(32, np.uint32))[ended] == here & mask
+    here = sum(1 << t for t in range(threads))
+    assert device.get(target, np.zeros(32, np.uint32))[0] == here & mask
+
+
+def test_lanes_that_have_ended_may_be_named(device: Device, module: LoadedModule) -> None:
+    """CUDA asks the living lanes of a mask to take part, and nothing of the others."""
+    target = device.put(np.zeros(32, np.uint32))
+    arguments = [pointer(target), word(FULL), int32(4)]
+    result = device.launch(module, "named_mask", arguments, block=(32, 1, 1))
+    assert result.findings == ()
+    assert device.get(target, np.zeros(32, np.uint32))[4] == FULL & ~0xF
 
 
 def test_a_lane_that_never_comes(device: Device, module: LoadedModule) -> None:
