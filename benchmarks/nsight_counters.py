@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from gpu_machine import describe_gpu
 from tabulate import tabulate
 
 METRICS = {
@@ -65,13 +66,9 @@ def measure(target: Path) -> None:
                 for name, metric in METRICS.items()
             },
         }
-    machine = subprocess.run(
-        ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    target.write_text(json.dumps({"machine": machine, "submissions": results}, indent=1) + "\n")
+    target.write_text(
+        json.dumps({"machine": describe_gpu(), "submissions": results}, indent=1) + "\n"
+    )
 
 
 def simulated(submission: str, problem: str) -> dict[str, float]:

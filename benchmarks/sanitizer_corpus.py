@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gpu_machine import describe_gpu
+
 from harness.build.toolchain import find_cuda_compiler
 
 SOURCE = Path("tests/simulator/defective.cu")
@@ -31,13 +33,7 @@ def main(target: Path) -> None:
         options = ["-DWITH_HOST", "-lineinfo", "-arch=sm_90", "-O3"]
         subprocess.run([compiler, *options, str(SOURCE), "-o", str(program)], check=True)
         results = {name: {tool: examine(program, name, tool) for tool in TOOLS} for name in names}
-    machine = subprocess.run(
-        ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    target.write_text(json.dumps({"machine": machine, "kernels": results}, indent=1) + "\n")
+    target.write_text(json.dumps({"machine": describe_gpu(), "kernels": results}, indent=1) + "\n")
 
 
 def examine(program: Path, name: str, tool: str) -> dict[str, object]:

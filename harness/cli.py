@@ -203,7 +203,7 @@ def _evaluate(
     reports = []
     with Pool(jobs) as pool:
         futures: dict[Future[Report], Request] = {
-            pool.submit(request, _progress_line(request)): request for request in requests
+            pool.submit(request, _ProgressLine(request)): request for request in requests
         }
         for future in as_completed(futures):
             try:
@@ -219,7 +219,7 @@ def _evaluate(
     return reports
 
 
-class _progress_line:  # noqa: N801 - used as a function
+class _ProgressLine:
     """Show on a terminal what one evaluation is at."""
 
     def __init__(self, request: Request) -> None:

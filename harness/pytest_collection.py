@@ -24,7 +24,7 @@ from harness.problem import Problem, ProblemError
 from harness.references import load_references
 from harness.render import one_line
 from harness.store import FOLDER
-from harness.suite import PendingEvaluation, Suite, restricted
+from harness.suite import PendingEvaluation, Suite
 from harness.worker.supervisor import Deadlines
 
 
@@ -206,10 +206,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             device=plan.device,
             grid=plan.grid,
             seed=plan.seed,
+            only=frozenset(ids),
             deadlines=plan.deadlines,
             schedule=plan.schedule,
         )
-        suite.expect(restricted(request, frozenset(ids)), complete=len(ids) == len(every))
+        suite.expect(request, complete=len(ids) == len(every))
     _warn_of_strangers(session, {path.parent for path in files})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 
 from harness import store
@@ -160,8 +159,3 @@ class Suite:
         if self._pool is not None:
             self._pool.close()
         return reports
-
-
-def restricted(request: Request, cases: frozenset[str]) -> Request:
-    """The same request for some of its cases."""
-    return replace(request, only=cases)

@@ -91,7 +91,7 @@ class Faults:
         address = (register + step.offset) % 2**64
         check: Check = "initcheck" if code == UNINITIALISED else "memcheck"
         kind, message = self._describe(step, code, address)
-        self._note((check, kind), message, step.location, lane, first_block, count, address)
+        self.note((check, kind), message, step.location, lane, first_block, count, address)
 
     def note(
         self,
@@ -101,20 +101,9 @@ class Faults:
         lane: int,
         first_block: int,
         count: int,
+        address: int = 0,
     ) -> None:
-        """A finding that is about no address; `kind` tells it from others at the same place."""
-        self._note(kind, message, location, lane, first_block, count, 0)
-
-    def _note(
-        self,
-        kind: tuple[Check, str],
-        message: str,
-        location: Location | None,
-        lane: int,
-        first_block: int,
-        count: int,
-        address: int,
-    ) -> None:
+        """A finding; `kind` tells it from others at the same place, `address` is 0 for none."""
         file = location.file if location else None
         line = location.line if location else None
         check = kind[0]

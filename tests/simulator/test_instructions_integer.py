@@ -125,7 +125,7 @@ def test_counting_bits(device: Device, width: int) -> None:
 def test_bit_fields(device: Device, kind: str) -> None:
     """Bfe and bfi, bit by bit as the PTX manual writes them down, fields past the end included.
 
-    Of 32 bits, positions and lengths count modulo 256; of 64 bits, hardware does not cut them.
+    Of 32 bits, positions and lengths count modulo 256; of 64 bits, 256 is no position 0 on sm_90.
     """
     width = int(kind[1:])
     cases = [
