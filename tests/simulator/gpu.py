@@ -71,11 +71,15 @@ class Driver:
         Raises:
             GpuError: It failed.
         """
-        status = getattr(self._library, name)(*arguments)
+        status = self.status(name, *arguments)
         if status:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise GpuError(f"{name}: {(text.value or b'unknown error').decode()}")
+
+    def status(self, name: str, *arguments: object) -> int:
+        """Call a function of the driver for what it returns, 0 where it succeeds."""
+        return int(getattr(self._library, name)(*arguments))
 
     def describe(self) -> dict[str, str]:
         """The GPU, its driver and the compiler."""
@@ -118,6 +122,10 @@ class GpuMachine:
             raise GpuError(f"{error}: {log.value.decode(errors='replace')}") from None
         names = re.findall(r"\.entry\s+([\w$]+)", ptx_text)
         return GpuModule(handle, frozenset(names))
+
+    def encode_tiled(self, *arguments: object) -> int:
+        """Call cuTensorMapEncodeTiled; not 0 where it refuses."""
+        return self._driver.status("cuTensorMapEncodeTiled", *arguments)
 
     def launch(
         self,

@@ -130,7 +130,7 @@ def encode(
     raw = (ctypes.c_uint8 * 192)()
     start = ctypes.addressof(raw) + -ctypes.addressof(raw) % 64
     rank = len(dims)
-    failed = device.machine.memory.library.sim_encode_tiled(
+    tensor = (
         ctypes.c_void_p(start),
         ctypes.c_uint32(kind),
         ctypes.c_uint32(rank),
@@ -139,9 +139,8 @@ def encode(
         (ctypes.c_uint64 * rank)(*([pitch] * (rank - 1))),
         (ctypes.c_uint32 * rank)(*box),
         (ctypes.c_uint32 * rank)(*([1] * rank)),
-        *(ctypes.c_uint32(v) for v in (0, swizzle, fill)),
     )
-    if failed:
+    if device.encode_tiled(tensor, interleave=0, swizzle=swizzle, fill=fill):
         raise ValueError("refused")
     return ctypes.string_at(start, 128)
 
