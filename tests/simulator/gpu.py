@@ -47,10 +47,19 @@ class GpuMemory:
 
 @dataclass(frozen=True)
 class GpuModule:
-    """A loaded module; `kernels` has its entries' names."""
+    """A loaded module; `kernels` has its entries' names, `cooperative` who waits for the grid."""
 
+    driver: Driver
     handle: ctypes.c_void_p
     kernels: frozenset[str]
+    cooperative: frozenset[str]
+
+    def address_of(self, variable: str) -> int:
+        """Where a variable of the module lies; 0 if there is none of that name."""
+        address, size = ctypes.c_uint64(), ctypes.c_size_t()
+        places = ctypes.byref(address), ctypes.byref(size)
+        self.driver.status("cuModuleGetGlobal_v2", *places, self.handle, variable.encode())
+        return address.value
 
 
 class Driver:
@@ -120,8 +129,9 @@ class GpuMachine:
             )
         except GpuError as error:
             raise GpuError(f"{error}: {log.value.decode(errors='replace')}") from None
-        names = re.findall(r"\.entry\s+([\w$]+)", ptx_text)
-        return GpuModule(handle, frozenset(names))
+        entries = dict(re.findall(r"\.entry\s+([\w$]+)(.*?)(?=\.entry|\Z)", ptx_text, re.DOTALL))
+        waiting = (name for name, body in entries.items() if "%envreg" in body)
+        return GpuModule(self._driver, handle, frozenset(entries), frozenset(waiting))
 
     def encode_tiled(self, *arguments: object) -> int:
         """Call cuTensorMapEncodeTiled; not 0 where it refuses."""
@@ -145,13 +155,15 @@ class GpuMachine:
         self._driver.call(
             "cuModuleGetFunction", ctypes.byref(function), loaded.handle, kernel_name.encode()
         )
-        if dynamic_shared_bytes > 48 * 1024:
+        if dynamic_shared_bytes:
             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._driver.call("cuFuncSetAttribute", function, 8, dynamic_shared_bytes)
         buffers = [ctypes.create_string_buffer(value, len(value)) for value in parameters]
         arguments = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
-        self._driver.call(
-            "cuLaunchKernel", function, *grid, *block, dynamic_shared_bytes, None, arguments, None
-        )
+        launch = (function, *grid, *block, dynamic_shared_bytes, None, arguments)
+        if kernel_name in loaded.cooperative:
+            self._driver.call("cuLaunchCooperativeKernel", *launch)
+        else:
+            self._driver.call("cuLaunchKernel", *launch, None)
         self._driver.call("cuCtxSynchronize")
         return LaunchResult((), 0)

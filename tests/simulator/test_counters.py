@@ -11,6 +11,8 @@ from harness.simulator.ptx import Instruction
 from harness.simulator.resources import Occupancy, occupancy, parse_usage
 from tests.simulator.support import Device, int32, pointer
 
+pytestmark = pytest.mark.simulator_only
+
 SOURCE = Path(__file__).with_name("counted.cu")
 
 

@@ -10,6 +10,8 @@ import harness.simulator
 from harness.build.toolchain import ToolchainError, find_cuda_compiler
 from harness.simulator.actions.tensor_map import TensorMap
 
+pytestmark = pytest.mark.simulator_only
+
 FLOAT16, SWIZZLE_128B = 6, 3
 
 
