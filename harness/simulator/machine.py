@@ -25,11 +25,12 @@ from harness.simulator.frame import (
     PrivateMemory,
     special_registers,
 )
+from harness.simulator.lowering import prepare
 from harness.simulator.memory import Memory
 from harness.simulator.native import Native
 from harness.simulator.parser import parse
 from harness.simulator.printing import print_to_stderr, print_to_stdout
-from harness.simulator.program import Access, Program, prepare
+from harness.simulator.program import Access, Program
 from harness.simulator.provenance import Traits
 from harness.simulator.ptx import Function, Module, Symbol
 from harness.simulator.race import RaceHistory, Races
