@@ -16,7 +16,7 @@ ATOMICS: Mapping[str, int] = {
         ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
     )
 }
-"""Numbers of the operations in access.c."""
+"""Numbers of the operations in atomic.c."""
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 
