@@ -13,6 +13,9 @@ from harness.build.flags import torch_language_standard
 from harness.build.toolchain import Toolchain, find_c_compiler
 
 _HERE = Path(__file__).parent
+_RUNTIME_SOURCES = frozenset({"cudart.c", "driver.c"})
+MACHINE_SOURCES = tuple(s for s in sorted(_HERE.glob("*.c")) if s.name not in _RUNTIME_SOURCES)
+"""What a `Machine` needs: all C files but those of the CUDA runtime, which need CUDA's headers."""
 # Libraries stand before the sources that need them, and are to be linked all the same.
 _LINK_ALL = "-Wl,--no-as-needed"
 

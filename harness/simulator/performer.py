@@ -236,7 +236,7 @@ class Performer:
         *,
         is_store: bool,
     ) -> None:
-        """Calls a function of access.c for rows of memory, and reports what it found wrong."""
+        """Calls a function of rows.c for rows of memory, and reports what it found wrong."""
         faults = np.zeros(len(lanes), np.uint8)
         nbytes = rows if isinstance(rows, int) else rows.shape[1]
         if not self._rows(function, space, lanes, addresses, rows, align or nbytes, faults):

@@ -12,8 +12,8 @@ from typing import Protocol, cast
 
 import pytest
 
-import harness.simulator
 from harness.build.toolchain import find_cuda_compiler
+from harness.simulator.library import MACHINE_SOURCES
 from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
 from tests.simulator import recorder
@@ -21,22 +21,11 @@ from tests.simulator.gpu import Driver, GpuError, GpuMachine
 from tests.simulator.recorder import Recording
 from tests.simulator.support import Device
 
-_SOURCES = (
-    "arena.c",
-    "access.c",
-    "arithmetic.c",
-    "race.c",
-    "profile.c",
-    "tensor.c",
-    "tensor_map.c",
-)
-
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     target = tmp_path_factory.mktemp("library") / "libsimulator.so"
-    folder = Path(harness.simulator.__file__).parent
-    sources = [str(folder / name) for name in _SOURCES]
+    sources = map(str, MACHINE_SOURCES)
     command = ["cc", "-O2", "-shared", "-fPIC", *sources, "-lm", "-o", str(target)]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(target))

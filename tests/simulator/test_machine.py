@@ -10,7 +10,8 @@ from harness.simulator.errors import (
     KernelTrap,
     UnsupportedInstruction,
 )
-from harness.simulator.machine import LoadedModule, readable
+from harness.simulator.machine import LoadedModule
+from harness.simulator.mangling import readable
 from tests.simulator.support import Array, Device, int32, int64, pointer
 
 
