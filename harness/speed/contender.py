@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,11 +52,19 @@ class Contender:
             ContenderError: It raised, or answered nonsense.
             WorkerFailure: Its worker died or took too long.
         """
+        start = time.perf_counter()
         header = ask(self._worker, "time", self._options, seconds=seconds).header
+        waited = 1e3 * (time.perf_counter() - start)
         try:
-            return Sample(float(header["milliseconds"]), float(header["idle"]), header)
+            sample = Sample(float(header["milliseconds"]), float(header["idle"]), header)
         except (KeyError, TypeError, ValueError):
             raise ContenderError(f"{self.name}: its worker sent no times") from None
+        if not 0 < sample.milliseconds <= waited:
+            raise ContenderError(
+                f"{self.name}: its worker tells of {sample.milliseconds} ms, "
+                f"and answered after {waited:.3f} ms"
+            )
+        return sample
 
     def repeat(self, count: int) -> None:
         """Calls in a row, until the last is done; raises as `time` does."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,6 @@ from harness.speed.plan import Plan
 from harness.speed.rounds import Stage
 from harness.values import runs_for, values_for
 from harness.worker.baselines import Kind
-from harness.worker.settings import Settings
 from harness.worker.supervisor import Worker, WorkerFailure
 
 PRECISIONS = ("fp32", "tf32")
@@ -60,52 +60,74 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Measurem
     ]
     weight_bytes = sum(weight.numel() * weight.itemsize for weight in weights.values())
     with ExitStack() as stack:
+        company = stack.enter_context(_Company(plan))
         monitor = stack.enter_context(Monitor())
         rates = measured_rates()
         torch.cuda.empty_cache()
         shared = stack.enter_context(Exported(driver, [*shapes, Shape(output, torch.float32)]))
         work = work_of(plan.problem, case, weight_bytes, shared.tensors[-1])
         course = Course(plan, case, weights, Stage(driver, shared.tensors), rates, work, monitor)
-        entrants = stack.enter_context(_submissions(plan, case, weights, shared))
-        baselines = stack.enter_context(_baselines(plan, case, weights, shared, say))
+        entrants = company.submissions(case, weights, shared)
+        baselines = company.baselines(case, weights, shared, say)
         return course.run(entrants, baselines, say)
 
 
-@contextmanager
-def _submissions(
-    plan: Plan, case: Case, weights: Mapping[str, Tensor], shared: Exported
-) -> Iterator[list[Contender]]:
-    with ExitStack() as stack:
-        entrants = []
-        for entry in plan.entries:
-            settings = settings_for(replace(plan.request, submission=entry.path))
-            worker = stack.enter_context(
-                Worker(settings, plan.request.deadlines, lambda _event: None)
-            )
+class _Company:
+    """The contenders' workers, which start up side by side. Use as a context manager."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._settings = settings_for(plan.request)
+        self._stack = ExitStack()
+        self._submissions: list[Worker] = []
+        self._baselines: dict[Kind, Worker] = {}
+
+    def __enter__(self) -> _Company:
+        with self._stack:
+            self._submissions = [
+                self._begin(submission=entry.path.resolve()) for entry in self._plan.entries
+            ]
+            self._baselines = {
+                kind: self._begin(submission=self._plan.problem.path, baseline=kind)
+                for kind in self._plan.kinds
+            }
+            # Nothing went wrong: they live until the end.
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _begin(self, **changes: Any) -> Worker:
+        settings = replace(self._settings, **changes)
+        worker = Worker(settings, self._plan.request.deadlines, lambda _event: None)
+        self._stack.callback(worker.close)
+        return worker
+
+    def submissions(
+        self, case: Case, weights: Mapping[str, Tensor], shared: Exported
+    ) -> list[Contender]:
+        """Ready to be called; raises what `prepare_submission` does."""
+        contenders = []
+        for entry, worker in zip(self._plan.entries, self._submissions, strict=True):
+            worker.start()
             ask(worker, "import", {})
             prepare_submission(worker, case, weights, shared)
-            entrants.append(Contender(entry.name, worker, {}))
-        yield entrants
+            contenders.append(Contender(entry.name, worker, {}))
+        return contenders
 
-
-@contextmanager
-def _baselines(
-    plan: Plan,
-    case: Case,
-    weights: Mapping[str, Tensor],
-    shared: Exported,
-    say: Callable[[str], None],
-) -> Iterator[list[Contender]]:
-    with ExitStack() as stack:
+    def baselines(
+        self,
+        case: Case,
+        weights: Mapping[str, Tensor],
+        shared: Exported,
+        say: Callable[[str], None],
+    ) -> list[Contender]:
+        """Those that can be constructed; `say` is told of the others."""
         contenders = []
-        for kind in plan.kinds:
-            settings: Settings = replace(
-                settings_for(plan.request), submission=plan.problem.path, baseline=kind
-            )
+        for kind, worker in self._baselines.items():
             try:
-                worker = stack.enter_context(
-                    Worker(settings, plan.request.deadlines, lambda _event: None)
-                )
+                worker.start()
                 prepare_baseline(worker, case, weights, shared)
             except (ContenderError, WorkerFailure) as error:
                 say(f"{kind} is left out: {error}")
@@ -114,7 +136,7 @@ def _baselines(
                 Contender(baseline_name(kind, precision), worker, {"precision": precision})
                 for precision in PRECISIONS
             ]
-        yield contenders
+        return contenders
 
 
 def _native_case(plan: Plan) -> Case:

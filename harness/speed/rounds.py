@@ -57,11 +57,13 @@ class Samples:
 
     Attributes:
         times: Milliseconds by contender, one for each round.
+        idles: How much later the whole device was idle, likewise.
         discarded: Rounds that were thrown away because the GPU was throttled.
         states: A look at the GPU after each round.
     """
 
     times: dict[str, list[float]]
+    idles: dict[str, list[float]]
     discarded: int = 0
     states: list[State] = field(default_factory=list)
 
@@ -95,23 +97,24 @@ def run_rounds(
 
     A round in which the GPU was throttled counts for none of the contenders.
     """
-    samples = Samples({contender.name: [] for contender in contenders})
+    samples = Samples({c.name: [] for c in contenders}, {c.name: [] for c in contenders})
     order = list(contenders)
     chance = secrets.SystemRandom()
     end = time.monotonic() + seconds
     while time.monotonic() < end and not is_enough(samples):
         chance.shuffle(order)
-        round_times: dict[str, float] = {}
+        taken: dict[str, Sample] = {}
         for contender in order:
             stage.set()
             sample = contender.time()
             verify(contender.name, sample)
-            round_times[contender.name] = sample.milliseconds
+            taken[contender.name] = sample
         state = monitor.state()
         if state.is_throttled:
             samples.discarded += 1
             continue
         samples.states.append(state)
-        for name, milliseconds in round_times.items():
-            samples.times[name].append(milliseconds)
+        for name, sample in taken.items():
+            samples.times[name].append(sample.milliseconds)
+            samples.idles[name].append(sample.idle_ms)
     return samples

@@ -40,9 +40,9 @@ class Checksum:
         weights: Mapping[str, Tensor],
         output_shape: Sequence[int],
         precision: Precision,
+        device: torch.device,
     ) -> None:
         sizes = case.convolution
-        device = torch.device("cuda")
         weight = next(w for name, w in weights.items() if name.endswith("weight")).to(device)
         bias = next((b for name, b in weights.items() if name.endswith("bias")), None)
         _, channels, length = output_shape
@@ -69,7 +69,7 @@ class Checksum:
         NaN where the output is not finite.
 
         Args:
-            x: Input (batch, in_channels, length) on the GPU.
+            x: Input (batch, in_channels, length), on the checksum's device.
             y: What is to be its output (batch, out_channels, output length).
         """
         expected = _products(x, self._adjoint) + self._offset
@@ -112,8 +112,9 @@ class FullCheck:
     problem: Problem
     case: Case
     weights: Mapping[str, Tensor]
+    device: torch.device
 
     def comparison(self, inputs: tuple[Tensor, ...], output: Tensor) -> Comparison:
         """As every case is judged."""
         values = Values(self.weights, inputs)
-        return judge(self.problem, self.case, _RUN, values, output, torch.device("cuda"))
+        return judge(self.problem, self.case, _RUN, values, output, self.device)

@@ -99,8 +99,16 @@ class Worker:
             )
 
     def __enter__(self) -> Worker:
-        self._await_answer("start", self._deadlines.start)
+        self.start()
         return self
+
+    def start(self) -> None:
+        """Wait until the process, which has begun already, can be asked for something.
+
+        Raises:
+            WorkerFailure: it cannot.
+        """
+        self._await_answer("start", self._deadlines.start)
 
     def __exit__(self, *_: object) -> None:
         self.close()
