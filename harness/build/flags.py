@@ -143,7 +143,7 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
         own = any("arch" in flag or "gencode" in flag for flag in extension.cuda_flags)
         code = f"-gencode=arch=compute_{target.architecture},code=sm_{target.architecture}"
         return ([] if own else [code]) + list(extension.cuda_flags)
-    asked, flags = _split_architecture(extension.cuda_flags)
+    asked, flags = _split_architecture(extension.cuda_flags, target.architecture)
     virtual = f"compute_{asked or target.architecture}"
     # PTX alone, as text, and host code that calls the runtime of simulator/cudart.c.
     return [
@@ -154,8 +154,13 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
     ]
 
 
-def _split_architecture(flags: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Take the architecture options out of nvcc's flags; the newest one named, and the rest."""
+def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, list[str]]:
+    """Take the architecture options out of nvcc's flags.
+
+    Returns:
+        The newest architecture named that a device of architecture `ours` runs, or else the newest
+        one, or None if none is named; and the other flags.
+    """
     named: list[str] = []
     rest = []
     expect_value = False
@@ -166,8 +171,12 @@ def _split_architecture(flags: Sequence[str]) -> tuple[str | None, list[str]]:
             expect_value = bool(option) and "=" not in flag
         else:
             rest.append(flag)
-    newest = max(named, key=lambda name: (int(re.sub(r"\D", "", name)), name), default=None)
-    return newest, rest
+    running = [name for name in named if _number(name) <= _number(ours)] or named
+    return max(running, key=lambda name: (_number(name), name), default=None), rest
+
+
+def _number(architecture: str) -> int:
+    return int(re.sub(r"\D", "", architecture))
 
 
 def link_command(

@@ -107,7 +107,8 @@ int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t
                  uint8_t *second, uint8_t *third, uint8_t *fourth) {
     uint8_t *targets[4] = {first, second, third, fourth};
     if (shape->how) sim_race_acquire(spaces, lanes, count);
-    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
+    if (spaces->profile)
+        sim_profile_access(spaces, shape, 1, lanes, count, addresses, address_stride);
 #define LOAD(space, width, elements, register_width)                                             \
     load(shape, space, width, elements, register_width, spaces, lanes, count, addresses,         \
          address_stride, targets)
@@ -123,7 +124,8 @@ int64_t sim_store(const sim_shape *shape, const sim_spaces *spaces, const int64_
     const uint8_t *sources[4] = {first, second, third, fourth};
     const uint32_t source_strides[4] = {strides & 1, strides >> 1 & 1, strides >> 2 & 1,
                                         strides >> 3 & 1};
-    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
+    if (spaces->profile)
+        sim_profile_access(spaces, shape, 0, lanes, count, addresses, address_stride);
 #define STORE(space, width, elements, register_width)                                            \
     store(shape, space, width, elements, register_width, spaces, lanes, count, addresses,        \
           address_stride, sources, source_strides)

@@ -29,7 +29,7 @@ from harness.simulator.ptx import Immediate
 
 Mask = npt.NDArray[np.bool_]
 
-_MOST_EXPIRED = 2000
+_MOST_EXPIRED = 200
 """Rounds of nothing but expired waits after which the kernel counts as stuck."""
 
 
