@@ -9,7 +9,7 @@ from torch.utils import cpp_extension
 
 from harness.build.builder import build_shared_library
 from harness.build.cache import Cache
-from harness.build.flags import torch_language_standard
+from harness.build.flags import OVERLAY, torch_language_standard
 from harness.build.toolchain import Toolchain, find_c_compiler
 
 _HERE = Path(__file__).parent
@@ -25,6 +25,11 @@ class Libraries:
     device: Path
 
 
+def runtime_sources() -> list[Path]:
+    """The C files of the CUDA runtime, and of the machine's own parts in C."""
+    return sorted([*_HERE.glob("*.c"), *_HERE.glob("cudart/*.c")])
+
+
 def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
     """Both libraries, from the cache or freshly compiled (half a minute).
 
@@ -38,16 +43,19 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         "libharness_cudart.so",
         find_c_compiler(),
         ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"],
-        sorted(_HERE.glob("*.c")),
+        runtime_sources(),
     )
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]
-    includes = [word for path in cpp_extension.include_paths("cpu") for word in ("-isystem", path)]
+    folders = [*cpp_extension.include_paths("cpu"), str(toolchain.cuda.include)]
+    includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}"]
+    includes += [word for path in folders for word in ("-isystem", path)]
     device = build_shared_library(
         cache,
         "libharness_device.so",
         toolchain.host,
         [torch_language_standard(), "-O1", *includes, *libraries],
         [_HERE / "device.cpp"],
+        headers=[*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
     )
     return Libraries(runtime.library, device.library)

@@ -34,7 +34,7 @@ from harness.simulator.provenance import Traits
 from harness.simulator.ptx import Function, Module, Symbol
 from harness.simulator.race import RaceHistory, Races
 from harness.simulator.residency import Place, blocks_at_once, run_chunks
-from harness.simulator.sanitizer import Finding
+from harness.simulator.sanitizer import Fault, Finding
 from harness.simulator.scheduler import Prepared, Scheduler
 from harness.simulator.synccheck import SyncChecks
 from harness.simulator.team import Output, Team
@@ -60,11 +60,8 @@ class LaunchResult:
     thread_instructions: int
     counters: KernelCounters | None = None
     """Where the machine counts."""
-
-    @property
-    def is_illegal(self) -> bool:
-        """Whether real hardware would have stopped the kernel with an illegal address."""
-        return any(f.is_illegal_access for f in self.findings)
+    fault: Fault | None = None
+    """What would have stopped the kernel on real hardware."""
 
 
 @dataclass
@@ -180,8 +177,12 @@ class Machine:
         block: Extent,
         dynamic_shared_bytes: int,
         parameters: Sequence[bytes],
+        *,
+        cooperative: bool = False,
     ) -> LaunchResult:
         """Runs a kernel to its end; `parameters` are the raw bytes of its arguments.
+
+        Blocks can wait at a barrier of the whole grid only in a cooperative launch.
 
         Faulty accesses do not stop it: what cannot be read gives poison, what cannot be written is
         dropped, and each is a finding.
@@ -245,7 +246,7 @@ class Machine:
                 chunk.start,
                 dynamic_shared_bytes,
                 shared_bytes,
-                self._grid_barrier,
+                grid_barrier,
             )
             return at.scheduler.run(chunk.start, len(chunk), uniform)
 
@@ -253,7 +254,7 @@ class Machine:
             range(first, min(first + blocks, geometry.blocks))
             for first in range(0, geometry.blocks, blocks)
         ]
-        self._provide_grid_barrier(program)
+        grid_barrier = self._reset_grid_barrier(program) if cooperative else 0
         resident = blocks_at_once(geometry.threads, shared_bytes)
         sites = prepared.compiler.sites
         try:
@@ -267,7 +268,8 @@ class Machine:
                 watch.races.end()
         counters = watch.counts.result(sites, dynamic_shared_bytes) if watch.counts else None
         executed = sum(p.scheduler.thread_instructions for p in places)
-        return LaunchResult(_findings(places[0].faults, watch, sites), executed, counters)
+        faults = places[0].faults
+        return LaunchResult(_findings(faults, watch, sites), executed, counters, faults.fault)
 
     def _watch(
         self,
@@ -315,11 +317,13 @@ class Machine:
         loaded.teams[kernel_name] = team
         return team
 
-    def _provide_grid_barrier(self, program: Program) -> None:
-        """Memory in which cooperative groups count the blocks that are at a grid's barrier."""
-        if not self._grid_barrier and "%envreg1" in program.specials:
-            self._grid_barrier = self.memory.allocate(_GRID_BARRIER_BYTES)
-            self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
+    def _reset_grid_barrier(self, program: Program) -> int:
+        """Where cooperative groups count the blocks that are at the grid's barrier; 0 unused."""
+        if "%envreg1" not in program.specials:
+            return 0
+        self._grid_barrier = self._grid_barrier or self.memory.allocate(_GRID_BARRIER_BYTES)
+        self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
+        return self._grid_barrier
 
     def _blocks_at_once(self, geometry: Geometry, shared_bytes: int, local_bytes: int) -> int:
         per_block = shared_bytes + local_bytes * geometry.threads

@@ -127,6 +127,8 @@ class GpuMachine:
         block: tuple[int, int, int],
         dynamic_shared_bytes: int,
         parameters: Sequence[bytes],
+        *,
+        cooperative: bool = False,
     ) -> LaunchResult:
         """Run a kernel to its end.
 
@@ -142,8 +144,10 @@ class GpuMachine:
             self._driver.call("cuFuncSetAttribute", function, 8, dynamic_shared_bytes)
         buffers = [ctypes.create_string_buffer(value, len(value)) for value in parameters]
         arguments = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
-        self._driver.call(
-            "cuLaunchKernel", function, *grid, *block, dynamic_shared_bytes, None, arguments, None
-        )
+        where = (function, *grid, *block, dynamic_shared_bytes, None, arguments)
+        if cooperative:
+            self._driver.call("cuLaunchCooperativeKernel", *where)
+        else:
+            self._driver.call("cuLaunchKernel", *where, None)
         self._driver.call("cuCtxSynchronize")
         return LaunchResult((), 0)
