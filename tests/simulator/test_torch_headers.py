@@ -99,7 +99,7 @@ seen["works after refusals"] = (x + 1).tolist()
 ext.null_pointer(x)
 seen["broken"] = [message(call) for call in (c.synchronize, x.cpu, lambda: x + 1, x.sum, s.query)]
 device.recover()
-seen["works again"] = (x * 2).tolist()
+seen["works again"] = (torch.ones(4, device="cuda") * 2).tolist()
 print(json.dumps(seen))
 """
 
