@@ -17,14 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-import harness.simulator
 from harness.build.toolchain import find_cuda_compiler
+from harness.simulator.library import MACHINE_SOURCES
 from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.memory import Memory
 
 THREADS = 256
 REPEATS = 3
-SOURCES = ("arena.c", "access.c", "arithmetic.c", "race.c", "profile.c")
 
 SOURCE = """
 #include <cstdint>
@@ -54,11 +53,9 @@ template __global__ void conv<int64_t>(const float*, const float*, float*, int64
 
 def build(folder: Path) -> tuple[Memory, str]:
     """The simulator's library and the kernels' PTX."""
-    sources = Path(harness.simulator.__file__).parent
     library = folder / "libsimulator.so"
-    files = [str(sources / name) for name in SOURCES]
-    compiler = ["cc", "-O2", "-shared", "-fPIC"]
-    subprocess.run([*compiler, *files, "-lm", "-o", str(library)], check=True)
+    compiler = ["cc", "-O2", "-shared", "-fPIC", *map(str, MACHINE_SOURCES)]
+    subprocess.run([*compiler, "-lm", "-o", str(library)], check=True)
     (folder / "conv.cu").write_text(SOURCE)
     nvcc = find_cuda_compiler().nvcc
     target = folder / "conv.ptx"

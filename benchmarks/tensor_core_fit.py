@@ -22,7 +22,7 @@ import numpy as np
 
 import harness.simulator
 from harness.simulator.actions.mma import lines, registers_of, sums
-from harness.simulator.actions.tensor_core import HOPPER, Model, multiply_add
+from harness.simulator.actions.tensor_core import HOPPER, Model, multiply_add, multiply_add_bytes
 
 _SUM_TYPES = {"f16": np.float16, "f32": np.float32}
 
@@ -52,7 +52,11 @@ def _agreement(
     a = lines(_registers(cases, "a"), kind, 2)
     b = lines(_registers(cases, "b"), kind, 1).swapaxes(1, 2)
     c = sums(_registers(cases, "c"), sum_kind, 16)
-    result = registers_of(multiply_add(library, model, a, b, c), sum_kind)
+    if kind == "e4m3":
+        total = multiply_add_bytes(library, a, b, c)
+    else:
+        total = multiply_add(library, model, a, b, c)
+    result = registers_of(total, sum_kind)
     got, wanted = np.stack(result), np.stack(_registers(cases, "d"))
     width = np.uint16 if sum_kind == "f16" else np.uint32
     equal = got.view(width) == wanted.view(width)

@@ -51,6 +51,7 @@ static uint32_t element(int exponent_bits, int fraction_bits, int kind) {
   case 1: exponent = 1 + random % (ones - 1); break;                 // of all sizes
   case 2: exponent = bias - 6 + random % 13, fraction &= ~0u << (fraction_bits - 1); break;
   case 3: exponent = random % 3; break;                              // subnormal and nearly so
+  case 6: exponent = bias - (exponent_bits == 8 ? 75 : bias) + random % 4; break;  // vanishing
   case 4: exponent = ones - 1 - random % 3; break;                   // sums that overflow
   default: exponent = random % 16 ? bias : ones, fraction &= 1; break;  // infinities and NaN
   }
@@ -60,6 +61,7 @@ static uint32_t element(int exponent_bits, int fraction_bits, int kind) {
 }
 
 static uint32_t word(Form form, int kind, bool is_sum) {
+  if (is_sum && kind == 6) return 0;
   if (is_sum && form != F16_HALF) return generator() % 4 ? element(8, 23, kind) : 0;
   if (form == TF32) return element(8, 10, kind) << 13;
   if (form == E4M3)
@@ -91,7 +93,7 @@ int main(int count_of_arguments, char **arguments) {
   uint32_t *a = memory, *b = a + count * 128, *c = b + count * 64, *d = c + count * 128;
   bool is_first = true;
   for (int form = 0; form < FORMS; ++form)
-    for (int kind = 0; kind < 6; ++kind) {
+    for (int kind = 0; kind < 7; ++kind) {
       for (int i = 0; i < count * 128; ++i) a[i] = word(Form(form), kind, false);
       for (int i = 0; i < count * 64; ++i) b[i] = word(Form(form), kind, false);
       for (int i = 0; i < count * 128; ++i) c[i] = word(Form(form), kind, true);

@@ -152,9 +152,10 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
         own = any("arch" in flag or "gencode" in flag for flag in extension.cuda_flags)
         code = f"-gencode=arch=compute_{target.architecture},code=sm_{target.architecture}"
         return ([] if own else [code]) + list(extension.cuda_flags)
-    asked, flags = _split_architecture(_without_device_linking(extension.cuda_flags))
+    kept = _without_device_linking(extension.cuda_flags)
+    asked, flags = _split_architecture(kept, target.architecture)
     virtual = f"compute_{asked or target.architecture}"
-    # PTX alone, as text, and host code that calls the runtime of simulator/cudart.c.
+    # PTX alone, as text, and host code that calls the runtime of simulator/cudart/.
     return [
         *flags,
         f"-gencode=arch={virtual},code={virtual}",
@@ -166,8 +167,8 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
 def _without_device_linking(flags: Sequence[str]) -> list[str]:
     """Take out the options whose code needs more of a runtime than the simulator's.
 
-    All of the device code is one file, so that nothing has to be linked, and every stream does its
-    work at once, so that it does not matter which one is the default.
+    Each file's device code stands for itself, as load_inline's one file does anyway, and every
+    stream does its work at once, so that it does not matter which one is the default.
     """
     kept: list[str] = []
     expect_value = False
@@ -184,8 +185,13 @@ def _without_device_linking(flags: Sequence[str]) -> list[str]:
     return kept
 
 
-def _split_architecture(flags: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Take the architecture options out of nvcc's flags; the newest one named, and the rest."""
+def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, list[str]]:
+    """Take the architecture options out of nvcc's flags.
+
+    Returns:
+        The newest architecture named that a device of architecture `ours` runs, or else the newest
+        one, or None if none is named; and the other flags.
+    """
     named: list[str] = []
     rest = []
     expect_value = False
@@ -196,8 +202,12 @@ def _split_architecture(flags: Sequence[str]) -> tuple[str | None, list[str]]:
             expect_value = bool(option) and "=" not in flag
         else:
             rest.append(flag)
-    newest = max(named, key=lambda name: (int(re.sub(r"\D", "", name)), name), default=None)
-    return newest, rest
+    running = [name for name in named if _number(name) <= _number(ours)] or named
+    return max(running, key=lambda name: (_number(name), name), default=None), rest
+
+
+def _number(architecture: str) -> int:
+    return int(re.sub(r"\D", "", architecture))
 
 
 def link_command(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from harness.simulator.limits import Launch
+from harness.simulator.limits import LaunchRequest
 from harness.simulator.properties import DEVICE
 
 Arguments = Any
@@ -44,7 +44,7 @@ class KernelFacts:
 class Answers(Protocol):
     """What answers the questions; any exception may be raised."""
 
-    def launch(self, place: Place, launch: Launch, arguments: Arguments) -> None:
+    def launch(self, place: Place, launch: LaunchRequest, arguments: Arguments) -> None:
         """Run a kernel."""
 
     def symbol(self, place: Place) -> int:
@@ -56,7 +56,7 @@ class Answers(Protocol):
     def allow_shared(self, place: Place, dynamic_bytes: int) -> None:
         """Raise where a kernel cannot have so much dynamic shared memory."""
 
-    def occupancy(self, place: Place, launch: Launch) -> int:
+    def occupancy(self, place: Place, launch: LaunchRequest) -> int:
         """How many of a launch's blocks a multiprocessor holds."""
 
     def unsupported(self, what: str) -> None:
@@ -83,9 +83,9 @@ class _Launch(ctypes.Structure):
         ("is_cooperative", ctypes.c_int),
     )
 
-    def read(self) -> Launch:
+    def read(self) -> LaunchRequest:
         limit = self.dynamic_shared_limit
-        return Launch(
+        return LaunchRequest(
             tuple(self.grid),
             tuple(self.block),
             self.dynamic_shared,

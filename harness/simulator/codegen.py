@@ -358,7 +358,7 @@ _ATOMIC_TYPES = {"f32": 2, "f64": 2, "f16": 3, "bf16": 4, "f16x2": 5, "bf16x2": 
 
 
 def _atomic_type(kind: str) -> int:
-    """Number of a type in access.c."""
+    """Number of a type in atomic.c."""
     return _ATOMIC_TYPES.get(kind, int(kind[0] == "s"))
 
 

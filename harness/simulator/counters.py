@@ -1,7 +1,6 @@
 """What a kernel did, counted exactly: instructions, bytes, sectors, bank conflicts, branches.
 
-Instructions are PTX's, and of floating-point operations additions and multiplications count one,
-fused ones two, as in Nsight Compute; what a division or square root is made of does not count.
+Instructions are PTX's.
 """
 
 from __future__ import annotations
@@ -14,21 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.classes import SPACES, classify, floating_point_operations
 from harness.simulator.frame import Geometry
 from harness.simulator.native import SiteCounts, SiteProfile
 from harness.simulator.program import Access, Program
-from harness.simulator.ptx import TYPE_BYTES, Instruction, Location
+from harness.simulator.ptx import TYPE_BYTES, Location
 from harness.simulator.team import WARP
 
 SECTOR_BYTES = 32
-SPACES = ("global", "shared", "local", "param", "generic")
-
-_CONTROL = frozenset({"bra", "brx", "ret", "exit", "call", "trap", "brkpt"})
-_BARRIER = frozenset({"bar", "barrier", "membar", "fence", "mbarrier"})
-_SPECIAL = frozenset({"div", "rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"})
-_OPERATIONS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
-_OTHER = frozenset({"mov", "shfl", "vote", "match", "redux", "activemask", "cvta", "isspacep"})
-_HALF = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
 
 
 @dataclass(frozen=True)
@@ -149,11 +141,9 @@ class Counts:
                 name = classify(instruction)
                 threads[name] += by_thread
                 warps[name] += by_warp
-                per_thread = floating_point_operations(instruction)
+                kind, per_thread = floating_point_operations(instruction)
                 if per_thread:
-                    operations[instruction.modifiers[-1].removesuffix("x2")] += (
-                        per_thread * by_thread
-                    )
+                    operations[kind] += per_thread * by_thread
             if block.counted_branch:
                 file, line = _file_and_line(block.counted_branch.location)
                 branches.append(BranchCounts(file, line, by_warp, int(self._divergent[index])))
@@ -195,42 +185,6 @@ def _access(step: Access, counts: SiteCounts) -> AccessCounts:
         ideal_wavefronts=counts.ideal_wavefronts,
         stride=counts.stride if alike else None,
     )
-
-
-def classify(instruction: Instruction) -> str:
-    """The class that an instruction is counted in."""
-    opcode, modifiers = instruction.opcode, instruction.modifiers
-    kind = modifiers[-1] if modifiers else ""
-    if opcode in ("ld", "ldu", "st", "atom", "red"):
-        space = next(
-            (s for m in modifiers if (s := m.split("::")[0]) in (*SPACES, "const")), "generic"
-        )
-        name = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
-        return f"{name} {space}"
-    if opcode in _BARRIER:
-        return "barrier"
-    if opcode in _CONTROL:
-        return "control"
-    if opcode == "cvt":
-        return "conversion"
-    if opcode in _SPECIAL and kind[:1] in ("f", "b"):
-        return "special"
-    if opcode in _OTHER:
-        return "other"
-    # A comparison is of the type of its operands, a selection of its result's.
-    if kind in _HALF:
-        return "half"
-    return {"f32": "float32", "f64": "float64", "f32x2": "float32"}.get(
-        kind, "integer" if kind[:1] in ("s", "u", "b", "p") else "other"
-    )
-
-
-def floating_point_operations(instruction: Instruction) -> int:
-    """What one thread's execution counts for."""
-    kind = instruction.modifiers[-1] if instruction.modifiers else ""
-    if kind not in _HALF and kind not in ("f32", "f64", "f32x2"):
-        return 0
-    return _OPERATIONS.get(instruction.opcode, 0) * (2 if kind.endswith("x2") else 1)
 
 
 def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:

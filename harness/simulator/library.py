@@ -13,6 +13,10 @@ from harness.build.flags import OVERLAY, torch_language_standard
 from harness.build.toolchain import Toolchain, find_c_compiler
 
 _HERE = Path(__file__).parent
+MACHINE_SOURCES = tuple(sorted(_HERE.glob("*.c")))
+"""What a `Machine` needs."""
+RUNTIME_SOURCES = (*MACHINE_SOURCES, *sorted(_HERE.glob("cudart/*.c")))
+"""The same and the CUDA runtime, which needs CUDA's headers."""
 # Libraries stand before the sources that need them, and are to be linked all the same.
 _LINK_ALL = "-Wl,--no-as-needed"
 
@@ -23,11 +27,6 @@ class Libraries:
 
     runtime: Path
     device: Path
-
-
-def runtime_sources() -> list[Path]:
-    """The C files of the CUDA runtime, and of the machine's own parts in C."""
-    return sorted([*_HERE.glob("*.c"), *_HERE.glob("cudart/*.c")])
 
 
 def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
@@ -43,7 +42,7 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         "libharness_cudart.so",
         find_c_compiler(),
         ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"],
-        runtime_sources(),
+        [*RUNTIME_SOURCES],
     )
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]

@@ -77,7 +77,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchRequest:
     """A launch as it is asked for; the limit is None where cudaFuncSetAttribute has set none."""
 
     grid: Extent
@@ -92,7 +92,7 @@ class Launch:
         return prod(self.block)
 
 
-def check_launch(limits: Limits, launch: Launch) -> None:
+def check_launch(limits: Limits, launch: LaunchRequest) -> None:
     """Let a launch pass that CUDA lets pass.
 
     Raises:
@@ -113,7 +113,7 @@ def check_launch(limits: Limits, launch: Launch) -> None:
         _check_residency(limits, launch)
 
 
-def blocks_that_fit(limits: Limits, launch: Launch) -> int:
+def blocks_that_fit(limits: Limits, launch: LaunchRequest) -> int:
     """How many of the launch's blocks a multiprocessor holds."""
     if launch.threads > MAX_BLOCK[0] or not _shared_memory_fits(limits, launch):
         return 0
@@ -144,7 +144,7 @@ def max_threads(limits: Limits) -> int:
     return min(limits.bounds.max_threads, max_threads_by_registers(registers))
 
 
-def _check_extents(name: str, launch: Launch) -> None:
+def _check_extents(name: str, launch: LaunchRequest) -> None:
     for what, extent, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
         if min(extent) < 1 or any(n > limit for n, limit in zip(extent, most, strict=True)):
             raise RefusedLaunch(
@@ -158,7 +158,7 @@ def _check_extents(name: str, launch: Launch) -> None:
         )
 
 
-def _check_bounds(limits: Limits, launch: Launch) -> None:
+def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
     bounds = limits.bounds
     if bounds.required and launch.block != bounds.required:
         raise RefusedLaunch(
@@ -174,7 +174,7 @@ def _check_bounds(limits: Limits, launch: Launch) -> None:
         )
 
 
-def _shared_memory_fits(limits: Limits, launch: Launch) -> bool:
+def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
         return asked <= launch.dynamic_shared_limit
@@ -184,7 +184,7 @@ def _shared_memory_fits(limits: Limits, launch: Launch) -> bool:
     return asked + limits.resources().shared_bytes <= most
 
 
-def _shared_memory(limits: Limits, launch: Launch) -> str:
+def _shared_memory(limits: Limits, launch: LaunchRequest) -> str:
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
         return (
@@ -198,7 +198,7 @@ def _shared_memory(limits: Limits, launch: Launch) -> str:
     )
 
 
-def _check_residency(limits: Limits, launch: Launch) -> None:
+def _check_residency(limits: Limits, launch: LaunchRequest) -> None:
     blocks = prod(launch.grid)
     if blocks <= DEVICE.multi_processor_count and launch.threads <= _THREADS_OF_ANY_KERNEL:
         return
@@ -211,7 +211,7 @@ def _check_residency(limits: Limits, launch: Launch) -> None:
         )
 
 
-def _occupancy(resources: Resources, launch: Launch) -> Occupancy:
+def _occupancy(resources: Resources, launch: LaunchRequest) -> Occupancy:
     shared = resources.shared_bytes + launch.dynamic_shared_bytes
     return occupancy(resources.registers, shared, launch.threads, DEVICE.architecture)
 

@@ -183,3 +183,27 @@ def lane_list(threads: Array) -> str:
             parts.append(f"{first}" if first == last else f"{first}-{last}")
             start = i
     return ", ".join(parts[:8]) + (", ..." if len(parts) > 8 else "")
+
+
+def apart(
+    barrier: Barrier, lanes: Lanes, numbers: Array | None, counts: Array | None
+) -> list[tuple[Barrier, Lanes]]:
+    """Lanes at a barrier whose number or count registers tell, by what these hold.
+
+    `numbers` and `counts` have a value for each thread or one for all; None where the instruction
+    itself tells.
+    """
+    each_number = np.full(lanes.shape, barrier.number)
+    if numbers is not None:
+        each_number[...] = numbers
+    each_count = np.full(lanes.shape, -1 if barrier.threads is None else barrier.threads)
+    if counts is not None:
+        each_count[...] = counts
+    pairs = set(zip(each_number[lanes].tolist(), each_count[lanes].tolist(), strict=True))
+    return [
+        (
+            replace(barrier, number=number, threads=None if threads < 0 else threads),
+            lanes & (each_number == number) & (each_count == threads),
+        )
+        for number, threads in sorted(pairs)
+    ]

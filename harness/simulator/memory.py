@@ -77,7 +77,7 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
 class Memory:
     """Allocations of one simulated device, which the C library `library` keeps.
 
-    The library is one shared object made of arena.c, access.c, race.c, profile.c and arithmetic.c;
+    The library is one shared object made of library.MACHINE_SOURCES;
     all instances over one library see the same memory.
 
     Raises:

@@ -72,7 +72,7 @@ class SiteProfile(ctypes.Structure):
 
 
 OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
-"""What access.c notes in `fault`."""
+"""What access.h has in `fault`."""
 
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 _SITE = (_POINTER, _POINTER, _POINTER, _U64, _POINTER, _U32)

@@ -29,7 +29,7 @@ from harness.simulator.ptx import Immediate
 
 Mask = npt.NDArray[np.bool_]
 
-_MOST_EXPIRED = 2000
+_MOST_EXPIRED = 200
 """Rounds of nothing but expired waits after which the kernel counts as stuck."""
 
 
@@ -236,7 +236,7 @@ class Performer:
         *,
         is_store: bool,
     ) -> None:
-        """Calls a function of access.c for rows of memory, and reports what it found wrong."""
+        """Calls a function of rows.c for rows of memory, and reports what it found wrong."""
         faults = np.zeros(len(lanes), np.uint8)
         nbytes = rows if isinstance(rows, int) else rows.shape[1]
         if not self._rows(function, space, lanes, addresses, rows, align or nbytes, faults):

@@ -21,9 +21,11 @@ from harness.simulator.errors import (
 )
 from harness.simulator.fatbinary import DeviceCode, device_code_of
 from harness.simulator.library import Libraries
-from harness.simulator.limits import Launch, LaunchBounds, Limits, RefusedLaunch
-from harness.simulator.machine import LoadedModule, Machine, readable
+from harness.simulator.limits import LaunchBounds, LaunchRequest, Limits, RefusedLaunch
+from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.mangling import readable
 from harness.simulator.memory import Memory, OutOfDeviceMemory
+from harness.simulator.program import Program
 from harness.simulator.resources import Resources
 from harness.simulator.sanitizer import Fault, Finding
 from harness.simulator.torch_cuda import SimulatedCuda, cuda_error
@@ -152,7 +154,7 @@ class SimulatedDevice:
 
     # What the CUDA runtime asks: callbacks.Answers
 
-    def launch(self, place: Place, launch: Launch, arguments: Arguments) -> None:
+    def launch(self, place: Place, launch: LaunchRequest, arguments: Arguments) -> None:
         """Run a kernel.
 
         Raises:
@@ -211,7 +213,7 @@ class SimulatedDevice:
         """
         limits.check_shared_memory(self._limits(place), dynamic_bytes)
 
-    def occupancy(self, place: Place, launch: Launch) -> int:
+    def occupancy(self, place: Place, launch: LaunchRequest) -> int:
         """How many of a launch's blocks a multiprocessor holds."""
         return limits.blocks_that_fit(self._limits(place), launch)
 
@@ -252,11 +254,13 @@ class SimulatedDevice:
                 readable(place.name),
                 bounds,
                 lambda: self._resources(place),
-                lambda: (
-                    self._machine.prepare(module.loaded, place.name).compiler.program.shared_bytes
-                ),
+                lambda: self._program(place).shared_bytes,
             )
         return module.limits[place.name]
+
+    def _program(self, place: Place) -> Program:
+        kernel = self._machine.prepare(self._module(place).loaded, place.name)
+        return kernel.prepared.compiler.program
 
     def _resources(self, place: Place) -> Resources:
         usage = self._usage_of(self._module(place))

@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.codegen import Compiled, Compiler, State
+from harness.simulator.codegen import Compiled
 from harness.simulator.errors import BarrierDeadlock, KernelTrap, UnmetCondition
+from harness.simulator.executor import Executor
 from harness.simulator.frame import Frame, PrivateMemory
-from harness.simulator.meeting import Barriers, Meetings, lane_list
+from harness.simulator.masks import MaskChecks
+from harness.simulator.meeting import Barriers, Meetings, apart
 from harness.simulator.performer import Performer
+from harness.simulator.prepared import Prepared
 from harness.simulator.program import (
-    Access,
     Barrier,
     Block,
     Branch,
-    Constant,
     Dispatch,
     Exit,
     Jump,
     Meet,
     Perform,
-    Source,
     Trap,
     Yield,
 )
-from harness.simulator.ptx import Location
 from harness.simulator.spinning import Spinning
-from harness.simulator.synccheck import Arrivals, Wait
-from harness.simulator.team import FULL, Array, Team
+from harness.simulator.stuck import Waiting, trap
+from harness.simulator.synccheck import Arrivals
+from harness.simulator.team import FULL, Team
 from harness.simulator.watch import Watch
 
 if TYPE_CHECKING:
     from harness.simulator.faults import Faults
 
 Lanes = npt.NDArray[np.bool_]
-
-
-@dataclass
-class Prepared:
-    """A program with the code that has been made for it."""
-
-    compiler: Compiler
-    code: list[dict[tuple[int, int, bool], Compiled]] = field(init=False)
-    touched: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        blocks = self.compiler.program.blocks
-        self.code = [{} for _ in blocks]
-        self.touched = [b.reads | b.writes for b in blocks]
 
 
 class Scheduler:
@@ -72,28 +57,29 @@ class Scheduler:
         watch: Watch,
         team: Team,
     ) -> None:
-        self._prepared = prepared
-        self._blocks = prepared.compiler.program.blocks
+        self._program = prepared.compiler.program
+        self._blocks = self._program.blocks
         self._frame = frame
         self._private = private
         self._geometry = watch.placement.geometry
-        self._faults = faults
         self._watch = watch
         self._live = 0
         self._team = team
-        self._uniform = 0
         self._ready: dict[int, Lanes] = {}
         self._barriers = Barriers(team)
         self._meetings = Meetings(team)
+        self._masks = MaskChecks(team, faults)
         self._spinning = Spinning(team)
         self._alive: Lanes = np.ones(frame.lanes, np.bool_)
         self._first_block = 0
-        self._lanes: Lanes | None = None
-        self._indices: npt.NDArray[np.int64] | None = None
         self._events = 0
-        self.thread_instructions = 0
-        team.executed = lambda: self.thread_instructions
+        self._executor = Executor(prepared, frame, private, faults, team)
         self._performer = Performer(prepared.compiler, frame, private, watch.placement, faults)
+
+    @property
+    def thread_instructions(self) -> int:
+        """Instructions executed so far, summed over threads."""
+        return self._executor.thread_instructions
 
     @property
     def progress(self) -> int:
@@ -122,7 +108,7 @@ class Scheduler:
         self._first_block = self._team.first_block = first_block
         self._live = live
         self._watch.begin(first_block)
-        self._uniform = uniform
+        self._executor.begin(first_block, uniform)
         self._ready = {}
         self._barriers.clear()
         self._meetings = Meetings(self._team)
@@ -153,7 +139,11 @@ class Scheduler:
             if isinstance(block.end, Perform):
                 position, current, count = self._perform(block, block.end, position, current)
                 continue
-            compiled = self._execute(position, block, current, count)
+            elsewhere = 0 if current is None else self._needed_elsewhere()
+            compiled = self._executor.run(position, block, current, count, elsewhere)
+            self._watch.executed(position, current, count)
+            if block.stores:
+                spinning.changes += 1
             end = block.end
             if isinstance(end, Branch):
                 position, current, count = self._branch(block, compiled, position, current, count)
@@ -181,69 +171,30 @@ class Scheduler:
         self, block: Block, end: Perform, position: int, current: Lanes | None
     ) -> tuple[int | None, Lanes | None, int]:
         lanes = self._all(current)
-        going, self._uniform = self._performer.arrive(position, end, lanes, self._uniform)
+        executor = self._executor
+        going, executor.uniform = self._performer.arrive(position, end, lanes, executor.uniform)
         count = int(np.count_nonzero(going))
         if not count:
             return self._next()
-        self.thread_instructions += block.instructions * count
+        executor.thread_instructions += block.instructions * count
         all_going = None if count == self._frame.lanes else going
         self._watch.executed(position, all_going, count)
         if not end.is_test:
             self._spinning.changes += 1
         return self._go(position + 1, all_going, count)
 
-    def _execute(self, position: int, block: Block, current: Lanes | None, count: int) -> Compiled:
-        kept = 0
-        if current is not None:
-            for other in self._ready:
-                kept |= self._blocks[other].live
-            for waiting in self._barriers.waiting:
-                kept |= self._blocks[waiting.block].live
-            for meeting in self._meetings.waiting:
-                kept |= self._blocks[meeting.block].live
-            for other in (*self._spinning.parked, *self._performer.parked):
-                kept |= self._blocks[other].live
-            kept &= block.writes
-        prepared = self._prepared
-        key = (self._uniform & prepared.touched[position], kept, current is None)
-        compiled = prepared.code[position].get(key)
-        if compiled is None:
-            compiled = prepared.compiler.compile(block, State(*key))
-            prepared.code[position][key] = compiled
-        frame = self._frame
-        if len(frame.varying) != len(prepared.compiler.slots.pairs):
-            frame.extend(prepared.compiler.slots)
-        self._lanes = current
-        self._indices = None
-        lanes_pointer = None
-        if current is not None and block.accesses_memory:
-            self._indices = np.flatnonzero(current)
-            lanes_pointer = self._indices.ctypes.data
-        compiled.run(
-            frame.varying,
-            frame.uniform,
-            frame.varying_pointers,
-            frame.uniform_pointers,
-            frame.lanes,
-            current,
-            lanes_pointer,
-            count,
-            self._private.pointer,
-            self._fault,
-            self._team,
-        )
-        self._uniform = (self._uniform | compiled.becomes_uniform) & ~compiled.becomes_varying
-        self.thread_instructions += block.instructions * count
-        self._watch.executed(position, current, count)
-        if block.stores:
-            self._spinning.changes += 1
-        return compiled
-
-    def _fault(self, site: int, addresses: Any, once: bool) -> None:
-        active = self._lanes
-        if active is None:
-            active = np.ones(self._frame.lanes, np.bool_)
-        self._faults.report(site, addresses, active, self._first_block, shared_access=once)
+    def _needed_elsewhere(self) -> int:
+        """The registers that matter to threads that are not running, as bits."""
+        needed = 0
+        for other in self._ready:
+            needed |= self._blocks[other].live
+        for waiting in self._barriers.waiting:
+            needed |= self._blocks[waiting.block].live
+        for meeting in self._meetings.waiting:
+            needed |= self._blocks[meeting.block].live
+        for other in (*self._spinning.parked, *self._performer.parked):
+            needed |= self._blocks[other].live
+        return needed
 
     def _branch(
         self, block: Block, compiled: Compiled, position: int, current: Lanes | None, count: int
@@ -304,23 +255,11 @@ class Scheduler:
         self._alive = self._alive & ~current
         return self._next()
 
-    def _values(self, source: Source, kind: str) -> Array:
-        """What a register holds: a value for each thread, or one for all."""
-        if isinstance(source, Constant):
-            return np.array([source.value.value & 0xFFFFFFFF], np.uint32)
-        slots = self._prepared.compiler.slots
-        slot = slots.number(source, kind)
-        if slot >= len(self._frame.varying):
-            self._frame.extend(slots)
-        is_uniform = self._uniform >> source & 1
-        values: Array = (self._frame.uniform if is_uniform else self._frame.varying)[slot]
-        return values
-
     def _dispatch(
         self, end: Dispatch, block: Block, current: Lanes | None, count: int
     ) -> tuple[int | None, Lanes | None, int]:
-        bits = self._prepared.compiler.program.register_bits[end.register]
-        values = self._values(end.register, f"b{bits}")
+        bits = self._program.register_bits[end.register]
+        values = self._executor.values(end.register, f"b{bits}")
         left = self._all(current)
         for value, target in zip(end.values, block.targets, strict=True):
             chosen = left & (values == value)
@@ -358,32 +297,23 @@ class Scheduler:
         """The barrier with its number and its count taken from registers, where they are there."""
         if barrier.number_register < 0 and barrier.threads_register < 0:
             return [(barrier, lanes)]
-        shape = (self._frame.lanes,)
-        numbers = np.full(shape, barrier.number)
+        numbers = counts = None
         if barrier.number_register >= 0:
-            numbers[...] = self._values(barrier.number_register, "u32")
-        counts = np.full(shape, -1 if barrier.threads is None else barrier.threads)
+            numbers = self._executor.values(barrier.number_register, "u32")
         if barrier.threads_register >= 0:
-            counts[...] = self._values(barrier.threads_register, "u32")
-        pairs = sorted(set(zip(numbers[lanes].tolist(), counts[lanes].tolist(), strict=True)))
-        return [
-            (
-                replace(barrier, number=number, threads=None if threads < 0 else threads),
-                lanes & (numbers == number) & (counts == threads),
-            )
-            for number, threads in pairs
-        ]
+            counts = self._executor.values(barrier.threads_register, "u32")
+        return apart(barrier, lanes, numbers, counts)
 
     def _meet(
         self, meet: Meet, after: int, current: Lanes | None, count: int
     ) -> tuple[int | None, Lanes | None, int]:
-        masks = self._values(meet.mask, "u32")
+        masks = self._executor.values(meet.mask, "u32")
         if len(masks) == 1 and int(masks[0]) == FULL and self._team.are_whole_warps(current):
             return self._go(after, current, count)
         self._end_who_returned()
         lanes = self._all(current)
         masks = np.broadcast_to(masks, lanes.shape)
-        self._check_masks(meet, lanes, masks)
+        self._masks.arrived(meet, lanes, masks)
         if self._meetings.are_all_here(lanes, masks, self._alive):
             return self._go(after, current, count)
         self._meetings.add(meet, after, lanes, masks)
@@ -398,39 +328,15 @@ class Scheduler:
             if isinstance(block.end, Exit) and not block.steps:
                 lanes = self._ready.pop(position)
                 count = int(np.count_nonzero(lanes))
-                self.thread_instructions += block.instructions * count
+                self._executor.thread_instructions += block.instructions * count
                 self._watch.executed(position, lanes, count)
                 self._alive = self._alive & ~lanes
                 self._events += 1
 
-    def _check_masks(self, meet: Meet, lanes: Lanes, masks: Array) -> None:
-        own = masks >> self._team.lane_id.astype(np.uint32) & np.uint32(1)
-        self._note_mask(
-            meet, lanes & (own == 0), masks, "executed by a lane that is not in its own mask"
-        )
-        # Lanes that have ended may be named: of those named, the ones that live must take part.
-        existing = self._team.mask_of_warp(None)
-        self._note_mask(
-            meet,
-            lanes & ((masks & ~existing) != 0),
-            masks,
-            "names lanes that the block lacks",
-        )
-
-    def _note_mask(self, meet: Meet, wrong: Lanes, masks: Array, what: str) -> None:
-        if not wrong.any():
-            return
-        lane = int(np.argmax(wrong))
-        message = f"{meet.name}: mask 0x{int(masks[lane]):08x} {what}"
-        count = int(np.count_nonzero(wrong))
-        self._faults.note(
-            ("synccheck", what), message, meet.location, lane, self._first_block, count
-        )
-
     def _release(self) -> bool:
         """Lets go whoever can; called when no thread is ready. Returns whether somebody goes on."""
-        program = self._prepared.compiler.program
-        if self._perform_waits(self._performer.satisfied(program, self._uniform)):
+        program = self._program
+        if self._perform_waits(self._performer.satisfied(program, self._executor.uniform)):
             return True
         going = self._meetings.release(self._alive) or self._barriers.release(
             self._alive, self._tell_who_met
@@ -465,8 +371,7 @@ class Scheduler:
         """Lets lanes go on that wait for lanes of their warp that never come."""
         released = False
         for waiting in self._meetings.give_up():
-            what = "waits for lanes that never come"
-            self._note_mask(waiting.meet, waiting.lanes, waiting.masks, what)
+            self._masks.gave_up(waiting)
             self._add(waiting.block, waiting.lanes)
             released = True
         return released
@@ -484,8 +389,8 @@ class Scheduler:
         """
         lanes = self._all(current)
         values = [
-            self._values(register, "pred" if bits == 1 else f"b{bits}")
-            for register, bits in enumerate(self._prepared.compiler.program.register_bits)
+            self._executor.values(register, "pred" if bits == 1 else f"b{bits}")
+            for register, bits in enumerate(self._program.register_bits)
             if self._blocks[position].live >> register & 1
         ]
         parked = self._spinning.look(
@@ -501,71 +406,17 @@ class Scheduler:
 
     def deadlock(self) -> BarrierDeadlock | UnmetCondition:
         """The error that tells who waits where, in the first block that is stuck."""
-        if self._performer.parked:
-            return self._unmet_condition()
-        threads = self._geometry.threads
-        stuck = int(np.flatnonzero(self._alive)[0]) // threads
-        part = slice(stuck * threads, (stuck + 1) * threads)
-        counts: dict[int, int] = {}
-        waits: list[Wait] = []
-        places: list[tuple[int, str]] = []
-
-        def tell(lanes: Lanes, order: int, what: str) -> int:
-            here = np.flatnonzero(lanes[part])
-            if len(here):
-                noun = "thread" if len(here) == 1 else "threads"
-                places.append((order, f"{len(here)} {noun} {what} (threads {lane_list(here)})"))
-            return len(here)
-
-        for waiting in self._barriers.waiting:
-            number = waiting.barrier.number
-            where = _at(", ", waiting.barrier.location)
-            waits.append(Wait.at_barrier(waiting.barrier, waiting.lanes))
-            if found := tell(waiting.lanes, number, f"at barrier {number}{where}"):
-                counts[number] = counts.get(number, 0) + found
-        for meeting in self._meetings.waiting:
-            waits.append(Wait(meeting.meet.location, meeting.lanes, f"wait at {meeting.meet.name}"))
-            tell(
-                meeting.lanes, 1 << 20, f"at {meeting.meet.name}{_at(', ', meeting.meet.location)}"
-            )
-        for position, lanes in self._spinning.parked.items():
-            waits.append(Wait(self._place_of(position), lanes, "spin"))
-            tell(lanes, 1 << 21, f"spinning{_at(' at ', self._place_of(position))}")
-        self._watch.sync.stuck(waits, self._first_block + stuck, part)
-        block = self._watch.placement.block(self._first_block + stuck)
-        name = self._prepared.compiler.program.name
-        who = tuple(text for _, text in sorted(places))
-        return BarrierDeadlock(name, block, tuple(sorted(counts.items())), who)
-
-    def _unmet_condition(self) -> UnmetCondition:
-        error, lanes = self._performer.stuck(self._prepared.compiler.program)
-        threads = self._geometry.threads
-        stuck = int(np.argmax(lanes)) // threads
-        part = slice(stuck * threads, (stuck + 1) * threads)
-        waits = [Wait(error.location, lanes, f"wait at `{error.instruction}`")]
-        waits += [Wait.at_barrier(w.barrier, w.lanes) for w in self._barriers.waiting]
-        self._watch.sync.stuck(waits, self._first_block + stuck, part)
-        return error
-
-    def _place_of(self, position: int) -> Location | None:
-        """The first known place from a block of code on."""
-        for block in self._blocks[position : position + 4]:
-            for step in block.steps:
-                if isinstance(step, Access) and step.location:
-                    return step.location
-        return None
+        waiting = Waiting(
+            self._program,
+            self._watch,
+            self._first_block,
+            self._barriers,
+            self._meetings,
+            self._spinning,
+            self._performer,
+        )
+        return waiting.error(self._alive)
 
     def _trap(self, end: Trap, current: Lanes | None) -> KernelTrap:
         lane = 0 if current is None else int(np.argmax(current))
-        block, thread = divmod(lane, self._geometry.threads)
-        return KernelTrap(
-            self._prepared.compiler.program.name,
-            self._watch.placement.block(self._first_block + block),
-            self._watch.placement.thread(thread),
-            end.location,
-            end.reason,
-        )
-
-
-def _at(before: str, location: Location | None) -> str:
-    return f"{before}{location.file}:{location.line}" if location else ""
+        return trap(self._program, self._watch, end, lane, self._first_block)

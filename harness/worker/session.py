@@ -24,6 +24,7 @@ from harness.simulator.resources import Resources, resource_usage
 from harness.simulator.runtime import SimulatedDevice
 from harness.worker.protocol import DTYPES, Message
 from harness.worker.settings import Settings
+from harness.worker.timing import Answer, Forward, TimedCalls
 
 # Enough to notice an output that is handed out twice, without keeping all of them alive.
 _REMEMBERED_OUTPUTS = 2
@@ -61,11 +62,26 @@ class Session:
         ExtensionLoader(settings.submission, builder, tell).install()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
+        self._calls: TimedCalls | None = None
         self._unreported: list[dict[str, Any]] = []
         self._inputs: list[torch.Tensor] = []
         self._outputs: list[torch.Tensor] = []
 
-    def import_submission(self, _: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def steps(self) -> dict[str, Callable[[Message], Answer]]:
+        """By the name that the trusted side asks for."""
+        return {
+            "import": self.import_submission,
+            "construct": self.construct,
+            "weights": self.set_weights,
+            "forward": self.forward,
+            "profile": self.profile,
+            "attach": self.attach,
+            "time": self.time,
+            "repeat": self.repeat,
+            "leaks": self.leaks,
+        }
+
+    def import_submission(self, _: Message) -> Answer:
         """Run the submission's file as a module."""
         path = self._settings.submission
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -81,7 +97,7 @@ class Session:
         self._module = module
         return {}, ()
 
-    def construct(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def construct(self, message: Message) -> Answer:
         """Make a `ModelNew` on the device; answers its parameters and buffers."""
         torch.manual_seed(message.header["seed"])
         self._model, self._inputs, self._outputs = None, [], []
@@ -94,7 +110,7 @@ class Session:
         state = self._state()
         return {"names": list(state)}, tuple(state.values())
 
-    def set_weights(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def set_weights(self, message: Message) -> Answer:
         """Overwrite parameters and buffers in place."""
         state = self._state()
         with torch.no_grad():
@@ -102,7 +118,7 @@ class Session:
                 state[name].copy_(value)
         return {}, ()
 
-    def forward(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def forward(self, message: Message) -> Answer:
         """Run the model on inputs that lie in the same storage at every call of one shape."""
         assert self._model is not None, "construct comes before forward"  # noqa: S101
         inputs = self._fill_inputs(message.tensors)
@@ -132,7 +148,7 @@ class Session:
             return {**header, "type": f"a tensor of {output.dtype}"}, ()
         return header, (output, *self._unwritten(output))
 
-    def profile(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def profile(self, message: Message) -> Answer:
         """Run the model once; answers what each kernel did, and what ptxas says of it."""
         if self._device is None:
             raise RuntimeError("counters are the simulator's; use --device simulator")
@@ -148,7 +164,21 @@ class Session:
         ]
         return {"kernels": kernels, "findings": header["findings"]}, ()
 
-    def leaks(self, _: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def attach(self, message: Message) -> Answer:
+        """See inputs and output that the trusted side has on the GPU."""
+        if self._calls is None:
+            self._calls = TimedCalls()
+        return self._calls.attach(message)
+
+    def time(self, _: Message) -> Answer:
+        """One call on the shared inputs; answers its device time."""
+        return self._timed().time(self._forward())
+
+    def repeat(self, message: Message) -> Answer:
+        """Several calls in a row on the shared inputs."""
+        return self._timed().repeat(self._forward(), message.header["count"])
+
+    def leaks(self, _: Message) -> Answer:
         """Forget the model; answers the sizes of what its C++ allocated and did not free."""
         self._model, self._inputs, self._outputs = None, [], []
         gc.collect()
@@ -160,6 +190,14 @@ class Session:
         with contextlib.suppress(BaseException):
             found = found + self._raise_device_failure()
         return found
+
+    def _timed(self) -> TimedCalls:
+        assert self._calls is not None, "attach comes first"  # noqa: S101
+        return self._calls
+
+    def _forward(self) -> Forward:
+        assert self._model is not None, "construct comes first"  # noqa: S101
+        return self._model
 
     def _state(self) -> dict[str, torch.Tensor]:
         assert self._model is not None, "construct comes first"  # noqa: S101

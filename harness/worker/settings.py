@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.build.flags import Device, Target
 from harness.build.toolchain import CudaCompiler, HostCompiler, Toolchain
 from harness.simulator.library import Libraries
+from harness.worker.baselines import Kind
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Settings:
     """The simulator's; None on a GPU."""
     schedule: int = 0
     """The simulator's order of blocks and warps."""
+    baseline: Kind | None = None
+    """Which kind of baseline this is, `submission` being the reference; None for submissions."""
 
     @property
     def target(self) -> Target:
@@ -52,4 +55,5 @@ class Settings:
             libraries=libraries
             and Libraries(Path(libraries["runtime"]), Path(libraries["device"])),
             schedule=data["schedule"],
+            baseline=data["baseline"],
         )

@@ -81,9 +81,8 @@ __global__ void states(int *out) {
   if (threadIdx.x == 0) init(&b, 33);
   __syncwarp();
   uint64_t state, next;
-  int before, pending;
+  int before;
   asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(shared_address(&b)));
-  asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(pending) : "l"(state));
   asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.s32 %0, 1, 0, p; }"
                : "=r"(before) : "r"(shared_address(&b)), "l"(state));
   if (threadIdx.x == 0)
@@ -95,7 +94,18 @@ __global__ void states(int *out) {
   asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(next) : "r"(shared_address(&b)));
   asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.s32 %0, 1, 0, p; }"
                : "=r"(again) : "r"(shared_address(&b)), "l"(next));
-  out[threadIdx.x] = before | after << 1 | again << 2 | pending << 8;
+  out[threadIdx.x] = before | after << 1 | again << 2;
+}
+
+__global__ void pending_counts(int *out) {
+  __shared__ uint64_t b;
+  init(&b, 7);
+  for (int i = 0; i < 3; i++) {
+    uint64_t state;
+    asm volatile("mbarrier.arrive.shared.b64 %0, [%1], %2;"
+                 : "=l"(state) : "r"(shared_address(&b)), "r"(i + 1));
+    asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(out[i]) : "l"(state));
+  }
 }
 
 // cp.async counted by an mbarrier.
@@ -154,7 +164,8 @@ __global__ void box(const __grid_constant__ Map from, const __grid_constant__ Ma
   __syncthreads();
   if (waits) wait(&b, 0);
   for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) raw[i] = tile[i];
-  if (threadIdx.x == 0) {
+  // To store a box that starts below zero is an illegal instruction on a GPU.
+  if (threadIdx.x == 0 && x >= 0 && y >= 0) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
                  :: "l"(&to), "r"(x), "r"(y), "r"(shared_address(tile)) : "memory");
     asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;");

@@ -49,8 +49,16 @@ class GpuMemory:
 class GpuModule:
     """A loaded module; `kernels` has its entries' names."""
 
+    driver: Driver
     handle: ctypes.c_void_p
     kernels: frozenset[str]
+
+    def address_of(self, variable: str) -> int:
+        """Where a variable of the module lies; 0 if there is none of that name."""
+        address, size = ctypes.c_uint64(), ctypes.c_size_t()
+        places = ctypes.byref(address), ctypes.byref(size)
+        self.driver.status("cuModuleGetGlobal_v2", *places, self.handle, variable.encode())
+        return address.value
 
 
 class Driver:
@@ -71,11 +79,15 @@ class Driver:
         Raises:
             GpuError: It failed.
         """
-        status = getattr(self._library, name)(*arguments)
+        status = self.status(name, *arguments)
         if status:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise GpuError(f"{name}: {(text.value or b'unknown error').decode()}")
+
+    def status(self, name: str, *arguments: object) -> int:
+        """Call a function of the driver for what it returns, 0 where it succeeds."""
+        return int(getattr(self._library, name)(*arguments))
 
     def describe(self) -> dict[str, str]:
         """The GPU, its driver and the compiler."""
@@ -117,7 +129,11 @@ class GpuMachine:
         except GpuError as error:
             raise GpuError(f"{error}: {log.value.decode(errors='replace')}") from None
         names = re.findall(r"\.entry\s+([\w$]+)", ptx_text)
-        return GpuModule(handle, frozenset(names))
+        return GpuModule(self._driver, handle, frozenset(names))
+
+    def encode_tiled(self, *arguments: object) -> int:
+        """Call cuTensorMapEncodeTiled; not 0 where it refuses."""
+        return self._driver.status("cuTensorMapEncodeTiled", *arguments)
 
     def launch(
         self,
@@ -139,15 +155,15 @@ class GpuMachine:
         self._driver.call(
             "cuModuleGetFunction", ctypes.byref(function), loaded.handle, kernel_name.encode()
         )
-        if dynamic_shared_bytes > 48 * 1024:
+        if dynamic_shared_bytes:
             # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._driver.call("cuFuncSetAttribute", function, 8, dynamic_shared_bytes)
         buffers = [ctypes.create_string_buffer(value, len(value)) for value in parameters]
         arguments = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
-        where = (function, *grid, *block, dynamic_shared_bytes, None, arguments)
+        launch = (function, *grid, *block, dynamic_shared_bytes, None, arguments)
         if cooperative:
-            self._driver.call("cuLaunchCooperativeKernel", *where)
+            self._driver.call("cuLaunchCooperativeKernel", *launch)
         else:
-            self._driver.call("cuLaunchKernel", *where, None)
+            self._driver.call("cuLaunchKernel", *launch, None)
         self._driver.call("cuCtxSynchronize")
         return LaunchResult((), 0)

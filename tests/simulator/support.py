@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.machine import LaunchResult, LoadedModule, Machine
+from tests.simulator.gpu import GpuMachine
 from tests.simulator.recorder import Recorder
 
 Array = npt.NDArray[Any]
@@ -61,6 +63,17 @@ class Device:
         return self.machine.launch(
             module, name, grid, block, dynamic_shared_bytes, arguments, cooperative=cooperative
         )
+
+    def encode_tiled(
+        self, tensor: Sequence[object], *, interleave: int, swizzle: int, fill: int
+    ) -> int:
+        """Call cuTensorMapEncodeTiled, without promotion to L2; not 0 where it refuses."""
+        mode, swizzling, filling = map(ctypes.c_uint32, (interleave, swizzle, fill))
+        machine = cast(Machine | GpuMachine, self.machine)
+        if isinstance(machine, GpuMachine):
+            return machine.encode_tiled(*tensor, mode, swizzling, ctypes.c_uint32(0), filling)
+        library = machine.memory.library
+        return int(library.sim_encode_tiled(*tensor, mode, swizzling, filling))
 
     def run(self, ptx: str, arguments: Sequence[bytes], **launch: Any) -> LaunchResult:
         """Launches the only kernel of a PTX text."""

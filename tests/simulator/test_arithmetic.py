@@ -131,6 +131,7 @@ def test_intrinsics(device: Device, module: LoadedModule) -> None:
         assert got[:, t].tolist() == expected, [hex(w) for w in words]
 
 
+@pytest.mark.approximate
 def test_functions_of_doubles(device: Device, module: LoadedModule) -> None:
     """CUDA's library, run on the simulator, is within two units of the last place."""
     x = np.array([0.1, -0.5, 1.0, 2.5, -7.25, 100.0, 1e-3, 1e4, -1e5, 3.0, 0.7, 1e-300])
@@ -150,6 +151,7 @@ def test_functions_of_doubles(device: Device, module: LoadedModule) -> None:
         assert np.array_equal(bits(got[exact]), bits(np.asarray(expected[exact])))
 
 
+@pytest.mark.approximate
 def test_functions_of_floats(device: Device, module: LoadedModule) -> None:
     """Approximate functions keep the errors that the CUDA Programming Guide states."""
     x = np.array([0.1, -0.5, 1.0, 2.5, -3.0, 0.7, 1e-3, 3.1], np.float32)
@@ -226,6 +228,7 @@ def test_multiply_add_with_carry(device: Device) -> None:
         assert r == (total >> 64) ^ (total % 2**32) ^ (total >> 32) % 2**32
 
 
+@pytest.mark.simulator_only
 @pytest.mark.parametrize(
     "instruction",
     [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.simulator.errors import BarrierDeadlock, KernelTrap
-from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.machine import LoadedModule
 from tests.simulator.support import Array, Device, bits, int32, pointer
 
 
@@ -201,9 +201,10 @@ def test_compare_and_swap_loops(device: Device, ptx: str, chunk_lanes: int) -> N
     """A loop around atomicCAS ends with the largest of all values."""
     x = np.random.default_rng(6).standard_normal(512).astype(np.float32)
     y = device.put(np.full(1, -np.inf, np.float32))
-    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    chunked = device.in_chunks_of(chunk_lanes)
     arguments = [pointer(y), pointer(device.put(x))]
-    Device(machine).launch(machine.load(ptx), "float_max", arguments, (8, 1, 1), (64, 1, 1))
+    loaded = chunked.machine.load(ptx)
+    chunked.launch(loaded, "float_max", arguments, (8, 1, 1), (64, 1, 1))
     assert device.get(y, x[:1])[0] == x.max()
 
 
@@ -218,9 +219,9 @@ def test_locks(device: Device, module: LoadedModule, kernel: str) -> None:
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_waiting_for_a_later_thread(device: Device, ptx: str, chunk_lanes: int) -> None:
     """A thread may wait for one of a later block, whether they run together or not."""
-    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    chunked = device.in_chunks_of(chunk_lanes)
     y = device.put(np.zeros(96, np.int32))
-    Device(machine).launch(machine.load(ptx), "chain", [pointer(y)], (3, 1, 1))
+    chunked.launch(chunked.machine.load(ptx), "chain", [pointer(y)], (3, 1, 1))
     assert device.get(y, np.zeros(96, np.int32)).tolist() == list(range(96, 0, -1))
 
 
@@ -244,6 +245,7 @@ def test_waiting_with_a_limit(
     assert seen[1] in (expected, 5)
 
 
+@pytest.mark.approximate
 def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
     """A loop that waits for the clock ends, and gives the same count every time."""
     y: Array = np.zeros(64, np.int64)
@@ -260,18 +262,19 @@ def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
 @pytest.mark.parametrize("chunk_lanes", [64, 16384])
 def test_barrier_of_the_grid(device: Device, ptx: str, chunk_lanes: int) -> None:
     """grid.sync() of cooperative groups waits for all blocks, whatever runs together."""
-    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    chunked = device.in_chunks_of(chunk_lanes)
     n = 4 * 64
     y, x = device.put(np.zeros(n, np.int32)), device.put(np.zeros(n, np.int32))
     arguments = [pointer(y), pointer(x)]
-    loaded = machine.load(ptx)
+    loaded = chunked.machine.load(ptx)
     where = loaded, "grid_barrier", arguments, (4, 1, 1), (64, 1, 1)
-    result = Device(machine).launch(*where, cooperative=True)
+    result = chunked.launch(*where, cooperative=True)
     assert result.findings == ()
     expected = 3 * (n - 1 - np.arange(n)) + 3
     assert np.array_equal(device.get(y, np.zeros(n, np.int32)), expected)
 
 
+@pytest.mark.simulator_only
 def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: LoadedModule) -> None:
     """There is none in a launch that is not cooperative: cooperative groups trap."""
     y = device.put(np.zeros(64, np.int32))
@@ -279,6 +282,7 @@ def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: Loa
         device.launch(module, "grid_barrier", [pointer(y), pointer(y)], block=(64, 1, 1))
 
 
+@pytest.mark.simulator_only
 def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
     """The error tells who spins where and who waits at the barrier."""
     y = device.put(np.zeros(1, np.int32))
@@ -302,10 +306,10 @@ def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_queue_of_work(device: Device, ptx: str, chunk_lanes: int) -> None:
     """A loop whose state is in memory alone works on until the work is done."""
-    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    chunked = device.in_chunks_of(chunk_lanes)
     counter, y = device.put(np.zeros(1, np.int32)), device.put(np.zeros(3000, np.int32))
     arguments = [pointer(counter), pointer(y), int32(3000)]
-    Device(machine).launch(machine.load(ptx), "work_queue", arguments, (2, 1, 1))
+    chunked.launch(chunked.machine.load(ptx), "work_queue", arguments, (2, 1, 1))
     squares = np.arange(3000, dtype=np.int32) ** 2
     assert np.array_equal(device.get(y, squares), squares)
     total = struct.unpack("<i", device.machine.memory.read(counter, 4))[0]

@@ -16,6 +16,8 @@ from harness.build.toolchain import find_toolchain
 from harness.simulator.library import build_libraries
 from tests.support import run
 
+pytestmark = pytest.mark.simulator_only
+
 Script = Callable[[str], str]
 
 PREAMBLE = """
@@ -23,6 +25,7 @@ import sys, torch
 from pathlib import Path
 from harness.simulator.library import Libraries
 from harness.simulator.runtime import SimulatedDevice
+
 device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), lambda code: {})
 """
 

@@ -7,7 +7,9 @@ import pytest
 
 from harness.build.toolchain import ToolchainError, find_cuda_compiler
 from harness.simulator.actions.tensor_map import TensorMap
-from harness.simulator.library import runtime_sources
+from harness.simulator.library import RUNTIME_SOURCES
+
+pytestmark = pytest.mark.simulator_only
 
 FLOAT16, SWIZZLE_128B = 6, 3
 
@@ -20,7 +22,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         pytest.skip(str(error))
     target = tmp_path_factory.mktemp("runtime") / "libruntime.so"
     flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-isystem", str(include)]
-    command = ["cc", *flags, *map(str, runtime_sources()), "-lm", "-o", str(target)]
+    command = ["cc", *flags, *map(str, RUNTIME_SOURCES), "-lm", "-o", str(target)]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(target))
 

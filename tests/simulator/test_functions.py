@@ -51,6 +51,7 @@ def test_recursion(device: Device, module: LoadedModule) -> None:
     assert device.get(sums, np.zeros(20, np.int32)).tolist() == [s * 100 + n for s, n in trees]
 
 
+@pytest.mark.simulator_only
 def test_endless_recursion(device: Device, module: LoadedModule) -> None:
     """The call stack has an end, and reaching it stops the kernel."""
     own_child = np.array([[1, 0, -1]], np.int32)
@@ -112,6 +113,7 @@ def test_printf(device: Device, ptx: str, capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr().out == "".join(lines)
 
 
+@pytest.mark.simulator_only
 def test_printf_without_arguments(device: Device, ptx: str) -> None:
     """What kernels print can be sent elsewhere."""
     printed: list[bytes] = []
@@ -120,6 +122,7 @@ def test_printf_without_arguments(device: Device, ptx: str) -> None:
     assert printed == [b"no arguments\n"] * 3
 
 
+@pytest.mark.simulator_only
 def test_failed_assertions(
     device: Device, module: LoadedModule, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_cp_async_ldmatrix_and_mma(
     assert error.max() > 0
 
 
+@pytest.mark.simulator_only
 def test_a_pipeline_without_its_wait(device: Device, compile_ptx: Compile) -> None:
     """The forgotten cp.async.wait_group is found as a read of what nothing wrote."""
     *_, checks = run_tf32(

@@ -10,7 +10,8 @@ from harness.simulator.errors import (
     KernelTrap,
     UnsupportedInstruction,
 )
-from harness.simulator.machine import LoadedModule, readable
+from harness.simulator.machine import LoadedModule
+from harness.simulator.mangling import readable
 from harness.simulator.sanitizer import Fault
 from tests.simulator.support import Array, Device, int32, int64, pointer
 
@@ -151,6 +152,7 @@ def test_local_arrays(device: Device, module: LoadedModule) -> None:
     assert np.array_equal(device.get(target, np.zeros(32, np.int32)), expected)
 
 
+@pytest.mark.simulator_only
 def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: LoadedModule) -> None:
     """The finding names kernel, line, thread and distance; the store does no harm."""
     target = device.machine.memory.allocate(16)
@@ -167,6 +169,7 @@ def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: Lo
     assert device.get(target, np.zeros(4, np.float32)).tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.simulator_only
 def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
     """Such a load is a finding, once for all threads of a line, and gives the poison."""
     source = device.machine.memory.allocate(128)
@@ -188,6 +191,7 @@ def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None
         assert result.findings == ()
 
 
+@pytest.mark.simulator_only
 @pytest.mark.parametrize(
     ("address", "message", "fault"),
     [
@@ -218,6 +222,7 @@ def test_messages_of_wrong_loads(
     assert result.fault == fault
 
 
+@pytest.mark.simulator_only
 def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> None:
     """An address of this process that is no device memory is most likely a forgotten copy."""
     host = np.zeros(32, np.float32)
@@ -227,6 +232,7 @@ def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> Non
     assert result.findings[0].message == expected
 
 
+@pytest.mark.simulator_only
 def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
     """The error names the thread that trapped."""
     with pytest.raises(KernelTrap) as caught:
@@ -235,6 +241,7 @@ def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
     device.launch(module, "traps", [int32(99)])
 
 
+@pytest.mark.simulator_only
 def test_instructions_are_counted(device: Device) -> None:
     """Every thread counts each of its instructions, a guarded one only where its guard is true."""
     ptx = """
@@ -255,6 +262,7 @@ def test_instructions_are_counted(device: Device) -> None:
     assert result.thread_instructions == 2 * (10 * 4 + 3 + 7)
 
 
+@pytest.mark.simulator_only
 def test_barriers_that_can_never_complete(device: Device) -> None:
     """Threads of one block at different barriers are a deadlock, not an endless loop."""
     ptx = """
@@ -304,6 +312,7 @@ def test_registers_of_waiting_threads_are_kept(device: Device, shift: int) -> No
     assert device.get(target, np.zeros(6, np.uint32)).tolist() == expected
 
 
+@pytest.mark.simulator_only
 def test_missing_instruction_is_named(device: Device) -> None:
     """What the machine lacks stops the launch before anything runs, with text and place."""
     ptx = """
@@ -324,6 +333,7 @@ def test_missing_instruction_is_named(device: Device) -> None:
     assert (error.kernel, error.file, error.line) == ("test", "somewhere.cu", 12)
 
 
+@pytest.mark.simulator_only
 def test_other_kernels_of_the_module_still_run(device: Device, module: LoadedModule) -> None:
     """One kernel that needs what is missing does not stop the others."""
     with pytest.raises(UnsupportedInstruction, match=r"malloc.*allocates.*kernels\.cu"):
@@ -331,6 +341,7 @@ def test_other_kernels_of_the_module_still_run(device: Device, module: LoadedMod
     device.launch(module, "traps", [int32(99)])
 
 
+@pytest.mark.simulator_only
 def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -> None:
     """Blocks beyond 1024 threads, empty grids and wrong arguments are errors of the caller."""
     with pytest.raises(InvalidLaunch):
@@ -357,6 +368,7 @@ def test_readable_names(mangled: str, name: str) -> None:
     assert readable(mangled) == name
 
 
+@pytest.mark.simulator_only
 def test_vector_load_across_the_end(device: Device, module: LoadedModule) -> None:
     """An access that starts inside an allocation and ends outside is found."""
     x = device.put(np.zeros(6, np.float32))
@@ -381,6 +393,7 @@ SHARED = """
 }"""
 
 
+@pytest.mark.simulator_only
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lanes: int) -> None:
     """What an earlier block wrote in shared memory does not count as written."""
@@ -391,6 +404,7 @@ def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lan
     assert finding.count == 3 * 32
 
 
+@pytest.mark.simulator_only
 @pytest.mark.parametrize(
     ("at", "access"),
     [
@@ -407,6 +421,7 @@ def test_shared_memory_has_bounds(device: Device, at: int, access: str) -> None:
     ]
 
 
+@pytest.mark.simulator_only
 def test_a_deadlock_is_that_of_one_block(device: Device) -> None:
     """Blocks whose barrier is complete go on; the error names the one that cannot."""
     ptx = """

@@ -54,6 +54,7 @@ def test_stmatrix_is_the_inverse_of_ldmatrix(device: Device, module: LoadedModul
     assert np.array_equal(got, expected)
 
 
+@pytest.mark.simulator_only
 def test_ldmatrix_finds_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
     """The threads whose row was not written are named, at the line of the ldmatrix."""
     target = device.put(np.zeros(256, np.uint16))
@@ -159,6 +160,50 @@ def test_mma_of_infinities(device: Device, module: LoadedModule) -> None:
     assert (got[:, 3:] == 16).all()
 
 
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("name", "exponent_bits", "sum_kind"),
+    [
+        ("mma_f16_k8", 5, "f32"),
+        ("mma_f16_k16", 5, "f32"),
+        ("mma_f16_k16_half", 5, "f16"),
+        ("mma_bf16_k16", 8, "f32"),
+        ("mma_tf32_k4", 8, "f32"),
+        ("mma_tf32_k8", 8, "f32"),
+        ("mma_e4m3_k32", 4, "f32"),
+    ],
+)
+def test_mma_rounds_as_the_hardware(
+    device: Device, module: LoadedModule, name: str, exponent_bits: int, sum_kind: str
+) -> None:
+    """Sums of numbers of all sizes and of similar sizes, subnormal and not finite ones among them.
+
+    What is right is what a GPU gave.
+    """
+    rng = np.random.default_rng(12)
+    counts = {"mma_f16_k8": (2, 1), "mma_tf32_k4": (2, 1)}.get(name, (4, 2))
+    width = {5: 16, 4: 8, 8: 32 if "tf32" in name else 16}[exponent_bits]
+    sums = 4 if sum_kind == "f32" else 2
+    for spread in (2, 6, 2**exponent_bits):
+        a, b = (words(rng, (count, 64), width, exponent_bits, spread) for count in counts)
+        c = words(rng, (sums, 64), *((32, 8) if sums == 4 else (16, 5)), spread)
+        run(device, module, name, a, b, c)
+
+
+def words(
+    rng: np.random.Generator, shape: tuple[int, int], width: int, exponent_bits: int, spread: int
+) -> Array:
+    """32-bit registers of numbers whose exponents lie so far around that of 1; of all, if more."""
+    total = 2**exponent_bits
+    count = shape[0] * shape[1] * 32 // width
+    middle = np.arange(total // 2 - spread // 2, total // 2 + (spread + 1) // 2) % total
+    fraction_bits = width - 1 - exponent_bits
+    fractions = rng.integers(0, 2**fraction_bits, count)
+    numbers = rng.choice(middle, count) << fraction_bits | fractions
+    numbers |= rng.integers(0, 2, count) << (width - 1)
+    return numbers.astype(f"<u{width // 8}").view(np.uint32).reshape(shape)
+
+
 def test_tf32_ignores_the_low_bits(device: Device, module: LoadedModule) -> None:
     """A float32 that was not rounded to tf32 is cut off to 10 bits of fraction."""
     a, b, c = np.ones((4, 16, 8)), np.ones((4, 8, 8)), np.zeros((4, 16, 8))
@@ -186,6 +231,7 @@ def test_a_diverged_warp_meets_at_the_mma(device: Device, module: LoadedModule) 
     assert np.array_equal(accumulators_of(got, "s32", 16), expected)
 
 
+@pytest.mark.simulator_only
 def test_a_partial_warp_cannot_multiply(device: Device, module: LoadedModule) -> None:
     """A block of 48 threads has a warp that is never complete; the error says so."""
     zeros = device.put(np.zeros(4 * 96, np.uint32))

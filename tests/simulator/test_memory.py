@@ -3,6 +3,8 @@ import pytest
 
 from harness.simulator.memory import POISON, Memory, NotAnAllocation, OutOfDeviceMemory
 
+pytestmark = pytest.mark.simulator_only
+
 
 def test_fresh_memory_is_poisoned_aligned_and_unwritten(memory: Memory) -> None:
     """New memory is NaN as float, and nothing counts as written."""

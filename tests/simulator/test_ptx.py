@@ -18,6 +18,8 @@ from harness.simulator.ptx import (
     Vector,
 )
 
+pytestmark = pytest.mark.simulator_only
+
 HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
 
 

@@ -8,6 +8,8 @@ from harness.simulator.machine import LaunchResult, LoadedModule, Machine
 from harness.simulator.sanitizer import Finding
 from tests.simulator.support import Array, Device, int32, pointer
 
+pytestmark = pytest.mark.simulator_only
+
 SOURCE = Path(__file__).with_name("race.cu")
 
 

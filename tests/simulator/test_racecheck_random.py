@@ -8,6 +8,8 @@ import pytest
 from harness.simulator.machine import Machine
 from tests.simulator.support import Device
 
+pytestmark = pytest.mark.simulator_only
+
 THREADS = 96
 WORDS = 128
 

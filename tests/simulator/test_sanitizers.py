@@ -17,6 +17,8 @@ from harness.simulator.memory import Memory
 from harness.simulator.sanitizer import Finding
 from tests.simulator.support import Device, int32, pointer
 
+pytestmark = pytest.mark.simulator_only
+
 SOURCE = Path(__file__).with_name("defective.cu")
 RECORDED = Path(__file__).with_name("compute_sanitizer.json")
 NAMES = re.findall(r"^KERNEL\((\w+)\) \{", SOURCE.read_text(), re.MULTILINE)

@@ -8,6 +8,8 @@ from harness.simulator.errors import BarrierDeadlock
 from harness.simulator.machine import LoadedModule
 from tests.simulator.support import Device, int32, pointer
 
+pytestmark = pytest.mark.simulator_only
+
 SOURCE = Path(__file__).with_name("barriers.cu")
 
 

@@ -13,6 +13,8 @@ from harness.build.toolchain import find_toolchain
 from harness.simulator.library import build_libraries
 from tests.support import run
 
+pytestmark = pytest.mark.simulator_only
+
 SOURCE = Path(__file__).with_name("torch_headers.cu")
 
 SCRIPT = """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.simulator.errors import BarrierDeadlock, UnsupportedInstruction
-from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.machine import LoadedModule
 from tests.simulator.support import Array, Device, int32, pointer
 
 FULL = 0xFFFFFFFF
@@ -46,6 +46,7 @@ def test_shuffles(device: Device, module: LoadedModule, mask: int, amount: int, 
     x = np.arange(threads, dtype=np.int32) * 7 - 50
     y = np.full((4, threads), -1, np.int32)
     expected = y.copy()
+    is_open = np.zeros(y.shape, np.uint8)
     for t in range(threads):
         lane, warp = t % 32, t // 32 * 32
         if not mask >> lane & 1:
@@ -58,11 +59,14 @@ def test_shuffles(device: Device, module: LoadedModule, mask: int, amount: int, 
             lane ^ amount if lane ^ amount < start + width else lane,
         ]
         for row, source in enumerate(sources):
-            # What a lane that does not take part would give is left open.
-            is_open = not mask >> source & 1
-            expected[row, t] = x[t] if is_open else x[warp + source]
+            # What a lane that does not take part would give is left open, and not read back.
+            is_open[row, t] = not mask >> source & 1
+            expected[row, t] = -1 if is_open[row, t] else x[warp + source]
     target = device.put(y)
-    arguments = [pointer(target), pointer(device.put(x)), word(mask), int32(amount), int32(width)]
+    arguments = [
+        *map(pointer, (target, device.put(x), device.put(is_open))),
+        *(word(mask), int32(amount), int32(width)),
+    ]
     result = device.launch(module, "shuffles", arguments, block=(threads, 1, 1))
     if mask == FULL:
         assert result.findings == ()
@@ -94,11 +98,10 @@ def test_shuffle_from_a_lane_of_choice(device: Device, module: LoadedModule) -> 
 def test_sum_over_a_warp(device: Device, ptx: str, chunk_lanes: int) -> None:
     """The usual reduction by shuffles adds up every warp of every block."""
     x = np.arange(5 * 96, dtype=np.float32)
-    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    chunked = device.in_chunks_of(chunk_lanes)
     target = device.put(x)
-    result = Device(machine).launch(
-        machine.load(ptx), "warp_sum", [pointer(target)], (5, 1, 1), (96, 1, 1)
-    )
+    loaded = chunked.machine.load(ptx)
+    result = chunked.launch(loaded, "warp_sum", [pointer(target)], (5, 1, 1), (96, 1, 1))
     assert result.findings == ()
     assert np.array_equal(device.get(target, x)[::32], x.reshape(-1, 32).sum(1))
 
@@ -201,6 +204,7 @@ def test_elect(device: Device, module: LoadedModule, mask: int) -> None:
     assert device.get(target, y).tolist() == expected
 
 
+@pytest.mark.simulator_only
 @pytest.mark.parametrize(
     ("mask", "threads", "message", "count"),
     [
@@ -241,6 +245,7 @@ def test_lanes_that_have_ended_may_be_named(device: Device, module: LoadedModule
     assert device.get(target, np.zeros(32, np.uint32))[4] == FULL & ~0xF
 
 
+@pytest.mark.simulator_only
 def test_a_lane_that_never_comes(device: Device, module: LoadedModule) -> None:
     """Lanes that wait for one at a barrier are a finding, and go on without it."""
     target = device.put(np.zeros(32, np.uint32))
@@ -287,8 +292,14 @@ def test_barrier_numbers_in_registers(device: Device, module: LoadedModule) -> N
     target = device.put(y)
     device.launch(module, "numbered", [pointer(target), int32(64)], (1, 1, 1), (128, 1, 1))
     assert np.array_equal(device.get(target, y), np.arange(128) ^ 32)
+
+
+@pytest.mark.simulator_only
+def test_a_barrier_that_too_few_threads_reach(device: Device, module: LoadedModule) -> None:
+    """The error names the barrier, and who waits there."""
+    arguments = [pointer(device.put(np.zeros(128, np.int32))), int32(96)]
     with pytest.raises(BarrierDeadlock, match=r"at barrier 1, .*warps\.cu:\d+ \(threads 0-63\)"):
-        device.launch(module, "numbered", [pointer(target), int32(96)], block=(128, 1, 1))
+        device.launch(module, "numbered", arguments, block=(128, 1, 1))
 
 
 def test_a_cluster_is_one_block(device: Device, module: LoadedModule) -> None:
@@ -300,12 +311,14 @@ def test_a_cluster_is_one_block(device: Device, module: LoadedModule) -> None:
     assert np.array_equal(device.get(target, y), expected)
 
 
+@pytest.mark.simulator_only
 def test_clusters_of_more_blocks_are_refused(device: Device, module: LoadedModule) -> None:
     """They are unsupported by name."""
     with pytest.raises(UnsupportedInstruction, match=r"\.reqnctapercluster 2"):
         device.launch(module, "pair_of_blocks", [pointer(0)])
 
 
+@pytest.mark.simulator_only
 def test_unknown_exchanges_are_named(device: Device) -> None:
     """An exchange of a form that PTX lacks is refused by name."""
     y: Array = np.zeros(1, np.uint32)
@@ -316,11 +329,10 @@ def test_unknown_exchanges_are_named(device: Device) -> None:
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_warps_that_part_as_wholes(device: Device, ptx: str, blocks: int) -> None:
     """Each warp exchanges among its own lanes, in a chunk that is full or not."""
-    machine = Machine(device.machine.memory, chunk_lanes=256)
+    chunked = device.in_chunks_of(256)
     y = device.put(np.zeros((blocks, 4, 32), np.float32))
-    result = Device(machine).launch(
-        machine.load(ptx), "specialised", [pointer(y)], (blocks, 1, 1), (128, 1, 1)
-    )
+    loaded = chunked.machine.load(ptx)
+    result = chunked.launch(loaded, "specialised", [pointer(y)], (blocks, 1, 1), (128, 1, 1))
     assert result.findings == ()
     t = np.arange(128, dtype=np.float32).reshape(4, 32)
     expected = np.where(np.arange(4)[:, None] % 2, t.sum(1)[:, None], t.max(1)[:, None])
@@ -328,6 +340,7 @@ def test_warps_that_part_as_wholes(device: Device, ptx: str, blocks: int) -> Non
     assert np.array_equal(got, np.broadcast_to(expected, (blocks, 4, 32)))
 
 
+@pytest.mark.simulator_only
 def test_sleeping_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
     """Threads that only sleep are given up after many rounds."""
     y = device.put(np.zeros(1, np.int32))

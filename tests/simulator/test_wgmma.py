@@ -192,6 +192,25 @@ def test_a_in_registers(device: Device, module: LoadedModule) -> None:
     assert np.array_equal(got, a @ b + c)
 
 
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("name", "kind", "k"),
+    [("f16_kk", "f16", 16), ("f16_half", "f16", 16), ("tf32", "tf32", 8), ("bf16_kk", "bf16", 16)],
+)
+def test_sums_round_as_the_hardware(
+    device: Device, module: LoadedModule, name: str, kind: str, k: int
+) -> None:
+    """Products of similar and of very different sizes; what is right is what a GPU gave."""
+    rng = np.random.default_rng(3)
+    for spread in (0, 3, 12):
+        scales = [2.0 ** rng.integers(-spread, spread + 1, s) for s in ((64, k), (k, 16))]
+        a, b = (rng.standard_normal(scale.shape) * scale for scale in scales)
+        c = rng.standard_normal((64, 16)) * 2.0 ** rng.integers(-spread, spread + 1, (64, 16))
+        shared = Shared()
+        descriptors = shared.k_major(encode(a, kind), 1), shared.k_major(encode(b.T, kind), 1)
+        run(device, module, name, shared, descriptors, c)
+
+
 def test_a_step_along_k_inside_a_span(device: Device, module: LoadedModule) -> None:
     """A start address 32 bytes further on is the next 16 columns of a swizzled matrix."""
     rng = np.random.default_rng(2)

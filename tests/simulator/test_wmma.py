@@ -58,6 +58,7 @@ def test_wmma(device: Device, compile_ptx: Compile, name: str) -> None:
     assert np.array_equal(device.get(target, np.zeros((m, n), sum_type)), 2 * (a @ b + c))
 
 
+@pytest.mark.simulator_only
 def test_wmma_checks_what_it_reads(device: Device, compile_ptx: Compile) -> None:
     """A matrix that is too small in memory is found, at the place of the load."""
     module = device.machine.load(

@@ -1,13 +1,15 @@
 // Exchanges between the lanes of a warp, and barriers.
 #include <cstdint>
 
-__global__ void shuffles(int* y, const int* x, unsigned mask, int amount, int width) {
+__global__ void shuffles(int* y, const int* x, const char* is_open, unsigned mask, int amount,
+                         int width) {
   int t = threadIdx.x, n = blockDim.x;
   if (!(mask >> (t & 31) & 1)) return;
-  y[t] = __shfl_sync(mask, x[t], amount, width);
-  y[n + t] = __shfl_up_sync(mask, x[t], amount, width);
-  y[2 * n + t] = __shfl_down_sync(mask, x[t], amount, width);
-  y[3 * n + t] = __shfl_xor_sync(mask, x[t], amount, width);
+  int got[] = {__shfl_sync(mask, x[t], amount, width), __shfl_up_sync(mask, x[t], amount, width),
+               __shfl_down_sync(mask, x[t], amount, width),
+               __shfl_xor_sync(mask, x[t], amount, width)};
+  for (int i = 0; i < 4; i++)
+    if (!is_open[i * n + t]) y[i * n + t] = got[i];
 }
 
 __global__ void shuffle_wide(double* y, const double* x) {

@@ -24,6 +24,7 @@ from harness.simulator.actions.narrow_formats import DECODE
 from harness.simulator.actions.tensor_core import (
     HOPPER,
     multiply_add,
+    multiply_add_bytes,
     multiply_add_doubles,
     multiply_add_integers,
 )
@@ -73,6 +74,11 @@ class Form:
     b: str
     c: str
     saturates: bool = False
+
+    @property
+    def is_of_bytes(self) -> bool:
+        """Whether the factors are floats of 8 bits."""
+        return self.a in ("e4m3", "e5m2")
 
     def multiply(self, crew: Crew, a: Array, b: Array, c: Array) -> Array:
         """The products of matrices of numbers, and c."""
@@ -162,6 +168,9 @@ def _mma(instruction: Instruction) -> Action:
         matrix_a = lines(of_a, form.a, form.m // 8)
         matrix_b = lines(of_b, form.b, 1).swapaxes(1, 2)
         matrix_c = sums(values[len(a) + len(b) :], form.c, form.m)
+        if form.is_of_bytes:
+            total = multiply_add_bytes(crew.library, matrix_a, matrix_b, matrix_c)
+            return registers_of(total.astype(_DTYPES[form.d]), form.d)
         return registers_of(form.multiply(crew, matrix_a, matrix_b, matrix_c), form.d)
 
     inputs = tuple(

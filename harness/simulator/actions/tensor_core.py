@@ -9,7 +9,10 @@ float32, the sum is exact, and the result is rounded towards zero to float32, or
 float16. A longer sum is one block after the other, the accumulator rounded in between. Integers
 are exact, modulo 2^32 or saturated; float64 is one fma after the other.
 
-benchmarks/tensor_core_probe.cu measures on a GPU what the model predicts.
+benchmarks/tensor_core_probe.cu measures on a GPU what the model predicts: on an H200, mma.sync of
+f16, bf16, tf32 and e4m3 is so bit for bit. That of 8-bit floats is no instruction of its own there
+but two of f16, of the lower and then the upper pair of every four elements, and an addition of c.
+That wgmma has its own for them, with fewer bits, is from the literature.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ HOPPER: Mapping[str, Model] = MappingProxyType(
         "e5m2": Model(32, -10, -14),
     }
 )
-"""The model for each format of the factors, on compute capability 9.0."""
+"""The model for each format of the factors, on compute capability 9.0 (of 8 bits, in wgmma)."""
 
 Block = Callable[..., None]
 
@@ -95,6 +98,16 @@ def multiply_add(library: ctypes.CDLL, model: Model, a: Array, b: Array, c: Arra
     return c
 
 
+def multiply_add_bytes(library: ctypes.CDLL, a: Array, b: Array, c: Array) -> Array:
+    """The same for 8-bit floats in mma.sync: products in two steps of f16, then c is added."""
+    k = np.arange(a.shape[2])
+    order = np.concatenate([k[k % 4 < 2], k[k % 4 >= 2]])
+    products = multiply_add(
+        library, HOPPER["f16"], a[:, :, order], b[:, order], np.zeros_like(c, np.float32)
+    )
+    return _canonical(products + c)
+
+
 def multiply_add_integers(a: Array, b: Array, c: Array, *, saturates: bool) -> Array:
     """The same for integers given as float64, c and the result int32."""
     # Sums of at most 2^10 products of 16 bits are exact in float64.
@@ -121,13 +134,17 @@ def _exponents(values: Array, least: int) -> Array:
 
 
 def _rounded(exact: Array, dtype: np.dtype[np.generic]) -> Array:
-    """To float16 to nearest, to float32 towards zero; NaN is canonical."""
+    """To float16 to nearest, to float32 towards zero; a sum that vanishes is +0."""
     if dtype == np.float16:
-        half = exact.astype(np.float16)
-        bits = np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16))
-        return bits.view(np.float16)
+        return _canonical(exact.astype(np.float16) + np.float16(0))
     single = exact.astype(np.float32)
     grew = np.isfinite(single) & (np.abs(single.astype(np.float64)) > np.abs(exact))
-    single = np.where(grew, np.nextafter(single, np.float32(0)), single)
-    bits = np.where(np.isnan(single), np.uint32(0x7FFFFFFF), single.view(np.uint32))
-    return bits.view(np.float32)
+    return _canonical(np.where(grew, np.nextafter(single, np.float32(0)), single) + np.float32(0))
+
+
+def _canonical(values: Array) -> Array:
+    """The same with every NaN as the hardware's: all bits but the sign's are set."""
+    unsigned = np.dtype(f"u{values.dtype.itemsize}")
+    nan = unsigned.type(2 ** (8 * values.dtype.itemsize - 1) - 1)
+    bits = np.where(np.isnan(values), nan, values.view(unsigned))
+    return bits.view(values.dtype)

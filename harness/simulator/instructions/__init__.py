@@ -1,7 +1,7 @@
 """What each PTX instruction does: a table from opcode to what makes its `Operation`.
 
 Loads, stores, atomics, branches, calls and barriers are not here: they act on memory or on the flow
-of threads, and `program.py` knows them by name. What looks beyond its own thread is in `warp.py`.
+of threads, and `lowering/` knows them by name. What looks beyond its own thread is in `warp.py`.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def _extremum(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _sign(instruction: Instruction, _context: Context) -> Operation:
-    """Acts on the sign bit alone; NaN keeps its other bits, which the PTX ISA leaves open."""
+    """Acts on the sign bit alone; with `.ftz` a NaN becomes the canonical one, as on an H200."""
     kind, flags = _form(instruction, "ftz")
     negates = instruction.opcode == "neg"
 
@@ -158,8 +158,9 @@ def _sign(instruction: Instruction, _context: Context) -> Operation:
         bits = a.view(np.uint16)
         if "ftz" in flags:
             bits = np.where(bits & 0x7C00, bits, bits & 0x8000).astype(np.uint16)
+        is_quieted = np.isnan(a) if "ftz" in flags else False
         result = bits ^ np.uint16(0x8000) if negates else bits & np.uint16(0x7FFF)
-        np.copyto(out.view(np.uint16), result)
+        np.copyto(out.view(np.uint16), np.where(is_quieted, np.uint16(0x7FFF), result))
 
     return Operation((kind,), (kind,), compute)
 

@@ -1,0 +1,104 @@
+"""The steps of a kernel, in the order of its text, cut into basic blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.simulator.lowering.listing import EXIT, Item, Listing
+from harness.simulator.program import (
+    Access,
+    Block,
+    Branch,
+    Collective,
+    Compute,
+    Dispatch,
+    End,
+    Exit,
+    Jump,
+    Order,
+    Perform,
+    Step,
+    Trap,
+    mask,
+    registers_of,
+    sources_of,
+    targets_of,
+)
+from harness.simulator.ptx import Instruction, Label
+
+
+def basic_blocks(listing: Listing) -> tuple[Block, ...]:
+    """Basic blocks in the order of the text; the last is an exit to which `exit:` leads."""
+    blocks = _cut(listing.items, listing.owners)
+    _liveness(blocks)
+    return tuple(blocks)
+
+
+def _cut(items: list[Item], owners: Mapping[int, Instruction]) -> list[Block]:
+    blocks: list[Block] = []
+    starts: dict[str, int] = {}
+    steps: list[Step] = []
+    count = 0
+    executed: list[Instruction] = []
+
+    def close(end: End) -> None:
+        nonlocal steps, count, executed
+        blocks.append(Block(steps, end, count, executed=tuple(executed)))
+        steps, count, executed = [], 0, []
+
+    for index, (item, instructions) in enumerate(items):
+        if isinstance(item, Label):
+            if steps or count:
+                close(Jump(item.name))
+            starts[item.name] = len(blocks)
+            continue
+        count += instructions
+        if instructions:
+            executed.append(owners[index])
+        if isinstance(item, Compute | Access | Collective | Order):
+            steps.append(item)
+        elif item is not None:
+            close(item)
+            if isinstance(item, Branch) and instructions:
+                blocks[-1].counted_branch = owners[index]
+    starts[EXIT] = len(blocks)
+    close(Exit())
+    _link(blocks, starts)
+    return blocks
+
+
+def _link(blocks: list[Block], starts: Mapping[str, int]) -> None:
+    """Turns the names of targets into numbers of blocks."""
+    for block in blocks:
+        if isinstance(block.end, Branch | Jump):
+            block.target = starts[block.end.target]
+        elif isinstance(block.end, Dispatch):
+            block.targets = tuple(starts[t] for t in block.end.targets)
+
+
+def _liveness(blocks: list[Block]) -> None:
+    """Fills `reads`, `writes` and `live`."""
+    for block in blocks:
+        for step in block.steps:
+            block.accesses_memory |= isinstance(step, Access | Order)
+            block.stores |= isinstance(step, Access) and step.kind == "store"
+            block.reads |= mask(sources_of(step)) & ~block.writes
+            block.writes |= mask(targets_of(step))
+        block.reads |= registers_of(block.end) & ~block.writes
+        if isinstance(block.end, Perform):
+            block.writes |= mask(tuple(r for r in block.end.outputs if r >= 0))
+    changed = True
+    while changed:
+        changed = False
+        for index in reversed(range(len(blocks))):
+            block = blocks[index]
+            after = 0
+            if not isinstance(block.end, Exit | Trap | Jump | Dispatch):
+                after |= blocks[index + 1].live
+            if block.target >= 0:
+                after |= blocks[block.target].live
+            for target in block.targets:
+                after |= blocks[target].live
+            live = block.reads | (after & ~block.writes)
+            if live != block.live:
+                block.live, changed = live, True

@@ -1,0 +1,254 @@
+"""What names stand for where an instruction is: registers, variables, constants, source lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harness.simulator.calls import CallGraph, FrameLayout, function_addresses
+from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.instructions.conversion import SPACES
+from harness.simulator.instructions.operation import BITS, Array, Operation, copy
+from harness.simulator.lowering.listing import Listing
+from harness.simulator.program import Collective, Compute, Constant, Source
+from harness.simulator.ptx import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Location,
+    Module,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
+from harness.simulator.team import Lanes, Team
+
+SPECIAL_BITS: Mapping[str, int] = {
+    **{f"%{name}.{axis}": 32 for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
+    **{f"%{name}": 32 for name in ("laneid", "warpid", "nwarpid", "smid", "nsmid")},
+    **{f"%lanemask_{name}": 32 for name in ("eq", "le", "lt", "ge", "gt")},
+    **{
+        f"%{name}.{axis}": 32
+        for name in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
+        for axis in "xyz"
+    },
+    **{f"%{name}": 32 for name in ("cluster_ctarank", "cluster_nctarank", "envreg1", "envreg2")},
+    "%dynamic_smem_size": 32,
+    "%total_smem_size": 32,
+    "%gridid": 64,
+    "dynamic shared memory": 32,
+}
+"""Special registers and their widths."""
+CLOCKS: Mapping[str, tuple[int, int]] = {
+    "%clock": (32, 0),
+    "%clock_hi": (32, 32),
+    "%clock64": (64, 0),
+    "%globaltimer": (64, 0),
+    "%globaltimer_lo": (32, 0),
+    "%globaltimer_hi": (32, 32),
+}
+"""Registers that count cycles (of one nanosecond): width, and how far the count is shifted."""
+
+
+@dataclass
+class Scope:
+    """One function's code: its registers' prefix and what its names stand for."""
+
+    function: Function
+    prefix: str
+    symbols: dict[str, tuple[str, int]]
+    """Space and address of each variable."""
+    returns_to: str
+    """Label; empty in the kernel itself."""
+    callers: tuple[str, ...] = ()
+    """Functions into which this one is copied."""
+    frame: FrameLayout | None = None
+    """Of an outlined function."""
+
+
+@dataclass
+class Context:
+    """Resolves names and operands at the current instruction of the current scope."""
+
+    module: Module
+    name: str
+    """The kernel's, as in its source."""
+    addresses: Mapping[str, int]
+    """Where the module's variables are."""
+    native: Callable[..., Callable[..., None]]
+    """Gives the functions of arithmetic.c."""
+    home: str
+    """The kernel's own source file."""
+    graph: CallGraph
+    scope: Scope
+    current: Instruction = field(init=False)
+    listing: Listing = field(default_factory=Listing)
+    shared_bytes: int = 0
+    local_bytes: int = 0
+    _shared: dict[str, int] = field(default_factory=dict)
+
+    def unsupported(self) -> UnsupportedInstruction:
+        """The error that names the current instruction."""
+        return UnsupportedInstruction(self.current.text, self.name, self.current.location)
+
+    def place(self, location: Location | None) -> Location | None:
+        """The innermost place that is in the kernel's own file."""
+        inner = location
+        while inner:
+            if inner.file == self.home:
+                return Location(inner.file, inner.line, inner.column)
+            inner = inner.inlined_at
+        return location.outermost if location else None
+
+    # Variables
+
+    def place_shared(self, key: str, variable: Variable) -> int:
+        """Address of a variable in shared memory, which is new or known."""
+        if key not in self._shared:
+            self._shared[key] = -(-self.shared_bytes // variable.align) * variable.align
+            self.shared_bytes = self._shared[key] + variable.size
+        return self._shared[key]
+
+    def place_local(self, size: int, align: int) -> int:
+        """Address of new room in local memory."""
+        start = -(-self.local_bytes // align) * align
+        self.local_bytes = start + size
+        return start
+
+    def symbol(self, name: str) -> tuple[str, int] | None:
+        """Space and address of a variable, or None."""
+        if name in self.scope.symbols:
+            return self.scope.symbols[name]
+        if name in self._shared:
+            return "shared", self._shared[name]
+        variable = self.module.variables.get(name)
+        if variable and variable.space == "shared":
+            # Dynamic shared memory: behind the static part, wherever that ends.
+            return "dynamic", 0
+        if name in self.addresses:
+            return "global", self.addresses[name]
+        functions = function_addresses(self.module)
+        return ("function", functions[name]) if name in functions else None
+
+    @property
+    def frame_pointer(self) -> int:
+        """The register that tells where the frame of an outlined function is."""
+        return self.listing.number("frame pointer", 64)
+
+    def move_frame(self, target: int, nbytes: int) -> None:
+        """Fills a register with the frame pointer and so many bytes more."""
+        operation = Operation(("u64", "u64"), ("u64",), np.add)
+        step = Constant(Immediate(nbytes))
+        self.listing.add(Compute(operation, (self.frame_pointer, step), (target,)))
+
+    # Operands
+
+    def register(self, register: Register) -> int:
+        """The register's number."""
+        name = register.name
+        if name == "_":
+            return self.listing.number("_64", 64)
+        if name.startswith("%") and name in SPECIAL_BITS:
+            return self.listing.number(name, SPECIAL_BITS[name])
+        if name in CLOCKS:
+            return self._clock(name)
+        return self.listing.number(self.scope.prefix + name, self.register_bits(register))
+
+    def register_bits(self, operand: Operand) -> int:
+        """Width of a register, 0 for another operand."""
+        if not isinstance(operand, Register):
+            return 0
+        if operand.name in SPECIAL_BITS:
+            return SPECIAL_BITS[operand.name]
+        if operand.name in CLOCKS:
+            return CLOCKS[operand.name][0]
+        try:
+            return BITS[self.scope.function.register_type(operand.name)]
+        except KeyError:
+            raise self.unsupported() from None
+
+    def targets(self, operand: Operand) -> tuple[int, ...]:
+        """The registers that an operand names as results."""
+        if isinstance(operand, Register):
+            return (self.register(operand),)
+        if isinstance(operand, Pair):
+            return (self.register(operand.first), self.register(operand.second))
+        if isinstance(operand, Vector):
+            return tuple(r for part in operand.parts for r in self.targets(part))
+        raise self.unsupported()
+
+    def sources(self, operand: Operand) -> tuple[Source, ...]:
+        """What an operand gives, element by element."""
+        if isinstance(operand, Vector):
+            return tuple(s for part in operand.parts for s in self.sources(part))
+        return (self.source(operand),)
+
+    def source(self, operand: Operand) -> Source:
+        """What an operand that is no vector gives."""
+        if isinstance(operand, Register):
+            if operand.name == "%is_explicit_cluster":
+                return Constant(Immediate(0))
+            return self.register(operand)
+        if isinstance(operand, Immediate):
+            return Constant(operand)
+        if isinstance(operand, Negated):
+            return self._inverse(operand.register)
+        if isinstance(operand, Symbol) and (place := self.symbol(operand.name)):
+            if place[0] == "dynamic":
+                return self.listing.number("dynamic shared memory", 32)
+            if place[0] == "frame":
+                return self._frame_address(place[1] + operand.offset)
+            return Constant(Immediate(place[1] + operand.offset))
+        raise self.unsupported()
+
+    def address(self, operand: Operand, space: str) -> tuple[int, Source, int]:
+        """Number of the space, address and bytes to add to it."""
+        if not isinstance(operand, Address):
+            raise self.unsupported()
+        base = operand.base
+        if isinstance(base, Immediate):
+            return SPACES[space], Constant(base), operand.offset
+        if isinstance(base, Register):
+            if space == "param" and self.scope.returns_to:
+                raise self.unsupported()
+            return SPACES[space], self.register(base), operand.offset
+        place = self.symbol(base.name)
+        if place is None:
+            raise self.unsupported()
+        if place[0] == "dynamic":
+            register = self.listing.number("dynamic shared memory", 32)
+            return SPACES["shared"], register, operand.offset
+        if place[0] == "frame":
+            return SPACES["local"], self.frame_pointer, place[1] + operand.offset
+        if place[0] not in SPACES:
+            raise self.unsupported()
+        return SPACES[place[0]], Constant(Immediate(place[1])), operand.offset
+
+    def _inverse(self, register: Register) -> int:
+        inverse = self.listing.number(f"{self.scope.prefix}!{register.name}", 1)
+        operation = Operation(("pred",), ("pred",), lambda a, out: copy(~a, out))
+        self.listing.add(Compute(operation, (self.register(register),), (inverse,)))
+        return inverse
+
+    def _frame_address(self, offset: int) -> int:
+        register = self.listing.number(f"{self.scope.prefix}frame address", 64)
+        self.move_frame(register, offset)
+        return register
+
+    def _clock(self, name: str) -> int:
+        """A register that is filled with the count of cycles here."""
+        bits, shift = CLOCKS[name]
+        register = self.listing.number(f"{self.scope.prefix}{name}", bits)
+
+        def read(team: Team, _active: Lanes | None, out: Array) -> None:
+            out.fill(team.clock() >> shift & (2**bits - 1))
+
+        self.listing.add(Collective(Operation((), (f"u{bits}",), read), (), (register,)))
+        return register

@@ -1,0 +1,159 @@
+"""Module -> `Program`: the code of a kernel and of the functions that are copied into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from harness.simulator.calls import CallGraph
+from harness.simulator.instructions import warp
+from harness.simulator.lowering import compute, flow, memory
+from harness.simulator.lowering.blocks import basic_blocks
+from harness.simulator.lowering.calls import Calls
+from harness.simulator.lowering.context import SPECIAL_BITS, Context, Scope
+from harness.simulator.program import Branch, Exit, Order, Program, Trap, Yield
+from harness.simulator.ptx import Function, Instruction, Label, Module
+
+_NO_EFFECT = frozenset(
+    {"prefetch", "prefetchu", "discard", "applypriority", "pmevent"}
+    | {"setmaxnreg", "griddepcontrol", "brkpt"}
+)
+
+
+def prepare(
+    module: Module,
+    kernel: str,
+    readable_name: str,
+    addresses: Mapping[str, int],
+    native: Callable[..., Callable[..., None]],
+) -> Program:
+    """The kernel as a program; `addresses` tells where the module's variables are.
+
+    Raises:
+        UnsupportedInstruction: it needs something that is not implemented.
+    """
+    return _Lowering(module, kernel, readable_name, addresses, native).program()
+
+
+class _Lowering:
+    def __init__(
+        self,
+        module: Module,
+        kernel: str,
+        readable_name: str,
+        addresses: Mapping[str, int],
+        native: Callable[..., Callable[..., None]],
+    ) -> None:
+        function = module.functions[kernel]
+        scope = Scope(function, "", {p.name: ("param", p.offset) for p in function.parameters}, "")
+        graph = CallGraph(module, kernel)
+        self.kernel = scope
+        self.context = Context(
+            module, readable_name, addresses, native, _home(function), graph, scope
+        )
+        self.listing = self.context.listing
+        self.calls = Calls(self.context, self.function)
+
+    def program(self) -> Program:
+        context = self.context
+        flow.refuse_clusters(self.kernel.function, context.name)
+        shared = [v for v in context.module.variables.values() if v.space == "shared"]
+        for variable in shared:
+            if not variable.is_extern:
+                context.place_shared(variable.name, variable)
+        if context.graph.outlined:
+            self.calls.outlined_functions()
+        self.function(self.kernel)
+        self.listing.add(Exit())
+        self.calls.resolve_returns()
+        align = max(16, *(v.align for v in shared), 16)
+        return Program(
+            context.name,
+            basic_blocks(self.listing),
+            tuple(self.listing.bits),
+            {n: i for n, i in self.listing.numbers.items() if n in SPECIAL_BITS},
+            context.shared_bytes,
+            -(-context.shared_bytes // align) * align,
+            context.local_bytes,
+            self.kernel.function.parameter_bytes,
+        )
+
+    def function(self, scope: Scope) -> None:
+        """The code of one function."""
+        outer, self.context.scope = self.context.scope, scope
+        self._place_variables(scope)
+        for item in scope.function.body:
+            if isinstance(item, Label):
+                self.listing.mark(scope.prefix + item.name)
+            else:
+                self.context.current = item
+                start = len(self.listing.items)
+                self._instruction(item)
+                self.listing.own(start, item)
+        self.context.scope = outer
+
+    def _place_variables(self, scope: Scope) -> None:
+        passed = self.calls.passed(scope)
+        for variable in scope.function.variables:
+            if variable.space == "shared":
+                key = f"{scope.function.name}:{variable.name}"
+                place = "shared", self.context.place_shared(key, variable)
+            elif variable.name in passed:
+                above = scope.frame.size if scope.frame else 0
+                place = "frame" if scope.frame else "local", above + passed[variable.name]
+            elif scope.frame:
+                place = "frame", scope.frame.variables[variable.name]
+            else:
+                place = "local", self.context.place_local(variable.size, variable.align)
+            scope.symbols[variable.name] = place
+
+    def _instruction(self, instruction: Instruction) -> None:
+        if instruction.opcode == "bra":
+            flow.branch(self.context, instruction)
+        elif instruction.opcode in ("ret", "exit"):
+            flow.end(self.context, instruction)
+        elif instruction.guard:
+            # Guarded instructions are rare: a branch around them needs no masks of its own.
+            guard = instruction.guard
+            skip = f"skip:{self.listing.next_label()}"
+            register = self.context.register(guard.register)
+            self.listing.add(Branch(register, not guard.negated, skip))
+            self._plain(instruction)
+            self.listing.mark(skip)
+        else:
+            self._plain(instruction)
+
+    def _plain(self, instruction: Instruction) -> None:
+        """What an instruction does, whatever its guard."""
+        context, opcode = self.context, instruction.opcode
+        if opcode in ("ld", "ldu"):
+            memory.load(context, instruction)
+        elif opcode == "st":
+            memory.store(context, instruction)
+        elif opcode in ("atom", "red"):
+            memory.atomic(context, instruction)
+        elif opcode == "call":
+            self.calls.call(instruction)
+        elif opcode in ("bar", "barrier"):
+            flow.barrier(context, instruction)
+        elif opcode == "brx":
+            flow.indexed_branch(context, instruction)
+        elif opcode in warp.MEETING or opcode in warp.ALONE:
+            compute.collective(context, instruction)
+        elif opcode == "nanosleep":
+            self.listing.add(Yield(), 1)
+        elif compute.handles_flag(instruction):
+            compute.with_flag(context, instruction)
+        elif opcode == "trap":
+            self.listing.add(Trap(context.place(instruction.location)), 1)
+        elif opcode in ("membar", "fence"):
+            self.listing.add(Order("fence"), 1)
+        elif opcode in _NO_EFFECT:
+            self.listing.add(None, 1)
+        elif not compute.action(context, instruction):
+            compute.compute(context, instruction)
+
+
+def _home(kernel: Function) -> str:
+    """The kernel's own source file, empty if it is not known."""
+    first = next((i for i in kernel.body if isinstance(i, Instruction) and i.location), None)
+    return first.location.outermost.file if first and first.location else ""

@@ -1,0 +1,133 @@
+"""Loads, stores and atomic operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.simulator.lowering.context import Context
+from harness.simulator.program import ATOMICS, Access, Order
+from harness.simulator.ptx import TYPE_BYTES, Instruction, Register
+
+_MODIFIERS = frozenset(
+    {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "nc", "ca", "cg", "cs", "lu"}
+    | {"cv", "wb", "wt", "cta", "gpu", "sys", "cluster", "L1", "L2", "v2", "v4", "u", "mmio"}
+)
+_WORDS = ("u32", "s32", "u64", "s64", "b32", "b64")
+_HALVES = ("f16", "bf16", "f16x2", "bf16x2")
+_ATOMIC_KINDS: Mapping[str, tuple[str, ...]] = {
+    "add": (*_WORDS, "f32", "f64", *_HALVES),
+    "min": (*_WORDS, *_HALVES),
+    "max": (*_WORDS, *_HALVES),
+    "exch": _WORDS,
+    "cas": ("b16", *_WORDS),
+    "and": ("b32", "b64"),
+    "or": ("b32", "b64"),
+    "xor": ("b32", "b64"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+}
+
+
+def load(context: Context, instruction: Instruction) -> None:
+    """Lowers `ld`."""
+    space, elements, kind, rest = _modifiers(context, instruction)
+    target, address = instruction.operands[:2]
+    targets = context.targets(target)
+    if rest or len(targets) != elements or len(instruction.operands) != 2 + _hints(instruction):
+        raise context.unsupported()
+    if len({context.listing.bits[register] for register in targets}) != 1:
+        raise context.unsupported()
+    where = context.address(address, space)
+    place = context.place(instruction.location)
+    context.listing.add(
+        Access(where[0], kind, elements, *where[1:], instruction, place, targets), 1
+    )
+
+
+def store(context: Context, instruction: Instruction) -> None:
+    """Lowers `st`."""
+    space, elements, kind, rest = _modifiers(context, instruction)
+    address, value = instruction.operands[:2]
+    sources = context.sources(value)
+    if rest or len(sources) != elements or len(instruction.operands) != 2 + _hints(instruction):
+        raise context.unsupported()
+    where = context.address(address, space)
+    place = context.place(instruction.location)
+    _release(context, instruction)
+    context.listing.add(
+        Access(where[0], kind, elements, *where[1:], instruction, place, (), sources), 1
+    )
+
+
+def atomic(context: Context, instruction: Instruction) -> None:
+    """Lowers `atom` and `red`; a vector is one atomic operation for each of its elements."""
+    space, elements, kind, rest = _modifiers(context, instruction)
+    name = _operation(context, rest, elements, kind)
+    operands = list(instruction.operands)
+    if _hints(instruction):
+        operands.pop()
+    targets: tuple[int, ...] = ()
+    if instruction.opcode == "atom":
+        target = operands.pop(0)
+        targets = () if target == Register("_") else context.targets(target)
+    number, address, offset = context.address(operands.pop(0), space)
+    sources = [context.sources(operand) for operand in operands]
+    if len(sources) != (2 if name == "cas" else 1):
+        raise context.unsupported()
+    if any(len(s) != elements for s in sources) or len(targets) not in (0, elements):
+        raise context.unsupported()
+    place = context.place(instruction.location)
+    _release(context, instruction)
+    for element in range(elements):
+        access = Access(
+            number,
+            kind,
+            1,
+            address,
+            offset + element * TYPE_BYTES[kind],
+            instruction,
+            place,
+            targets[element : element + 1],
+            tuple(s[element] for s in sources),
+            name,
+        )
+        context.listing.add(access, int(element == 0))
+
+
+def _modifiers(context: Context, instruction: Instruction) -> tuple[str, int, str, list[str]]:
+    """Space ("generic" if none is named), elements, type, and what else there is."""
+    space, elements, kind = "generic", 1, instruction.modifiers[-1]
+    rest = []
+    for modifier in instruction.modifiers[:-1]:
+        plain = modifier.split("::")[0]
+        if plain in ("global", "shared", "local", "param", "const"):
+            space = plain  # a cluster is one block, so `shared::cluster` is its own memory
+        elif plain in ("v2", "v4", "v8"):
+            elements = int(plain[1])
+        elif plain not in _MODIFIERS:
+            rest.append(modifier)
+    if kind not in TYPE_BYTES or TYPE_BYTES[kind] > 8 or kind == "pred":
+        raise context.unsupported()
+    if elements > 4 and instruction.opcode not in ("atom", "red"):
+        raise context.unsupported()
+    return space, elements, kind, rest
+
+
+def _operation(context: Context, rest: list[str], elements: int, kind: str) -> str:
+    """The atomic operation among the modifiers."""
+    names = [r for r in rest if r in ATOMICS]
+    if len(names) != 1 or set(rest) - {names[0], "noftz"}:
+        raise context.unsupported()
+    if kind not in _ATOMIC_KINDS.get(names[0], ()) or (elements > 1 and names[0] == "exch"):
+        raise context.unsupported()
+    return names[0]
+
+
+def _release(context: Context, instruction: Instruction) -> None:
+    if not {"release", "acq_rel"}.isdisjoint(instruction.modifiers):
+        context.listing.add(Order("fence"))
+
+
+def _hints(instruction: Instruction) -> int:
+    """Operands at the end that only hint to the cache."""
+    return int("L2::cache_hint" in instruction.modifiers)
