@@ -5,7 +5,6 @@
 // is what PyTorch's own fallback for young backends does. Work is done at once, in program order.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -155,57 +154,6 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, GuardImpl)
-
-struct Hooks final : at::CUDAHooksInterface {
-  explicit Hooks(at::CUDAHooksArgs) {}
-  void init() const override {}
-  bool isBuilt() const override {
-    return true;
-  }
-  bool isAvailable() const override {
-    return true;
-  }
-  bool hasPrimaryContext(c10::DeviceIndex) const override {
-    return true;
-  }
-  bool hasCUDA() const override {
-    return true;
-  }
-  bool hasCUDART() const override {
-    return true;
-  }
-  int getNumGPUs() const override {
-    return 1;
-  }
-  c10::DeviceIndex deviceCount() const override {
-    return 1;
-  }
-  c10::DeviceIndex current_device() const override {
-    return 0;
-  }
-  c10::DeviceIndex getCurrentDevice() const override {
-    return 0;
-  }
-  c10::Allocator* getCUDADeviceAllocator() const override {
-    return &arena_allocator();
-  }
-  c10::Allocator* getPinnedMemoryAllocator() const override {
-    return c10::GetCPUAllocator();
-  }
-  bool isPinnedPtr(const void*) const override {
-    return false;
-  }
-  c10::Device getDeviceFromPtr(void*) const override {
-    return {kDevice, 0};
-  }
-  void deviceSynchronize(c10::DeviceIndex) const override {
-    C10_CUDA_CHECK(cudaDeviceSynchronize());
-  }
-};
-
-using at::CUDAHooksRegistry;
-using at::RegistererCUDAHooksRegistry;
-REGISTER_CUDA_HOOKS(Hooks)
 
 // ---- operators ----------------------------------------------------------------------------------
 

@@ -130,6 +130,7 @@ class Stream:
         check_device(device)
         self.priority = priority
         self.device = torch.device("cuda", 0)
+        self._outer: list[int | None] = []
         if cuda_stream is None:
             cuda_stream = self.calls.runtime.sim_stream_from_pool(priority) or 0
         self.cuda_stream = cuda_stream
@@ -138,6 +139,14 @@ class Stream:
     def stream_id(self) -> int:
         """Torch's name of the stream."""
         return self.cuda_stream
+
+    def __enter__(self) -> Stream:
+        self._outer.append(self.calls.runtime.sim_current_stream())
+        self.calls.runtime.sim_set_current_stream(self.cuda_stream)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.runtime.sim_set_current_stream(self._outer.pop())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and other.cuda_stream == self.cuda_stream
@@ -203,6 +212,8 @@ class SimulatedCuda:
         cuda.nvtx.range = _nvtx_range
         # The C++ method accepts streams of torch's own class alone.
         cast(Any, torch.Tensor).record_stream = lambda _tensor, _stream: None
+        # Copies are done at once from any memory of the host.
+        cast(Any, torch.Tensor).pin_memory = lambda tensor, _device=None: tensor.clone()
 
     def _about_the_device(self) -> dict[str, object]:
         return {
@@ -212,8 +223,8 @@ class SimulatedCuda:
             "device_count": lambda: 1,
             "current_device": lambda: 0,
             "set_device": check_device,
-            "device": _device_context,
-            "device_of": _device_of,
+            "device": DeviceContext,
+            "device_of": DeviceContext,
             "get_device_properties": _properties,
             "get_device_name": lambda device=None: _properties(device).name,
             "get_device_capability": _capability,
@@ -338,16 +349,17 @@ def _nvtx_range(*_arguments: object, **_options: object) -> Iterator[None]:
     yield
 
 
-@contextmanager
-def _device_context(device: object) -> Iterator[None]:
-    check_device(device)
-    yield
+class DeviceContext:
+    """A device, or a tensor's, as the current one for a while: there is but one."""
 
+    def __init__(self, device: object) -> None:
+        check_device(device.device if isinstance(device, torch.Tensor) else device)
 
-@contextmanager
-def _device_of(tensor: object) -> Iterator[None]:
-    del tensor
-    yield
+    def __enter__(self) -> None:
+        """Change nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        """Change nothing."""
 
 
 def check_device(device: object) -> None:

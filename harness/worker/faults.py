@@ -78,6 +78,15 @@ def _missing_library(output: str) -> str | None:
     return None
 
 
+_PARTS_OF_TORCH = {
+    "Torch not compiled with CUDA enabled": "such part of torch.cuda",
+    "without ATen_cuda library": "CUDA generator for torch",
+    "pin_memory=True requires a CUDA": "pinned memory for torch",
+    "Cannot access accelerator device": "torch.accelerator",
+}
+"""What it is that a CPU-only torch means in these words."""
+
+
 def _missing_call(error: BaseException) -> str | None:
     """What a loader says where a library lacks a symbol, or a CPU-only torch what CUDA has."""
     symbol = re.search(r"undefined symbol: (\w+)", str(error))
@@ -90,9 +99,9 @@ def _missing_call(error: BaseException) -> str | None:
     attribute = re.search(r"module 'torch._C' has no attribute '(_cuda\w+)'", str(error))
     if isinstance(error, AttributeError) and attribute:
         return f"torch._C.{attribute[1]}()"
-    if isinstance(error, AssertionError) and "not compiled with CUDA" in str(error):
-        frames = traceback.extract_tb(error.__traceback__)
-        return f"torch's {frames[-1].name}()" if frames else "CUDA in torch"
+    for words, what in _PARTS_OF_TORCH.items():
+        if words in str(error):
+            return what
     return None
 
 

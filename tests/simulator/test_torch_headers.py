@@ -75,6 +75,8 @@ seen["sums"] = [ext.sums(x.to(t)).item() for t in types]
 s = c.Stream(priority=-1)
 with c.stream(s):
     seen["stream inside"] = ext.current_stream() == s.cuda_stream == c.current_stream().cuda_stream
+with s:
+    seen["stream entered"] = ext.current_stream() == s.cuda_stream
 seen["stream outside"] = (ext.current_stream(), c.current_stream() == c.default_stream())
 a, b = c.Event(enable_timing=True), c.Event(enable_timing=True)
 a.record(s); b.record(); s.wait_event(a); s.wait_stream(c.current_stream()); b.synchronize()
@@ -88,6 +90,7 @@ seen["memory given back"] = c.memory_allocated() - before
 with c.device(x.device), c.device_of(x), c.nvtx.range("name"):
     seen["device"] = (c.current_device(), c.get_device_name(x.device), c.mem_get_info()[1])
     c.synchronize(x.device); c.empty_cache()
+seen["pinned"] = torch.ones(2).pin_memory().to("cuda", non_blocking=True).tolist()
 
 seen["unread error left"] = message(device.raise_unread_error)
 seen["failing call"] = message(ext.failing_call)
@@ -130,7 +133,7 @@ def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
 
 def test_python_and_cpp_have_the_same_streams(seen: dict[str, object]) -> None:
     """What is current in Python's context is what a kernel is launched on."""
-    assert seen["stream inside"] is True
+    assert seen["stream inside"] is seen["stream entered"] is True
     assert seen["stream outside"] == [0, True]
     assert seen["python events"] == [True, True, True]
 
@@ -139,6 +142,7 @@ def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
     """Allocated bytes are those of live tensors; the peak is known."""
     assert seen["memory"] == [4 << 20, 4 << 20]
     assert seen["memory given back"] == 0
+    assert seen["pinned"] == [1.0, 1.0]
     assert seen["device"] == [0, "Simulated sm_90 device", 8 << 30]
 
 

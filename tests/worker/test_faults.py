@@ -57,6 +57,10 @@ def test_library_that_is_not_here_is_unsupported(output: str, message: str | Non
         ),
         (RuntimeError("Tried to instantiate dummy base class CUDAGraph"), "torch.cuda.CUDAGraph"),
         (
+            RuntimeError("Cannot get CUDA generator without ATen_cuda library. PyTorch splits"),
+            "CUDA generator for torch",
+        ),
+        (
             AttributeError("module 'torch._C' has no attribute '_cuda_sleep'"),
             "torch._C._cuda_sleep()",
         ),
