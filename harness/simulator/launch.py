@@ -23,7 +23,7 @@ from harness.simulator.program import Access
 from harness.simulator.provenance import Traits
 from harness.simulator.race import RaceHistory, Races
 from harness.simulator.residency import Place, blocks_at_once, run_chunks
-from harness.simulator.sanitizer import Finding
+from harness.simulator.sanitizer import Fault, Finding
 from harness.simulator.scheduler import Scheduler
 from harness.simulator.synccheck import SyncChecks
 from harness.simulator.team import Output, Team
@@ -45,11 +45,8 @@ class LaunchResult:
     thread_instructions: int
     counters: KernelCounters | None = None
     """Where the machine counts."""
-
-    @property
-    def is_illegal(self) -> bool:
-        """Whether real hardware would have stopped the kernel with an illegal address."""
-        return any(f.is_illegal_access for f in self.findings)
+    fault: Fault | None = None
+    """What would have stopped the kernel on real hardware."""
 
 
 @dataclass
@@ -136,7 +133,7 @@ class Launch:
         sites = self._prepared.compiler.sites
         counters = watch.counts.result(sites, self._dynamic_shared_bytes) if watch.counts else None
         executed = sum(p.scheduler.thread_instructions for p in self._places)
-        return LaunchResult(self._findings(), executed, counters)
+        return LaunchResult(self._findings(), executed, counters, self._places[0].faults.fault)
 
     def _findings(self) -> tuple[Finding, ...]:
         watch, sites = self._watch, self._prepared.compiler.sites
