@@ -63,11 +63,11 @@ class Observed:
 class SimulatedDevice:
     """The device of this process; make one, before anything else uses torch's `cuda`."""
 
-    def __init__(self, libraries: Libraries, schedule: int = 0) -> None:
+    def __init__(self, libraries: Libraries, schedule: int = 0, cores: int = 1) -> None:
         # Extensions find the runtime's functions by name, as if they were linked with it.
         self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
         self.memory = Memory(self._runtime)
-        self._machine = Machine(self.memory, schedule=schedule)
+        self._machine = Machine(self.memory, schedule=schedule, cores=cores)
         self._modules: dict[int, Any] = {}
         self._texts: dict[int, str] = {}
         self._findings: list[Finding] = []

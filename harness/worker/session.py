@@ -35,7 +35,9 @@ class Session:
     def __init__(self, settings: Settings, notify: Callable[[dict[str, Any]], None]) -> None:
         self._settings = settings
         libraries = settings.libraries
-        self._device = SimulatedDevice(libraries, settings.schedule) if libraries else None
+        self._device = (
+            SimulatedDevice(libraries, settings.schedule, settings.cores) if libraries else None
+        )
         self._cache = Cache(settings.cache)
         builder = Builder(settings.toolchain, self._cache, settings.target)
 
