@@ -81,8 +81,9 @@ class Compiler:
         self.program = program
         self.native = native
         self.slots = Slots(list(program.register_bits))
-        self.sites: list[Access] = []
-        self._site_numbers: dict[int, int] = {}
+        steps = (step for block in program.blocks for step in block.steps)
+        self.sites = [step for step in steps if isinstance(step, Access)]
+        self._site_numbers = {id(step): number for number, step in enumerate(self.sites)}
         self._constants: dict[tuple[str, Immediate], tuple[str, Array]] = {}
         self._shapes: dict[tuple[int, bool], Shape] = {}
         self._temporaries: dict[tuple[int, int], int] = {}
@@ -157,10 +158,7 @@ class Compiler:
         return self._temporaries[key]
 
     def site(self, step: Access) -> int:
-        """A number for a place in the program that accesses memory."""
-        if id(step) not in self._site_numbers:
-            self._site_numbers[id(step)] = len(self.sites)
-            self.sites.append(step)
+        """The number of a place in the program that accesses memory: where it is in `sites`."""
         return self._site_numbers[id(step)]
 
     def shape(self, step: Access, *, once: bool = False) -> Shape:
