@@ -24,6 +24,7 @@ static struct {
     uint64_t size;
     uint64_t used; /* bytes of the range handed out, guards included */
     uint64_t live_bytes;
+    uint64_t peak_bytes; /* the most that were live at a time */
     uint64_t limit;
     table *table;
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT};
@@ -85,10 +86,11 @@ static void *alloc_locked(uint64_t size) {
     if (mprotect(start, mapped, PROT_READ | PROT_WRITE)) return NULL;
     fill_poison(start, mapped);
     uint64_t serial = arena.table->count;
-    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, 0};
+    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, 0, 0};
     arena.table->count++;
     arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
     arena.live_bytes += size;
+    if (arena.live_bytes > arena.peak_bytes) arena.peak_bytes = arena.live_bytes;
     return start;
 }
 
@@ -99,11 +101,16 @@ void *sim_alloc(size_t size) {
     return start;
 }
 
-void *sim_alloc_owned(size_t size) {
+void *sim_alloc_owned(size_t size, sim_kind kind) {
     pthread_mutex_lock(&arena.lock);
     void *start = alloc_locked(size);
-    if (start) arena.table->entries[arena.table->count - 1].owned = 1;
+    if (start) {
+        sim_allocation *entry = &arena.table->entries[arena.table->count - 1];
+        entry->owned = 1;
+        entry->kind = kind;
+    }
     pthread_mutex_unlock(&arena.lock);
+    if (start && kind != sim_kind_device) sim_mark_written(start, size);
     return start;
 }
 
@@ -193,6 +200,8 @@ void sim_copy_written(void *target, const void *source, size_t size) {
 void sim_set_limit(uint64_t bytes) { arena.limit = bytes; }
 uint64_t sim_get_limit(void) { return arena.limit; }
 uint64_t sim_live_bytes(void) { return arena.live_bytes; }
+uint64_t sim_peak_bytes(void) { return arena.peak_bytes; }
+void sim_reset_peak(void) { arena.peak_bytes = arena.live_bytes; }
 uint64_t sim_arena_base(void) { return (uint64_t)arena.base; }
 uint64_t sim_arena_size(void) { return arena.size; }
 uint64_t sim_arena_shadow(void) { return (uint64_t)arena.shadow; }

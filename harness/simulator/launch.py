@@ -24,7 +24,7 @@ from harness.simulator.prepared import Prepared
 from harness.simulator.provenance import Traits
 from harness.simulator.race import RaceHistory, Races
 from harness.simulator.residency import Place, blocks_at_once, run_chunks
-from harness.simulator.sanitizer import Finding
+from harness.simulator.sanitizer import Fault, Finding
 from harness.simulator.scheduler import Scheduler
 from harness.simulator.synccheck import SyncChecks
 from harness.simulator.team import Output, Team
@@ -48,13 +48,10 @@ class LaunchResult:
     thread_instructions: int
     counters: KernelCounters | None = None
     """Where the machine counts."""
+    fault: Fault | None = None
+    """What would have stopped the kernel on real hardware."""
     processes: int = 1
     """That blocks were dealt out to."""
-
-    @property
-    def is_illegal(self) -> bool:
-        """Whether real hardware would have stopped the kernel with an illegal address."""
-        return any(f.is_illegal_access for f in self.findings)
 
 
 class NeedsOneCore(RuntimeError):
@@ -207,7 +204,8 @@ class Launch:
         self.kernel.instructions_per_thread = executed // threads
         sites = self._prepared.compiler.sites
         counters = counts.result(sites, self._dynamic_shared_bytes) if counts else None
-        return LaunchResult(self._findings(), executed, counters, self.processes)
+        fault = self._places[0].faults.fault if self._places else None
+        return LaunchResult(self._findings(), executed, counters, fault, self.processes)
 
     def _chunk(self, number: int) -> range:
         first = number * self._blocks

@@ -161,8 +161,12 @@ class Machine:
         block: Extent,
         dynamic_shared_bytes: int,
         parameters: Sequence[bytes],
+        *,
+        cooperative: bool = False,
     ) -> LaunchResult:
         """Runs a kernel to its end; `parameters` are the raw bytes of its arguments.
+
+        Blocks can wait at a barrier of the whole grid only in a cooperative launch.
 
         Faulty accesses do not stop it: what cannot be read gives poison, what cannot be written is
         dropped, and each is a finding.
@@ -185,6 +189,7 @@ class Machine:
             _arguments(loaded.kernels[kernel_name], parameters),
             self._chunk_lanes,
             self.counters,
+            self._fresh_grid_barrier(kernel.prepared.compiler.program) if cooperative else 0,
         )
         if self._shared.processes > 1:
             threads = geometry.blocks * geometry.threads
@@ -207,15 +212,16 @@ class Machine:
             task.chunk_lanes,
             _refuse if task.is_shared else self._print,
             _refuse if task.is_shared else self._print_error,
-            self._grid_barrier_for(kernel.prepared.compiler.program),
+            task.grid_barrier,
         )
         return Launch(host, kernel, task.geometry, task.dynamic_shared_bytes, task.arguments)
 
-    def _grid_barrier_for(self, program: Program) -> int:
-        """Memory in which cooperative groups count the blocks that are at a grid's barrier."""
-        if not self._grid_barrier and "%envreg1" in program.specials:
-            self._grid_barrier = self.memory.allocate(_GRID_BARRIER_BYTES)
-            self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
+    def _fresh_grid_barrier(self, program: Program) -> int:
+        """Where cooperative groups count the blocks that are at the grid's barrier; 0 unused."""
+        if "%envreg1" not in program.specials:
+            return 0
+        self._grid_barrier = self._grid_barrier or self.memory.allocate(_GRID_BARRIER_BYTES)
+        self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
         return self._grid_barrier
 
 

@@ -47,6 +47,7 @@ class _Entry(ctypes.Structure):
         ("live", ctypes.c_uint64),
         ("serial", ctypes.c_uint64),
         ("owned", ctypes.c_uint64),
+        ("kind", ctypes.c_uint64),
     )
 
 
@@ -57,7 +58,6 @@ def _allocation(entry: _Entry) -> Allocation:
 _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_init", ctypes.c_int, ()),
     ("sim_alloc", ctypes.c_void_p, (ctypes.c_size_t,)),
-    ("sim_alloc_owned", ctypes.c_void_p, (ctypes.c_size_t,)),
     ("sim_free", ctypes.c_int, (ctypes.c_void_p,)),
     ("sim_set_limit", None, (ctypes.c_uint64,)),
     ("sim_get_limit", ctypes.c_uint64, ()),

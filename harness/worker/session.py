@@ -19,7 +19,8 @@ import torch
 from harness.build.builder import Builder
 from harness.build.cache import Cache
 from harness.build.extension import BuildEvent, ExtensionLoader
-from harness.simulator.resources import resource_usage
+from harness.simulator.fatbinary import DeviceCode
+from harness.simulator.resources import Resources, resource_usage
 from harness.simulator.runtime import SimulatedDevice
 from harness.worker.protocol import DTYPES, Message
 from harness.worker.settings import Settings
@@ -35,11 +36,17 @@ class Session:
     def __init__(self, settings: Settings, notify: Callable[[dict[str, Any]], None]) -> None:
         self._settings = settings
         libraries = settings.libraries
+        cache = Cache(settings.cache)
+
+        def usage(code: DeviceCode) -> dict[str, Resources]:
+            return resource_usage(settings.toolchain.cuda, cache, code)
+
         self._device = (
-            SimulatedDevice(libraries, settings.schedule, settings.cores) if libraries else None
+            SimulatedDevice(libraries, usage, settings.schedule, settings.cores)
+            if libraries
+            else None
         )
-        self._cache = Cache(settings.cache)
-        builder = Builder(settings.toolchain, self._cache, settings.target)
+        builder = Builder(settings.toolchain, cache, settings.target)
 
         def tell(event: BuildEvent) -> None:
             if event.entry is None:
@@ -86,7 +93,11 @@ class Session:
             raise ImportError(f"{path.name} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception:
+            self._unreported = self._raise_device_failure()
+            raise
         self._module = module
         return {}, ()
 
@@ -94,6 +105,9 @@ class Session:
         """Make a `ModelNew` on the device; answers its parameters and buffers."""
         torch.manual_seed(message.header["seed"])
         self._model, self._inputs, self._outputs = None, [], []
+        if self._device:
+            # Each case gets a device that works, whatever became of it in the one before.
+            self._device.recover()
         model = self._module.ModelNew(**message.header["arguments"])
         self._model = model.cuda().eval()
         self._raise_device_failure()
@@ -116,6 +130,8 @@ class Session:
             with torch.no_grad():
                 output = self._model(*inputs)
             torch.cuda.synchronize()
+            if self._device:
+                self._device.raise_unread_error()
         except Exception:
             # A launch that stopped the simulator is the reason; what it led to is not.
             self._unreported = self._raise_device_failure()
@@ -145,7 +161,7 @@ class Session:
             header, _ = self.forward(message)
         finally:
             counted = self._device.counted()
-        usage = resource_usage(self._settings.toolchain.cuda, self._cache, self._device.ptx())
+        usage = self._device.resources()
         kernels = [
             {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
             for name, counters in counted.items()
