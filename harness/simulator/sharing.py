@@ -55,7 +55,7 @@ class Task:
     arguments: bytes
     chunk_lanes: int
     counters: bool
-    grid_barrier: int = 0
+    grid_barrier: int
     is_shared: bool = False
     chunks: int = 0
     counted: Sites | None = None
