@@ -40,8 +40,9 @@ _CLAIM_TOLERANCE = 0.1
 _MESSAGE_SECONDS = 2e-3
 
 # Work that ends so much after the call's own stream, call after call, is not on that stream. The
-# host notices the end of any call some tens of microseconds late.
+# host notices the end of any call some tens of microseconds late, of long ones more.
 _LATE_MS = 0.2
+_LATE_SHARE = 0.01
 
 # A cold cache and a copy's best bandwidth leave no room for times below this part of the floor.
 _BELOW_FLOOR = 0.9
@@ -124,7 +125,8 @@ class Course:
         for contender in entrants:
             self._hold_clock_against(contender, samples.times[contender.name])
             self._compare_with_floor(contender.name, samples.times[contender.name])
-            self._look_for_late_work(contender.name, samples.idles[contender.name])
+            times, idles = samples.times[contender.name], samples.idles[contender.name]
+            self._look_for_late_work(contender.name, times, idles)
         return self._measurement(samples)
 
     def _verify(self, name: str, sample: Sample) -> None:
@@ -194,9 +196,11 @@ class Course:
                 f"{floor:.3f} ms",
             )
 
-    def _look_for_late_work(self, name: str, idles: Sequence[float]) -> None:
+    def _look_for_late_work(
+        self, name: str, times: Sequence[float], idles: Sequence[float]
+    ) -> None:
         late = statistics.median(idles)
-        if late > _LATE_MS:
+        if late > max(_LATE_MS, _LATE_SHARE * statistics.median(times)):
             self._findings.add(
                 name, f"the device was busy for {late:.3f} ms after the call's own stream was done"
             )
