@@ -20,7 +20,7 @@ from harness.discovery import Rejected, Submission, discover, fits
 from harness.evaluate import Request
 from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for
-from harness.pool import usable_cores
+from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.references import load_references
 from harness.render import one_line
@@ -224,6 +224,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     plan = config.stash[PLAN]
     under_xdist = hasattr(config, "workerinput")
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
     jobs = config.getoption("--harness-jobs") or (1 if under_xdist else usable_cores())
     suite = config.stash[SUITE] = Suite(
         jobs, config.invocation_params.dir / FOLDER, _sayer(config), ahead=not under_xdist
@@ -263,6 +264,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             only=frozenset(ids),
             deadlines=plan.deadlines,
             schedule=plan.schedule,
+            cores=cores_each(jobs * processes, len(wanted)),
         )
         suite.expect(request, complete=len(ids) == len(every))
     _warn_of_strangers(session, {path.parent for path in files})

@@ -60,7 +60,7 @@ load(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
 
 static inline __attribute__((always_inline)) int64_t
 store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
-      uint32_t register_width, const sim_spaces *spaces, const int64_t *lanes, uint64_t count,
+      uint32_t register_width, sim_spaces *spaces, const int64_t *lanes, uint64_t count,
       const void *addresses, uint32_t address_stride, const uint8_t *const *sources,
       const uint32_t *source_strides) {
     last_allocation last = no_allocation();
@@ -76,6 +76,10 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
         if (fault) {
             spaces->fault[lane] = fault;
             faults++;
+            continue;
+        }
+        if (escapes(spaces, &found)) {
+            spaces->escapes++;
             continue;
         }
         for (uint32_t e = 0; e < elements; e++) {
@@ -117,7 +121,7 @@ int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t
 
 /* Stores; faulty accesses are dropped. Bit e of `strides` tells whether source e has a value for
  * each thread or one for all. */
-int64_t sim_store(const sim_shape *shape, const sim_spaces *spaces, const int64_t *lanes,
+int64_t sim_store(const sim_shape *shape, sim_spaces *spaces, const int64_t *lanes,
                   uint64_t count, const void *addresses, uint32_t address_stride, uint32_t strides,
                   const uint8_t *first, const uint8_t *second, const uint8_t *third,
                   const uint8_t *fourth) {

@@ -2,7 +2,7 @@
  *
  * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
  * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
- * written it, 1 afterwards.
+ * written it, 1 afterwards. Processes forked from this one share all of it.
  */
 #ifndef SIM_ARENA_H
 #define SIM_ARENA_H
@@ -70,6 +70,10 @@ uint64_t sim_arena_size(void);
 uint64_t sim_arena_shadow(void);
 const sim_allocation *sim_arena_table(void);
 uint64_t sim_arena_table_count(void);
+
+/* For a process that was forked from the one whose memory it is, and has it in common with it: lets
+ * it see what is allocated from now on. It must not allocate or free. Nonzero if it cannot be. */
+int sim_arena_join(void);
 
 /* The last allocation that starts at or below `address`, or NULL. */
 const sim_allocation *sim_find(uint64_t address);

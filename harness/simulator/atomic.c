@@ -127,6 +127,8 @@ int64_t sim_atomic(const sim_shape *shape, sim_spaces *spaces, const int64_t *la
         if (address & (width - 1)) fault = SIM_MISALIGNED;
         else if (!locate(shape->space, address, width, lane, spaces, &last, &found))
             fault = SIM_OUT_OF_BOUNDS;
+        else if (escapes(spaces, &found))
+            spaces->escapes++;
         else {
             if (!all_written(found.shadow, width)) fault = SIM_UNINITIALISED;
             if (found.cells) note_write(shape, spaces, found, 0, lane, address, NULL);

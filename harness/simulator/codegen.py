@@ -29,6 +29,7 @@ from harness.simulator.program import (
     Order,
     Program,
     Source,
+    Step,
 )
 from harness.simulator.ptx import TYPE_BYTES, Immediate
 
@@ -81,8 +82,9 @@ class Compiler:
         self.program = program
         self.native = native
         self.slots = Slots(list(program.register_bits))
-        self.sites: list[Access] = []
-        self._site_numbers: dict[int, int] = {}
+        steps = (step for block in program.blocks for step in block.steps)
+        self.sites = [step for step in steps if isinstance(step, Access)]
+        self._site_numbers = {id(step): number for number, step in enumerate(self.sites)}
         self._constants: dict[tuple[str, Immediate], tuple[str, Array]] = {}
         self._shapes: dict[tuple[int, bool], Shape] = {}
         self._temporaries: dict[tuple[int, int], int] = {}
@@ -97,16 +99,9 @@ class Compiler:
 
     def compile(self, block: Block, state: State) -> Compiled:
         """The block's code for one state."""
-        writer = _Writer(self, state)
+        writer = Writer(self, state)
         for step in block.steps:
-            if isinstance(step, Compute):
-                writer.compute(step)
-            elif isinstance(step, Order):
-                writer.order(step)
-            elif isinstance(step, Collective):
-                writer.collective(step)
-            else:
-                writer.access(step)
+            self.write(step, writer)
         condition = -1
         condition_is_uniform = False
         if isinstance(block.end, Branch):
@@ -125,6 +120,17 @@ class Compiler:
             condition,
             condition_is_uniform,
         )
+
+    def write(self, step: Step, writer: Writer) -> None:
+        """Adds the lines of one step."""
+        if isinstance(step, Compute):
+            writer.compute(step)
+        elif isinstance(step, Order):
+            writer.order(step)
+        elif isinstance(step, Collective):
+            writer.collective(step)
+        else:
+            writer.access(step)
 
     def function(self, function: object) -> str:
         """A name for the function in compiled code."""
@@ -157,10 +163,7 @@ class Compiler:
         return self._temporaries[key]
 
     def site(self, step: Access) -> int:
-        """A number for a place in the program that accesses memory."""
-        if id(step) not in self._site_numbers:
-            self._site_numbers[id(step)] = len(self.sites)
-            self.sites.append(step)
+        """The number of a place in the program that accesses memory: where it is in `sites`."""
         return self._site_numbers[id(step)]
 
     def shape(self, step: Access, *, once: bool = False) -> Shape:
@@ -205,7 +208,7 @@ def constant_array(value: Immediate, kind: str) -> Array:
     return bits.view(dtype)
 
 
-class _Writer:
+class Writer:
     """Writes the lines of one block for one state, and keeps track of what becomes uniform."""
 
     def __init__(self, compiler: Compiler, state: State) -> None:
@@ -249,6 +252,7 @@ class _Writer:
             self._set_uniform(register, uniform=False)
 
     def compute(self, step: Compute) -> None:
+        """What one thread computes by itself."""
         uniform = all(self._is_uniform(s) for s in step.inputs)
         if any(self._is_kept(r) for r in step.outputs):
             self._compute_kept(step, uniform=uniform)
@@ -290,6 +294,7 @@ class _Writer:
         self.lines.append(f"{name}({', '.join(arguments)})")
 
     def order(self, step: Order) -> None:
+        """Tells race detection."""
         self.lines.append(f"{_ORDERS[step.kind]}(S, L, count)")
 
     def collective(self, step: Collective) -> None:
@@ -316,6 +321,7 @@ class _Writer:
             self._set_uniform(register, uniform=False)
 
     def access(self, step: Access) -> None:
+        """A load, a store or an atomic operation, and what is to be done about faults."""
         address_kind = "u64"
         if not isinstance(step.address, Constant):
             address_kind = _plain(self.slots.bits[step.address])

@@ -87,6 +87,23 @@ class KernelCounters:
         return sum(self.thread_instructions.values()) / warps if warps else 0.0
 
 
+_NUMBERS = [field[0] for field in SiteCounts._fields_]
+_REQUESTS, _PAIRS = _NUMBERS.index("requests"), _NUMBERS.index("pairs")
+_STRIDE, _SPACE = _NUMBERS.index("stride"), _NUMBERS.index("space")
+"""Places among the numbers of `SiteCounts`; those before the stride add up."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What one process has counted of a launch: arrays as in `Counts`."""
+
+    threads: npt.NDArray[np.int64]
+    warps: npt.NDArray[np.int64]
+    divergent: npt.NDArray[np.int64]
+    sites: npt.NDArray[np.uint64]
+    """A row for each place in the code: the numbers of `SiteCounts`."""
+
+
 class Counts:
     """Counts while a launch runs."""
 
@@ -104,6 +121,7 @@ class Counts:
         self._lane_of = (lane % threads % WARP).astype(np.uint8)
         self._starts = np.flatnonzero(self._lane_of == 0)
         self._sites = (SiteCounts * max(sites, 1))()
+        self._table = np.ctypeslib.as_array(self._sites).view(np.uint64).reshape(-1, len(_NUMBERS))
         self._profile = SiteProfile(
             self._warp_of.ctypes.data, self._lane_of.ctypes.data, ctypes.addressof(self._sites)
         )
@@ -126,6 +144,36 @@ class Counts:
     ) -> None:
         """Threads have parted at the end of a block of code."""
         self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
+
+    def totals(self) -> Totals:
+        """A copy of the counts so far."""
+        by_block = (self._threads.copy(), self._warps.copy(), self._divergent.copy())
+        return Totals(*by_block, self._table.copy())
+
+    def start_from(self, sites: npt.NDArray[np.uint64]) -> None:
+        """Goes on from what another process has counted at places in the code."""
+        self._table[...] = sites
+
+    def add(self, part: Totals, started_from: npt.NDArray[np.uint64]) -> bool:
+        """Adds what another process has counted since it started from these counts of places.
+
+        Returns:
+            Whether that can be: not where the two have seen different strides first, of which one
+            process would have kept one.
+        """
+        ours, theirs = self._table, part.sites
+        both = (ours[:, _REQUESTS] > 0) & (theirs[:, _REQUESTS] > 0)
+        paired = (ours[:, _PAIRS] > 0) & (theirs[:, _PAIRS] > 0)
+        differ = ours != theirs
+        if (paired & differ[:, _STRIDE]).any() or (both & differ[:, _SPACE]).any():
+            return False
+        self._threads += part.threads
+        self._warps += part.warps
+        self._divergent += part.divergent
+        first_there = (ours[:, _PAIRS] == 0) & (theirs[:, _REQUESTS] > 0)
+        ours[first_there, _STRIDE:] = theirs[first_there, _STRIDE:]
+        ours[:, :_STRIDE] += theirs[:, :_STRIDE] - started_from[:, :_STRIDE]
+        return True
 
     def result(self, sites: list[Access], dynamic_shared_bytes: int) -> KernelCounters:
         """The counts so far."""

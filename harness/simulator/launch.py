@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.simulator.counters import Counts, KernelCounters
+from harness.simulator.counters import Counts, KernelCounters, Totals
 from harness.simulator.errors import BarrierDeadlock, UnmetCondition
 from harness.simulator.faults import Faults
 from harness.simulator.frame import (
@@ -19,7 +21,6 @@ from harness.simulator.frame import (
 from harness.simulator.memory import Memory
 from harness.simulator.native import Native
 from harness.simulator.prepared import Prepared
-from harness.simulator.program import Access
 from harness.simulator.provenance import Traits
 from harness.simulator.race import RaceHistory, Races
 from harness.simulator.residency import Place, blocks_at_once, run_chunks
@@ -28,6 +29,8 @@ from harness.simulator.scheduler import Scheduler
 from harness.simulator.synccheck import SyncChecks
 from harness.simulator.team import Output, Team
 from harness.simulator.watch import Watch
+
+Sites = npt.NDArray[np.uint64]
 
 CHUNK_PRIVATE_BYTES = 64 << 20
 """Most shared and local memory of the blocks that run together."""
@@ -47,6 +50,12 @@ class LaunchResult:
     """Where the machine counts."""
     fault: Fault | None = None
     """What would have stopped the kernel on real hardware."""
+    processes: int = 1
+    """That blocks were dealt out to."""
+
+
+class NeedsOneCore(RuntimeError):
+    """What happened may depend on the order of blocks, which one core keeps to."""
 
 
 @dataclass
@@ -54,6 +63,10 @@ class Kernel:
     """A kernel ready to run, and what one launch leaves to the next."""
 
     prepared: Prepared
+    instructions_per_thread: int = 0
+    """In the last launch."""
+    needs_one_core: str = ""
+    """Why no launch runs on several cores any more."""
     frame: Frame | None = None
     traits: Traits | None = None
     team: Team | None = None
@@ -91,8 +104,9 @@ class Launch:
         arguments: bytes,
     ) -> None:
         program = kernel.prepared.compiler.program
+        self.kernel = kernel
+        self.processes = 1
         self._host = host
-        self._kernel = kernel
         self._prepared = kernel.prepared
         self._program = program
         self._geometry = geometry
@@ -104,8 +118,19 @@ class Launch:
         self._blocks = self._blocks_at_once()
         self._lanes = self._blocks * geometry.threads
         self._placement = Placement(geometry, host.schedule, program.lanes_together)
-        self._watch = self._observers()
+        self.watch = self._observers()
         self._places: list[Place] = []
+        self._elsewhere = 0
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self._geometry.blocks // self._blocks)
+
+    @property
+    def thread_instructions(self) -> int:
+        """Executed so far, here and elsewhere."""
+        return sum(p.scheduler.thread_instructions for p in self._places) + self._elsewhere
 
     def run(self) -> LaunchResult:
         """Runs all blocks to their end.
@@ -114,12 +139,7 @@ class Launch:
             KernelTrap: a thread executed `trap`.
             BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
-        watch = self._watch
-        blocks = self._geometry.blocks
-        chunks = [
-            range(first, min(first + self._blocks, blocks))
-            for first in range(0, blocks, self._blocks)
-        ]
+        chunks = [self._chunk(number) for number in range(self.chunks)]
         resident = blocks_at_once(self._geometry.threads, self._shared_bytes)
         try:
             with np.errstate(all="ignore"):
@@ -128,21 +148,78 @@ class Launch:
             error.findings = self._findings()
             raise
         finally:
-            if watch.races:
-                watch.races.end()
+            self.end()
+        return self.result()
+
+    def run_some(self, numbers: Iterable[int]) -> None:
+        """Runs the chunks of these numbers, while other processes run others.
+
+        Raises:
+            NeedsOneCore: something happened that may depend on the order of blocks, or that is to
+                be told in their order. `KernelTrap` and what else `run` raises mean the same.
+        """
+        with np.errstate(all="ignore"):
+            for number in numbers:
+                at = self._places[0] if self._places else self._place()
+                at.private.spaces.confined = 1
+                if not self._start(at, self._chunk(number)):
+                    raise NeedsOneCore("blocks wait for other blocks")
+                if self._findings():
+                    raise NeedsOneCore("there are findings")
+                if at.private.spaces.escapes:
+                    raise NeedsOneCore("not all that it accesses is watched")
+                if at.scheduler.patience:
+                    raise NeedsOneCore("it reads the clock or sleeps")
+
+    def touched(self, into: npt.NDArray[np.uint8]) -> None:
+        """Fills in what this process has touched, as `Races.touched` does."""
+        if self.watch.races:
+            self.watch.races.touched(into)
+
+    def totals(self) -> Totals | None:
+        """What this process has counted, where it counts."""
+        return self.watch.counts.totals() if self.watch.counts else None
+
+    def add(self, thread_instructions: int, totals: Totals | None, counted: Sites | None) -> bool:
+        """Adds what another process has done, which started from `counted`.
+
+        Returns:
+            Whether the counts add up.
+        """
+        self._elsewhere += thread_instructions
+        counts = self.watch.counts
+        if counts is None or totals is None or counted is None:
+            return counts is None
+        return counts.add(totals, counted)
+
+    def end(self) -> None:
+        """Must be called when no more blocks run."""
+        if self.watch.races:
+            self.watch.races.end()
+
+    def result(self) -> LaunchResult:
+        """What was done."""
+        executed, counts = self.thread_instructions, self.watch.counts
+        threads = self._geometry.blocks * self._geometry.threads
+        self.kernel.instructions_per_thread = executed // threads
         sites = self._prepared.compiler.sites
-        counters = watch.counts.result(sites, self._dynamic_shared_bytes) if watch.counts else None
-        executed = sum(p.scheduler.thread_instructions for p in self._places)
-        return LaunchResult(self._findings(), executed, counters, self._places[0].faults.fault)
+        counters = counts.result(sites, self._dynamic_shared_bytes) if counts else None
+        fault = self._places[0].faults.fault if self._places else None
+        return LaunchResult(self._findings(), executed, counters, fault, self.processes)
+
+    def _chunk(self, number: int) -> range:
+        first = number * self._blocks
+        return range(first, min(first + self._blocks, self._geometry.blocks))
 
     def _findings(self) -> tuple[Finding, ...]:
-        watch, sites = self._watch, self._prepared.compiler.sites
+        watch, sites = self.watch, self._prepared.compiler.sites
         races = watch.races.findings(sites) if watch.races else ()
-        return (*self._places[0].faults.findings, *races, *watch.sync.findings)
+        faults = self._places[0].faults.findings if self._places else ()
+        return (*faults, *races, *watch.sync.findings)
 
     def _place(self) -> Place:
         """Room for one chunk: only those that wait for others need more than one."""
-        watch, first = self._watch, self._places[0] if self._places else None
+        watch, first = self.watch, self._places[0] if self._places else None
         frame = Frame(self._lanes) if first else self._first_frame()
         private = PrivateMemory(
             self._lanes,
@@ -173,28 +250,28 @@ class Launch:
         return at.scheduler.run(chunk.start, len(chunk), uniform)
 
     def _first_frame(self) -> Frame:
-        known = self._kernel.frame
+        known = self.kernel.frame
         if known is None or known.lanes != self._lanes:
-            known = self._kernel.frame = Frame(self._lanes)
+            known = self.kernel.frame = Frame(self._lanes)
         return known
 
     def _team(self, private: PrivateMemory) -> Team:
-        known = self._kernel.team
+        known = self.kernel.team
         if known and known.lanes == self._lanes and known.geometry == self._geometry:
-            return known.for_launch(private)
+            return known.for_launch(private, self._host.print_out, self._host.print_error)
         host = self._host
         team = Team(
             self._lanes, self._placement, host.memory, private, host.print_out, host.print_error
         )
-        self._kernel.team = team
+        self.kernel.team = team
         return team
 
     def _observers(self) -> Watch:
         host, program = self._host, self._program
         races = counts = None
-        if host.racecheck and not self._kernel.traits:
-            self._kernel.traits = Traits.of(program)
-        traits = self._kernel.traits
+        if host.racecheck and not self.kernel.traits:
+            self.kernel.traits = Traits.of(program)
+        traits = self.kernel.traits
         # What mbarriers order is not followed.
         if host.racecheck and traits and not traits.has_mbarrier:
             races = Races(
@@ -209,12 +286,8 @@ class Launch:
                 self._arguments,
             )
         if host.counters:
-            compiler = self._prepared.compiler
-            for block in program.blocks:
-                for step in block.steps:
-                    if isinstance(step, Access):
-                        compiler.site(step)
-            counts = Counts(program, self._geometry, self._lanes, len(compiler.sites))
+            sites = len(self._prepared.compiler.sites)
+            counts = Counts(program, self._geometry, self._lanes, sites)
         return Watch(self._placement, SyncChecks(program.name, self._placement), races, counts)
 
     def _blocks_at_once(self) -> int:

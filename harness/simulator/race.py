@@ -167,6 +167,27 @@ class Races:
         )
         self.pointer = ctypes.addressof(self._race)
 
+    @property
+    def watched(self) -> list[tuple[int, int]]:
+        """Address and bytes of each part of global memory that is looked at."""
+        return [(area.start, area.end - area.start) for area in self._areas]
+
+    @property
+    def watched_cells(self) -> int:
+        """Cells that stand for it."""
+        return sum(self._cells_of(area) for area in self._areas)
+
+    def _cells_of(self, area: _Area) -> int:
+        unit = 1 << self._race.shift
+        return int(-(-(area.end - area.start) // unit))
+
+    def touched(self, into: npt.NDArray[np.uint8]) -> None:
+        """Fills in, cell after cell of global memory, what this launch did: 1 read, 2 wrote."""
+        for area in self._areas:
+            cells = self._cells_of(area)
+            part, into = into[:cells], into[cells:]
+            self._native.race_touched(area.cells, cells, self._race.launch_clock, part.ctypes.data)
+
     def stop(self) -> None:
         """Looks no further; what was found stays."""
         self._has_stopped = True

@@ -68,12 +68,14 @@ class _Stopped(Exception):
 class SimulatedDevice:
     """The device of this process; make one, before anything else uses torch's `cuda`."""
 
-    def __init__(self, libraries: Libraries, usage: Usage, schedule: int = 0) -> None:
+    def __init__(
+        self, libraries: Libraries, usage: Usage, schedule: int = 0, cores: int = 1
+    ) -> None:
         # Extensions find the runtime's functions by name, as if they were linked with it.
         self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
         self.memory = Memory(self._runtime)
         self._usage = usage
-        self._machine = Machine(self.memory, schedule=schedule)
+        self._machine = Machine(self.memory, schedule=schedule, cores=cores)
         self._modules: dict[int, _Module] = {}
         self._findings: list[Finding] = []
         self._launches = 0

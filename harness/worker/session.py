@@ -41,7 +41,11 @@ class Session:
         def usage(code: DeviceCode) -> dict[str, Resources]:
             return resource_usage(settings.toolchain.cuda, cache, code)
 
-        self._device = SimulatedDevice(libraries, usage, settings.schedule) if libraries else None
+        self._device = (
+            SimulatedDevice(libraries, usage, settings.schedule, settings.cores)
+            if libraries
+            else None
+        )
         builder = Builder(settings.toolchain, cache, settings.target)
 
         def tell(event: BuildEvent) -> None:

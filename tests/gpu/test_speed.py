@@ -38,15 +38,25 @@ def get_init_inputs():
 
 HONEST = (SUBMISSIONS / "flat_index.py").read_text()
 
+# What follows the plain model, under another name, takes its place.
+PLAIN = HONEST.replace("class ModelNew(", "class Plain(")
+CONSTRUCTOR = """
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride=stride)
+        self.calls, self.kept, self.stream = 0, None, None
+"""
+
 HALVES_ITS_TIMES = """
 _elapsed_time = torch.cuda.Event.elapsed_time
 torch.cuda.Event.elapsed_time = lambda start, end: _elapsed_time(start, end) / 2
 """
 
-RETURNS_WHAT_IT_REMEMBERS = """
-class Remembering(ModelNew):
-    calls, kept = 0, None
+RETURNS_WHAT_IT_REMEMBERS = f"""
 
+class ModelNew(Plain):
+{CONSTRUCTOR}
     def forward(self, x):
         if x.numel() < 1_000_000:
             return super().forward(x)
@@ -54,24 +64,20 @@ class Remembering(ModelNew):
         if self.calls <= 6:
             self.kept = super().forward(x)
         return self.kept.clone()
-
-
-ModelNew = Remembering
 """
 
-WORKS_ON_ANOTHER_STREAM = """
-class Elsewhere(ModelNew):
+WORKS_ON_ANOTHER_STREAM = f"""
+
+class ModelNew(Plain):
+{CONSTRUCTOR}
     def forward(self, x):
         if x.numel() < 1_000_000:
             return super().forward(x)
-        if not hasattr(self, "stream"):
+        if self.stream is None:
             self.stream = torch.cuda.Stream()
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             return super().forward(x)
-
-
-ModelNew = Elsewhere
 """
 
 
@@ -115,13 +121,13 @@ def test_times_that_the_worker_halves(folder: Path) -> None:
 
 def test_an_output_of_an_earlier_call(folder: Path) -> None:
     """Every call has values of its own, and a checksum that the submission cannot know."""
-    done = timed(folder, HONEST + RETURNS_WHAT_IT_REMEMBERS)
+    done = timed(folder, PLAIN + RETURNS_WHAT_IT_REMEMBERS)
     assert done.status == 1
     assert "a timed call's output is wrong" in done.out
 
 
 def test_work_that_goes_on_after_the_call(folder: Path) -> None:
     """On a stream that nobody waits for, it counts against who left it there."""
-    done = timed(folder, HONEST + WORKS_ON_ANOTHER_STREAM)
+    done = timed(folder, PLAIN + WORKS_ON_ANOTHER_STREAM)
     assert done.status == 1
     assert "after the call's own stream was done" in done.out or "is wrong" in done.out
