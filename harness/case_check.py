@@ -178,7 +178,7 @@ class CaseCheck:
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
         findings = verdict.merge_findings(self._findings)
         failing = failing_findings(findings)
-        if failing and what.verdict in ("error", "declined"):
+        if failing and what.verdict != "unsupported":
             # The exception is only how the submission, or CUDA, put it.
             message = verdict.describe_finding(failing[0])
             what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")

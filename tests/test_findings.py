@@ -54,10 +54,14 @@ torch::Tensor run(torch::Tensor x, int64_t mode) {
     auto y = torch::empty_like(x);
     float* leaked = nullptr;
     if (mode == 3) cudaMalloc(&leaked, 1000);
-    int threads = mode == 4 || mode == 5 ? 2048 : x.numel();
+    int threads = mode == 4 || mode == 5 || mode == 8 ? 2048 : x.numel();
     float* target = mode == 6 ? nullptr : y.data_ptr<float>();
     flip<<<1, threads>>>(x.data_ptr<float>(), target, x.numel(), mode);  // launch
     if (mode == 4) return y;
+    if (mode == 8) {
+        cudaError_t error = cudaGetLastError();
+        TORCH_CHECK(error == cudaSuccess, "the launch has failed: ", cudaGetErrorString(error));
+    }
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     if (mode == 7) {
         cudaLaunchAttribute pair = {};
@@ -158,6 +162,14 @@ def test_refused_launch_is_an_error(folder: Path, mode: int, message: str) -> No
     assert case.verdict == "error"
     assert case.message.startswith(f"AcceleratorError: {message}")
     assert ("(flip.py:" in case.message) is (mode == 5)
+
+
+def test_refused_launch_is_no_refusal_of_the_submission(folder: Path) -> None:
+    """Its own check of CUDA's answer is none of its arguments."""
+    case = only_case(command(folder, 8, "check", "--json", "-"))
+    assert case.verdict == "error"
+    expected = "RuntimeError: the launch has failed: invalid configuration argument (flip.py:"
+    assert case.message.startswith(expected)
 
 
 def test_illegal_access_is_told_by_its_finding(folder: Path) -> None:

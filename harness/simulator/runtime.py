@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -196,12 +197,12 @@ class SimulatedDevice:
         """What cudaFuncGetAttributes tells of a kernel."""
         module, kernel = self._module(place).loaded.module, self._limits(place)
         resources = kernel.resources()
-        target = "".join(filter(str.isdigit, module.target))
+        target = re.search(r"\d+", module.target)
         constants = (v.size for v in module.variables.values() if v.space == "const")
         return KernelFacts(
             registers=resources.registers,
             max_threads=limits.max_threads(kernel),
-            ptx_version=int(target),
+            ptx_version=int(target[0]) if target else 0,
             static_shared=resources.shared_bytes,
             local_bytes=resources.stack_bytes,
             const_bytes=sum(constants),
@@ -238,9 +239,12 @@ class SimulatedDevice:
             self._findings += error.findings
             return CudaError.LAUNCH_FAILURE
         self._failure = self._failure or error
-        if isinstance(error, KernelTrap) and error.reason == ASSERTION_FAILED:
-            return CudaError.ASSERT
-        return CudaError.LAUNCH_FAILURE
+        if isinstance(error, KernelTrap):
+            return (
+                CudaError.ASSERT if error.reason == ASSERTION_FAILED else CudaError.LAUNCH_FAILURE
+            )
+        # It is the simulator that fails, and what the host code does next shall not fail as well.
+        return CudaError.NOT_SUPPORTED
 
     def _module(self, place: Place) -> _Module:
         if place.module not in self._modules:

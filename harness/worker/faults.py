@@ -39,6 +39,17 @@ class Fault:
         return asdict(self)
 
 
+# Told by a submission's own check of a call: then CUDA has refused, and not the submission.
+_CUDA_ERROR = re.compile(
+    r"CUDA error|\bcudaError[A-Z]|invalid configuration argument|(^|: )invalid argument$"
+    r"|invalid (device (function|symbol|pointer|ordinal)|resource handle|pitch argument)"
+    r"|too many (resources requested for|blocks in cooperative) launch|unspecified launch failure"
+    r"|illegal (memory access|instruction) was encountered|misaligned address|device-side assert"
+    r"|launch timed out|operation not supported|named symbol not found",
+    re.MULTILINE,
+)
+
+
 def describe(error: BaseException, submission: Path) -> Fault:
     """What `error`, raised while the submission's code ran, means."""
     if isinstance(error, ExtensionBuildError):
@@ -127,8 +138,11 @@ def _own_frames(error: BaseException, submission: Path) -> list[traceback.FrameS
 def _is_refusal(error: BaseException, submission: Path) -> bool:
     """Whether the submission itself says no: its own `raise` or `assert`, or its TORCH_CHECK.
 
-    An exception that some other code raised because of a mistake in the submission is not one.
+    An exception that some other code raised because of a mistake in the submission is not one, and
+    neither is one that tells of an error of CUDA.
     """
+    if _CUDA_ERROR.search(str(error)):
+        return False
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or Path(frames[-1].filename) != submission:
         return False

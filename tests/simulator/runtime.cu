@@ -92,6 +92,7 @@ static void memory() {
   TRY(cudaMalloc(&b, sizeof host));
   TRY(cudaMemcpy(a, host, sizeof host, cudaMemcpyHostToDevice));
   TRY(cudaMemcpyAsync(b, a, sizeof host, cudaMemcpyDeviceToDevice, 0));
+  add<<<1, 4>>>(b, 0);
   TRY(cudaMemcpy(back, b, sizeof host, cudaMemcpyDefault));
   SHOW(memcmp(host, back, sizeof host));
   TRY(cudaMemcpy(back, host, 8, cudaMemcpyHostToHost));

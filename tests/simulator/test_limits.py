@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from harness.build.cache import Cache
 from harness.build.toolchain import find_c_compiler, find_cuda_compiler
 from harness.simulator.cuda_error import CudaError
+from harness.simulator.fatbinary import device_code_of
 from harness.simulator.limits import (
     LaunchBounds,
     LaunchRequest,
@@ -19,7 +22,7 @@ from harness.simulator.limits import (
     max_threads,
 )
 from harness.simulator.ptx import Function
-from harness.simulator.resources import MULTIPROCESSORS, Resources, occupancy
+from harness.simulator.resources import MULTIPROCESSORS, Resources, occupancy, resource_usage
 
 pytestmark = pytest.mark.simulator_only
 
@@ -51,6 +54,36 @@ def test_occupancy_is_nvidias(nvidias: Path, architecture: str) -> None:
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     ours = [occupancy(r, sum(both), t, architecture).blocks for r, both, t in asked]
     assert ours == list(map(int, done.stdout.split()))
+
+
+KERNEL = """
+__global__ void many(float* y, int n) {
+  float values[100];
+#pragma unroll
+  for (int i = 0; i < 100; ++i) values[i] = y[i * n];
+  for (int round = 0; round < n; ++round)
+#pragma unroll
+    for (int i = 0; i < 100; ++i) values[i] = values[i] * values[(i + 37) % 100] + round;
+#pragma unroll
+  for (int i = 0; i < 100; ++i) y[i * n + threadIdx.x] = values[i];
+}
+"""
+
+
+@pytest.mark.parametrize(("options", "most"), [((), 255), (("-maxrregcount=40",), 40)])
+def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: int) -> None:
+    """With the option that the submission gave nvcc, which its fat binary keeps."""
+    compiler = find_cuda_compiler()
+    (tmp_path / "many.cu").write_text(KERNEL)
+    virtual = "-gencode=arch=compute_90,code=compute_90"
+    command = [str(compiler.nvcc), "-fatbin", virtual, "-no-compress", *options, "many.cu"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    image = ctypes.create_string_buffer((tmp_path / "many.fatbin").read_bytes())
+    code = device_code_of(ctypes.addressof(image))
+    assert code.options == options
+    (resources,) = resource_usage(compiler, Cache(tmp_path / "cache"), code).values()
+    assert most - 130 < resources.registers <= most
+    assert (resources.spill_store_bytes > 0) is bool(options)
 
 
 def limits(registers: int = 32, shared: int = 0, **bounds: object) -> Limits:

@@ -259,7 +259,7 @@ cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t wid
   return cudaMemset2D(pointer, pitch, value, width, height);
 }
 
-/* ---- variables ---------------------------------------------------------------------------------- */
+/* ---- variables: each is an allocation, so that copies stay within it ------------------------------ */
 
 cudaError_t cudaGetSymbolAddress(void **address, const void *host) {
   NEED_CONTEXT();
@@ -279,26 +279,13 @@ cudaError_t cudaGetSymbolSize(size_t *bytes, const void *host) {
   return cudaSuccess;
 }
 
-/* Where `bytes` bytes from `offset` on of a variable are. */
-static cudaError_t within_symbol(char **address, const void *host, size_t bytes, size_t offset) {
-  struct sim_symbol variable;
-  void *start;
-  cudaError_t error = cudaGetSymbolAddress(&start, host);
-  if (error) return error;
-  sim_find_symbol(host, &variable);
-  if (offset > variable.size || bytes > variable.size - offset)
-    return sim_report(cudaErrorInvalidValue);
-  *address = (char *)start + offset;
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemcpyToSymbol(const void *host, const void *from, size_t bytes, size_t offset,
                                enum cudaMemcpyKind kind) {
-  char *address;
+  void *address;
   if (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost)
     return sim_report(cudaErrorInvalidMemcpyDirection);
-  cudaError_t error = within_symbol(&address, host, bytes, offset);
-  return error ? error : cudaMemcpy(address, from, bytes, kind);
+  cudaError_t error = cudaGetSymbolAddress(&address, host);
+  return error ? error : cudaMemcpy((char *)address + offset, from, bytes, kind);
 }
 
 cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t bytes,
@@ -309,11 +296,11 @@ cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t b
 
 cudaError_t cudaMemcpyFromSymbol(void *to, const void *host, size_t bytes, size_t offset,
                                  enum cudaMemcpyKind kind) {
-  char *address;
+  void *address;
   if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost)
     return sim_report(cudaErrorInvalidMemcpyDirection);
-  cudaError_t error = within_symbol(&address, host, bytes, offset);
-  return error ? error : cudaMemcpy(to, address, bytes, kind);
+  cudaError_t error = cudaGetSymbolAddress(&address, host);
+  return error ? error : cudaMemcpy(to, (char *)address + offset, bytes, kind);
 }
 
 cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *host, size_t bytes, size_t offset,
