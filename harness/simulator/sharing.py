@@ -43,6 +43,7 @@ Sites = npt.NDArray[np.uint64]
 class Task:
     """A launch, by what names it in all processes.
 
+    `grid_barrier` is where the blocks of a cooperative launch are counted, 0 in another one.
     `is_shared` tells that others run blocks of it too, `chunks` how many there are then, and
     `counted` what has been counted already at each place in the code.
     """
