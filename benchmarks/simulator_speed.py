@@ -11,7 +11,6 @@ instructions that take most of the time.
 from __future__ import annotations
 
 import ctypes
-import statistics
 import struct
 import subprocess
 import tempfile
@@ -35,6 +34,7 @@ from harness.simulator.prepared import Prepared
 from harness.simulator.program import Order, Program, Step
 
 REPEATS = 9
+"""Of which the best counts: other work on the machine only ever slows one down."""
 SLOWEST = 8
 """Instructions that a table has."""
 
@@ -229,10 +229,9 @@ def throughput(bench: Bench, cores: int) -> str:
     for load in MANY:
         one, all_cores = bench.launcher(load), bench.launcher(load, cores=cores)
         executed = one().thread_instructions
-        single, several = seconds_of([one, all_cores])
-        ratio = statistics.median(a / b for a, b in zip(single, several, strict=True))
-        rates = [executed / min(times) / 1e6 for times in (single, several)]
-        rows.append([load.title, load.threads, *(f"{r:.0f}" for r in rates), f"{ratio:.2f}"])
+        single, several = map(min, seconds_of([one, all_cores]))
+        rates = [f"{executed / seconds / 1e6:.0f}" for seconds in (single, several)]
+        rows.append([load.title, load.threads, *rates, f"{single / several:.2f}"])
     heads = ["million thread-instructions/s", "threads", "one core", f"{cores} cores", "ratio"]
     return tabulate(rows, heads, disable_numparse=True, colalign=("left", *["right"] * 4))
 
