@@ -1,9 +1,11 @@
-"""How fast the simulator runs: thread-instructions a second, and microseconds per instruction.
+"""How fast the simulator runs, and where the time goes.
 
     python benchmarks/simulator_speed.py
 
-prints, for a naive transposed convolution with 32- and 64-bit indices, the throughput with all
-checks on for many threads, and the time per executed PTX instruction for a small grid.
+prints, with all checks on, for a naive transposed convolution with 32- and 64-bit indices and for a
+tiled matrix product: thread-instructions a second, on one core and on all, for 64k threads and
+more; microseconds for each executed instruction, for fewer than 4k threads; and the PTX
+instructions that take most of the time.
 """
 
 from __future__ import annotations
@@ -13,17 +15,28 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from tabulate import tabulate
 
 from harness.build.toolchain import find_cuda_compiler
+from harness.pool import usable_cores
+from harness.simulator.codegen import Compiler, Writer
+from harness.simulator.launch import Kernel, LaunchResult
 from harness.simulator.library import MACHINE_SOURCES
 from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.memory import Memory
+from harness.simulator.native import Native
+from harness.simulator.prepared import Prepared
+from harness.simulator.program import Order, Program, Step
 
-THREADS = 256
-REPEATS = 3
+REPEATS = 9
+"""Of which the best counts: other work on the machine only ever slows one down."""
+SLOWEST = 8
+"""Instructions that a table has."""
 
 SOURCE = """
 #include <cstdint>
@@ -48,64 +61,241 @@ template __global__ void conv<int>(const float*, const float*, float*, int, int,
 template __global__ void conv<int64_t>(const float*, const float*, float*, int64_t, int64_t,
                                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                                        int64_t);
+
+__global__ void matmul(const float* a, const float* b, float* c, int n) {
+  __shared__ float rows[16][16], columns[16][16];
+  int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+  float sum = 0;
+  for (int tile = 0; tile < n; tile += 16) {
+    rows[threadIdx.y][threadIdx.x] = a[row * n + tile + threadIdx.x];
+    columns[threadIdx.y][threadIdx.x] = b[(tile + threadIdx.y) * n + column];
+    __syncthreads();
+    for (int k = 0; k < 16; k++) sum += rows[threadIdx.y][k] * columns[k][threadIdx.x];
+    __syncthreads();
+  }
+  c[row * n + column] = sum;
+}
 """
 
-
-def build(folder: Path) -> tuple[Memory, str]:
-    """The simulator's library and the kernels' PTX."""
-    library = folder / "libsimulator.so"
-    compiler = ["cc", "-O2", "-shared", "-fPIC", *map(str, MACHINE_SOURCES)]
-    subprocess.run([*compiler, "-lm", "-o", str(library)], check=True)
-    (folder / "conv.cu").write_text(SOURCE)
-    nvcc = find_cuda_compiler().nvcc
-    target = folder / "conv.ptx"
-    flags = ["-ptx", "-lineinfo", "-arch=compute_90"]
-    subprocess.run([nvcc, *flags, str(folder / "conv.cu"), "-o", str(target)], check=True)
-    return Memory(ctypes.CDLL(str(library))), target.read_text()
+Extent = tuple[int, int, int]
 
 
-def measure(machine: Machine, module: LoadedModule, kernel: str, length: int, stride: int) -> None:
-    """Runs one shape and prints its figures."""
-    batch, channels, out, taps = 1, 8, 8, 3
+@dataclass(frozen=True)
+class Load:
+    """A launch to measure: a kernel, how many threads, and its arguments after three arrays."""
+
+    title: str
+    kernel: str
+    grid: Extent
+    block: Extent
+    arrays: Sequence[int]
+    """Lengths of the arrays."""
+    numbers: Sequence[bytes]
+
+    @property
+    def threads(self) -> int:
+        """Threads of the grid."""
+        return int(np.prod(self.grid) * np.prod(self.block))
+
+
+def convolution(bits: int, length: int, stride: int) -> Load:
+    """A transposed convolution with 8 channels in and out and 3 taps."""
+    channels, taps = 8, 3
     out_length = (length - 1) * stride + taps
-    memory = machine.memory
-    sizes = (batch * channels * length, channels * out * taps, batch * out * out_length)
-    addresses = [memory.allocate(4 * size) for size in sizes]
-    rng = np.random.default_rng(0)
-    for address, size in zip(addresses[:2], sizes[:2], strict=True):
-        memory.write(address, rng.standard_normal(size, np.float32).tobytes())
-    pack = "<i" if kernel.startswith("_Z4convIi") else "<q"
-    numbers = (batch, channels, out, length, out_length, taps, stride, 0, 1)
-    arguments = [struct.pack("<Q", a) for a in addresses]
-    arguments += [struct.pack(pack, n) for n in numbers]
-    threads = sizes[2]
-    grid = (-(-threads // THREADS), 1, 1)
-    seconds = []
-    for _ in range(REPEATS + 1):
-        start = time.perf_counter()
-        result = machine.launch(module, kernel, grid, (THREADS, 1, 1), 0, arguments)
-        seconds.append(time.perf_counter() - start)
-    best = min(seconds[1:])
-    executed = result.thread_instructions
-    per_thread = executed / threads
-    index = "32-bit" if pack == "<i" else "64-bit"
-    print(
-        f"{index} indices, stride {stride}, {threads:7} threads: "
-        f"{executed / best / 1e6:6.0f} million thread-instructions/s, "
-        f"{best / per_thread * 1e6:7.2f} us per instruction "
-        f"(first launch {seconds[0] * 1e3:.0f} ms)"
+    threads = channels * out_length
+    numbers = (1, channels, channels, length, out_length, taps, stride, 0, 1)
+    return Load(
+        f"convolution, {bits}-bit indices" + (", stride 2" if stride == 2 else ""),
+        "convI" + {32: "i", 64: "l"}[bits],
+        (-(-threads // 256), 1, 1),
+        (256, 1, 1),
+        (channels * length, channels * channels * taps, threads),
+        [struct.pack({32: "<i", 64: "<q"}[bits], n) for n in numbers],
     )
+
+
+def product(size: int) -> Load:
+    """A product of square matrices in tiles."""
+    grid = (size // 16, size // 16, 1)
+    numbers = [struct.pack("<i", size)]
+    return Load("tiled matrix product", "matmul", grid, (16, 16, 1), [size * size] * 3, numbers)
+
+
+MANY = (
+    convolution(32, 8192, 1),
+    convolution(64, 8192, 1),
+    convolution(32, 4096, 2),
+    convolution(32, 32768, 1),
+    product(256),
+)
+FEW = (convolution(32, 256, 1), convolution(64, 256, 1), product(48))
+
+
+@dataclass
+class Clock:
+    """Nanoseconds and executions of each step, by a name for it."""
+
+    spent: dict[str, int] = field(default_factory=dict)
+    executions: dict[str, int] = field(default_factory=dict)
+    last: int = 0
+
+    def start(self) -> None:
+        """A block of code starts."""
+        self.last = time.perf_counter_ns()
+
+    def tick(self, name: str) -> None:
+        """A step has ended."""
+        now = time.perf_counter_ns()
+        self.spent[name] = self.spent.get(name, 0) + now - self.last
+        self.executions[name] = self.executions.get(name, 0) + 1
+        self.last = time.perf_counter_ns()
+
+
+class TimedCompiler(Compiler):
+    """Makes code that tells a clock of every step."""
+
+    def __init__(self, program: Program, native: Native, clock: Clock) -> None:
+        super().__init__(program, native)
+        self._start, self._tick = self.function(clock.start), self.function(clock.tick)
+
+    def write(self, step: Step, writer: Writer) -> None:
+        """As ever, and the clock."""
+        if not writer.lines:
+            writer.lines.append(f"{self._start}()")
+        super().write(step, writer)
+        writer.lines.append(f"{self._tick}({_name(step)!r})")
+
+
+def _name(step: Step) -> str:
+    if isinstance(step, Order) or step.instruction is None:
+        return "other"
+    return step.instruction.name
+
+
+class Bench:
+    """The simulator's library, the kernels and their arrays."""
+
+    def __init__(self, folder: Path) -> None:
+        library, source, target = (folder / n for n in ("libsimulator.so", "speed.cu", "speed.ptx"))
+        compiler = ["cc", "-O2", "-shared", "-fPIC", *map(str, MACHINE_SOURCES)]
+        subprocess.run([*compiler, "-lm", "-o", str(library)], check=True)
+        source.write_text(SOURCE)
+        nvcc = [find_cuda_compiler().nvcc, "-ptx", "-lineinfo", "-arch=compute_90"]
+        subprocess.run([*nvcc, str(source), "-o", str(target)], check=True)
+        self.memory = Memory(ctypes.CDLL(str(library)))
+        self._ptx = target.read_text()
+
+    def launcher(
+        self, load: Load, clock: Clock | None = None, cores: int = 1
+    ) -> Callable[[], LaunchResult]:
+        """A function that launches it once."""
+        machine = Machine(self.memory, cores=cores)
+        module = machine.load(self._ptx)
+        (name,) = (n for n in module.kernels if load.kernel in n)
+        if clock:
+            self._instrument(machine, module, name, clock)
+        rng = np.random.default_rng(0)
+        arguments = []
+        for length in load.arrays:
+            address = self.memory.allocate(4 * length)
+            self.memory.write(address, rng.standard_normal(length, np.float32).tobytes())
+            arguments.append(struct.pack("<Q", address))
+        arguments += load.numbers
+        return lambda: machine.launch(module, name, load.grid, load.block, 0, arguments)
+
+    def _instrument(self, machine: Machine, module: LoadedModule, name: str, clock: Clock) -> None:
+        program = machine.prepare(module, name).prepared.compiler.program
+        compiler = TimedCompiler(program, Native(self.memory.library), clock)
+        module.prepared[name] = Kernel(Prepared(compiler))
+
+
+def seconds_of(launches: Sequence[Callable[[], LaunchResult]]) -> list[list[float]]:
+    """The times of each, which take turns, after two launches that compile."""
+    times: list[list[float]] = [[] for _ in launches]
+    for turn in range(-2, REPEATS):
+        for launch, found in zip(launches, times, strict=True):
+            start = time.perf_counter()
+            result = launch()
+            if turn >= 0:
+                found.append(time.perf_counter() - start)
+            if result.findings:
+                raise RuntimeError(result.findings[0].message)
+    return times
+
+
+def throughput(bench: Bench, cores: int) -> str:
+    """A table of launches of many threads."""
+    rows = []
+    for load in MANY:
+        one, all_cores = bench.launcher(load), bench.launcher(load, cores=cores)
+        executed = one().thread_instructions
+        single, several = map(min, seconds_of([one, all_cores]))
+        rates = [f"{executed / seconds / 1e6:.0f}" for seconds in (single, several)]
+        rows.append([load.title, load.threads, *rates, f"{single / several:.2f}"])
+    heads = ["million thread-instructions/s", "threads", "one core", f"{cores} cores", "ratio"]
+    return tabulate(rows, heads, disable_numparse=True, colalign=("left", *["right"] * 4))
+
+
+def latency(bench: Bench) -> str:
+    """A table of launches of few threads."""
+    rows = []
+    for load in FEW:
+        launch = bench.launcher(load)
+        executed = launch().thread_instructions
+        (times,) = seconds_of([launch])
+        each = min(times) / (executed / load.threads) * 1e6
+        rows.append([load.title, load.threads, f"{each:.2f}"])
+    heads = ["microseconds for each instruction", "threads", "one core"]
+    return tabulate(rows, heads, disable_numparse=True, colalign=("left", "right", "right"))
+
+
+def breakdown(bench: Bench, load: Load) -> str:
+    """Where the time of a launch goes: the slowest instructions, and what kinds of work there are.
+
+    The clock itself takes some time, which is not that of the instructions.
+    """
+    clock = Clock()
+    launch = bench.launcher(load, clock)
+    for _ in range(2):
+        launch()
+    clock.spent.clear()
+    clock.executions.clear()
+    start = time.perf_counter_ns()
+    for _ in range(REPEATS):
+        launch()
+    total = time.perf_counter_ns() - start
+    rows = [
+        _row(name, clock.executions[name] / REPEATS, spent, total)
+        for name, spent in sorted(clock.spent.items(), key=lambda item: -item[1])[:SLOWEST]
+    ]
+    memory = sum(t for name, t in clock.spent.items() if name.split(".")[0] in _MEMORY)
+    steps = sum(clock.spent.values())
+    for name, spent in (
+        ("computing, all", steps - memory),
+        ("memory and its checks, all", memory),
+        ("dispatch and scheduling", total - steps),
+    ):
+        rows.append([name, "", f"{spent / total:.1%}", ""])
+    heads = [f"{load.title}, {load.threads} threads", "executions", "time", "us each"]
+    return tabulate(rows, heads, disable_numparse=True, colalign=("left", *["right"] * 3))
+
+
+_MEMORY = ("ld", "st", "atom", "red")
+
+
+def _row(name: str, executions: float, spent: int, total: int) -> list[str]:
+    each = spent / REPEATS / executions / 1e3
+    return [name, f"{executions:.0f}", f"{spent / total:.1%}", f"{each:.2f}"]
 
 
 def main() -> None:
     """Prints the figures."""
     with tempfile.TemporaryDirectory() as folder:
-        memory, ptx = build(Path(folder))
-        for length, stride in ((256, 1), (8192, 1), (4096, 2), (32768, 1)):
-            machine = Machine(memory)
-            module = machine.load(ptx)
-            for kernel in sorted(module.kernels):
-                measure(machine, module, kernel, length, stride)
+        bench = Bench(Path(folder))
+        print(throughput(bench, usable_cores()), "\n")
+        print(latency(bench), "\n")
+        for load in (MANY[0], MANY[-1], FEW[0]):
+            print(breakdown(bench, load), "\n")
 
 
 if __name__ == "__main__":
