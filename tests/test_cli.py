@@ -21,10 +21,12 @@ def test_passing_submission_gives_status_0_and_one_json_line(tmp_path: Path) -> 
     assert done.status == 0, done.err
     (line,) = done.out.splitlines()
     data = json.loads(line)
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["verdict"] == "passed"
     assert data["precision"] == "fp32"
     assert len(data["cases"]) == 48
+    # Batch, channels in and out, length, taps; an fma is two.
+    assert data["counters"]["flop"] == 2 * 128 * 128 * 64 * 3 * 2
     assert "flat_index on conv_transpose1d: passed" in done.err
 
 

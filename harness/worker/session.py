@@ -119,12 +119,12 @@ class Session:
         return header, (output, *self._unwritten(output))
 
     def profile(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
-        """Run the model once; answers what each kernel did, and what ptxas says of it."""
+        """Run the model as `forward` does; answers also what each kernel did and ptxas says."""
         if self._device is None:
             raise RuntimeError("counters are the simulator's; use --device simulator")
         self._device.start_counting()
         try:
-            header, _ = self.forward(message)
+            header, tensors = self.forward(message)
         finally:
             counted = self._device.counted()
         usage = resource_usage(self._settings.toolchain.cuda, self._cache, self._device.ptx())
@@ -132,7 +132,7 @@ class Session:
             {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
             for name, counters in counted.items()
         ]
-        return {"kernels": kernels, "findings": header["findings"]}, ()
+        return {**header, "kernels": kernels}, tensors
 
     def leaks(self, _: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
         """Forget the model; answers the sizes of what its C++ allocated and did not free."""
