@@ -12,12 +12,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from harness import devices, doctor, leaderboard, render, store
+from harness import devices, doctor, render, store
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.discovery import Discovery, Submission, discover, fits
 from harness.evaluate import Request
 from harness.gate import command as gate
+from harness.leaderboard import command as leaderboard
 from harness.options import (
     NOT_PASSED,
     PASSED,
@@ -74,17 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         "(default: 0, the natural order)",
     )
 
-    board = commands.add_parser("leaderboard", help="rank what has been checked")
-    board.set_defaults(run=_leaderboard)
-    board.add_argument("paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")])
-    add_problem_options(board)
-    board.add_argument(
-        "--format",
-        choices=leaderboard.FORMATS,
-        default="simple",
-        metavar="FORMAT",
-        help="one of tabulate's: github, plain, simple, html, ...",
-    )
+    leaderboard.add_to(commands)
 
     counting = commands.add_parser(
         "profile", help="count what a submission's kernels do, on the simulator"
@@ -185,14 +176,6 @@ def _evaluate(
                 print(report.to_json(), file=json_file, flush=True)
             store.save(report, store.FOLDER)
     return reports
-
-
-def _leaderboard(options: argparse.Namespace) -> int:
-    submissions = discover(options.paths).submissions
-    for problem in problems_of(options):
-        found = leaderboard.rows(problem, submissions, store.FOLDER)
-        print(f"{problem.name}\n\n{leaderboard.table(found, options.format)}\n")
-    return PASSED
 
 
 def _profile(options: argparse.Namespace) -> int:
