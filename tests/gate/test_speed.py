@@ -40,6 +40,7 @@ def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[fl
         (1.0, 0.001, "same"),
         (1.003, 0.001, "same"),
         (1.01, 0.02, "ambiguous"),
+        (1.02, 0.1, "ambiguous"),
     ],
 )
 def test_interval_of_the_ratio_decides(factor: float, noise: float, outcome: str) -> None:

@@ -145,6 +145,9 @@ def test_chart_has_every_contender_in_its_order() -> None:
     assert chart.left <= places[0]
     assert places[-1] < chart.values
     assert {"1", "10"} <= {tick.label for tick in chart.ticks}
+    believed = chart_of(replace(BOARD, standings=(FAST,)))
+    assert believed is not None
+    assert chart.left <= believed.floor < believed.marks[0].x
     assert chart_of(Board("conv", None, BOARD.standings)) is None
 
 
