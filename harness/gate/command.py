@@ -78,8 +78,8 @@ def _gate(options: argparse.Namespace) -> int:
         thresholds = settings.read(Path.cwd())
         with tempfile.TemporaryDirectory(prefix="harness-gate-") as folder:
             comparison = _comparison(options, manner, Path(folder))
-            print(f"gate: this tree against {comparison.title}, on the {manner.device}", end="")
-            print(f", grid {manner.grid}, seed {manner.seed}", flush=True)
+            how = f"on the {manner.device}, {comparison.values}"
+            print(f"gate: this tree against {comparison.title}, {how}", flush=True)
             decisions = decide(comparison.plan.pairs, manner, comparison.evidence, thresholds)
     except (settings.SettingsError, RecordError, RevisionError) as error:
         raise UsageError(str(error)) from None
@@ -95,9 +95,9 @@ def _comparison(options: argparse.Namespace, manner: Manner, folder: Path) -> Co
     problems = problems_of(options)
     file = Path(options.base)
     if file.is_file():
-        return with_file(file, options.paths, problems, options.results, all_=options.all)
+        return with_file(file, options.paths, problems, options.results, everything=options.all)
     return with_revision(
-        options.base, options.paths, problems, manner.device, folder, all_=options.all
+        options.base, options.paths, problems, manner, folder, everything=options.all
     )
 
 

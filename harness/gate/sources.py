@@ -12,6 +12,7 @@ from harness.gate.before import recorded
 from harness.gate.evidence import Evidence, Recorded, counted
 from harness.gate.plan import Plan, in_tree, plan
 from harness.gate.revision import Tree, export
+from harness.gate.run import Manner
 from harness.options import UsageError
 from harness.problem import Problem
 
@@ -22,19 +23,26 @@ class Comparison:
 
     Attributes:
         title: What the base is, for people.
+        values: Where the values come from that submissions are run with.
         plan: Both sides.
         evidence: What decides on speed.
         notes: What is worth knowing, a line each.
     """
 
     title: str
+    values: str
     plan: Plan
     evidence: Evidence
     notes: tuple[str, ...] = ()
 
 
 def with_file(
-    file: Path, paths: Sequence[Path], problems: Sequence[Problem], results: Path, *, all_: bool
+    file: Path,
+    paths: Sequence[Path],
+    problems: Sequence[Problem],
+    results: Path,
+    *,
+    everything: bool,
 ) -> Comparison:
     """Compare with what was recorded; `results` is the folder of this version's.
 
@@ -45,18 +53,20 @@ def with_file(
     wanted = {problem.name for problem in problems}
     base = {key: before for key, before in recorded(file).items() if key[1] in wanted}
     head = _head(paths, paths)
-    found = plan(head, problems, base, everything=all_)
-    return Comparison(f"the records in {file}", found, Recorded(results))
+    found = plan(head, problems, base, everything=everything)
+    return Comparison(
+        f"the records in {file}", "grid and seed as recorded", found, Recorded(results)
+    )
 
 
 def with_revision(
     revision: str,
     paths: Sequence[Path],
     problems: Sequence[Problem],
-    device: Device,
+    manner: Manner,
     folder: Path,
     *,
-    all_: bool,
+    everything: bool,
 ) -> Comparison:
     """Compare with an older tree, which is put into an empty folder to be run again.
 
@@ -74,12 +84,15 @@ def with_revision(
     # A file that is no submission, and was none, is nobody's fault today.
     head = Discovery(head.submissions, tuple(r for r in head.rejected if r.path in changed))
     base = in_tree(tree, old.submissions, problems)
-    found = plan(head, problems, base, everything=all_ or bool(beside))
+    found = plan(head, problems, base, everything=everything or bool(beside))
     notes = tuple(
         f"{path.relative_to(tree.root)} changed beside the submissions: all of them are evaluated"
         for path in beside[:1]
     )
-    return Comparison(f"{revision} ({tree.commit[:12]})", found, _evidence(device), notes)
+    values = f"grid {manner.grid}, seed {manner.seed}"
+    return Comparison(
+        f"{revision} ({tree.commit[:12]})", values, found, _evidence(manner.device), notes
+    )
 
 
 def _evidence(device: Device) -> Evidence:

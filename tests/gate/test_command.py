@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.gate.run import Manner
 from harness.gate.settings import read
 from harness.gate.sources import with_revision
 from harness.references import load_references
+from harness.worker.supervisor import Deadlines
 from tests.support import ROOT, SUBMISSIONS, Outcome, harness
 
 # Small, and with few parameters: so there are few cases.
@@ -204,16 +206,17 @@ def test_what_counts_as_changed(
     """A header may be used by any submission; a new reference judges anew; --all asks for all."""
     monkeypatch.chdir(repository.folder)
     paths = [Path("submissions")]
+    manner = Manner("simulator", "quick", 1, Deadlines(), 1, allow_new=False)
 
-    def changed(*, all_: bool = False) -> tuple[bool, tuple[str, ...]]:
+    def changed(*, everything: bool = False) -> tuple[bool, tuple[str, ...]]:
         problems = load_references([Path("reference")])
         folder = tmp_path_factory.mktemp("older")
-        found = with_revision("HEAD", paths, problems, "simulator", folder, all_=all_)
+        found = with_revision("HEAD", paths, problems, manner, folder, everything=everything)
         (pair,) = found.plan.pairs
         return pair.is_changed, found.notes
 
     assert changed() == (False, ())
-    assert changed(all_=True) == (True, ())
+    assert changed(everything=True) == (True, ())
     (repository.folder / "submissions" / "common.cuh").write_text("\n")
     note = "submissions/common.cuh changed beside the submissions: all of them are evaluated"
     assert changed() == (True, (note,))
