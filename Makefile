@@ -9,7 +9,7 @@ PIP_OPTIONS ?=
 
 leaderboard: $(VENV)/ready
 	$(BIN)/pytest submissions/
-	$(BIN)/harness leaderboard --format github
+	$(BIN)/harness leaderboard --update LEADERBOARD.md
 
 # Two processes, a file in one of them: the tests of a file share what they check.
 test: $(VENV)/ready lint

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from harness import verdict
 from harness.compare import Comparison, Mismatch, classify
+from harness.counting import Totals, kernel_profile, totals
 from harness.grid import Case
 from harness.judge import judge
 from harness.problem import Problem
@@ -48,6 +49,7 @@ class CaseOutcome:
         initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
             could not be compared.
         worker_failed: Whether the worker is dead now.
+        counters: What its kernels did in the first run, of the problem's reduced configuration.
     """
 
     report: CaseReport
@@ -56,6 +58,7 @@ class CaseOutcome:
     wrong_length: int | None = None
     initialised_alike: bool | None = None
     worker_failed: bool = False
+    counters: Totals | None = None
 
 
 class _Stopped(Exception):
@@ -81,6 +84,7 @@ class CaseCheck:
         self._faults: list[str] = []
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
+        self._counters: Totals | None = None
 
     def run(self) -> CaseOutcome:
         """Construct the model, run it on every distribution, and judge."""
@@ -102,7 +106,13 @@ class CaseCheck:
         else:
             report = self._report()
         return CaseOutcome(
-            report, self._case, self._wrong, self._wrong_length, self._alike, worker_failed
+            report,
+            self._case,
+            self._wrong,
+            self._wrong_length,
+            self._alike,
+            worker_failed,
+            self._counters,
         )
 
     def _ask(self, step: Step, header: dict[str, Any], tensors: tuple[Tensor, ...] = ()) -> Message:
@@ -130,7 +140,11 @@ class CaseCheck:
         self._ask("weights", {"names": names}, tuple(values.weights.values()))
 
     def _forward(self, run: Run, values: Values) -> None:
-        answer = self._ask("forward", {}, values.inputs)
+        # Counted in a run that is judged: one that was not could do less.
+        counted = self._case.label == "reduced" and run == runs_for(self._problem)[0]
+        answer = self._ask("profile" if counted else "forward", {}, values.inputs)
+        if counted:
+            self._counters = _counters(answer)
         self._findings += answer.header.get("findings", ())
         fault = _wrong_kind(answer)
         if fault:
@@ -192,6 +206,14 @@ class CaseCheck:
             findings=findings,
             detail=what.detail,
         )
+
+
+def _counters(answer: Message) -> Totals:
+    try:
+        return totals([kernel_profile(kernel) for kernel in answer.header["kernels"]])
+    except (KeyError, TypeError, ValueError):
+        message = "the worker sent counters that do not fit"
+        raise _Stopped(verdict.Stop("error", message)) from None
 
 
 def failing_findings(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""`harness check | leaderboard | profile | doctor`."""
+"""`harness check | gate | leaderboard | profile | doctor`."""
 
 from __future__ import annotations
 
@@ -12,24 +12,29 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from harness import devices, doctor, leaderboard, render, store
+from harness import devices, doctor, render, store
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.discovery import Discovery, Submission, discover, fits
-from harness.evaluate import Progress, Request
+from harness.evaluate import Request
+from harness.gate import command as gate
+from harness.leaderboard import command as leaderboard
+from harness.options import (
+    NOT_PASSED,
+    PASSED,
+    USAGE,
+    UsageError,
+    add_evaluation_options,
+    add_problem_options,
+    problems_of,
+)
 from harness.pool import EvaluationError, Pool, cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.profile import ProfileError, profile
 from harness.profile_tables import tables
-from harness.references import load_references
+from harness.progress import ProgressLine
 from harness.report import Report
 from harness.worker.supervisor import Deadlines
-
-PASSED, NOT_PASSED, USAGE = 0, 1, 2
-
-
-class UsageError(ValueError):
-    """The command line asks for something that cannot be; the message is one line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,27 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="harness", description="Check and rank CUDA kernel submissions, with or without a GPU."
+        prog="harness",
+        description="Check, rank and gate CUDA kernel submissions, with or without a GPU.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     check = commands.add_parser("check", help="check submissions against their references")
     check.set_defaults(run=_check)
     check.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files and folders")
-    _add_problem_options(check)
-    check.add_argument(
-        "--device",
-        choices=devices.CHOICES,
-        default="auto",
-        help="default: the GPU if there is one, else the simulator",
-    )
-    check.add_argument(
-        "--grid", choices=("quick", "full"), default="quick", help="all pairs of values, or triples"
-    )
+    add_problem_options(check)
+    add_evaluation_options(check)
     check.add_argument(
         "--json", metavar="FILE", help="write reports there, one JSON object a line; - is stdout"
     )
-    check.add_argument("--seed", type=int, help="replay a report's values (default: new ones)")
     check.add_argument(
         "--schedule",
         type=int,
@@ -77,71 +74,33 @@ def _parser() -> argparse.ArgumentParser:
         help="permute the order of blocks and warps with this seed, to find what depends on it "
         "(default: 0, the natural order)",
     )
-    check.add_argument("--jobs", type=int, default=usable_cores(), help="submissions at a time")
-    check.add_argument(
-        "--step-seconds",
-        type=float,
-        default=Deadlines.step,
-        metavar="S",
-        help="deadline for importing, constructing and each call (default: %(default)s)",
-    )
 
-    board = commands.add_parser("leaderboard", help="rank what has been checked")
-    board.set_defaults(run=_leaderboard)
-    board.add_argument("paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")])
-    _add_problem_options(board)
-    board.add_argument(
-        "--format",
-        choices=leaderboard.FORMATS,
-        default="simple",
-        metavar="FORMAT",
-        help="one of tabulate's: github, plain, simple, html, ...",
-    )
+    leaderboard.add_to(commands)
 
     counting = commands.add_parser(
         "profile", help="count what a submission's kernels do, on the simulator"
     )
     counting.set_defaults(run=_profile)
     counting.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
-    _add_problem_options(counting)
+    add_problem_options(counting)
     counting.add_argument(
         "--json",
         metavar="FILE",
         help="write all counts there, a line for each problem; - is stdout",
     )
 
+    gate.add_to(commands)
+
     examine = commands.add_parser("doctor", help="say what this machine has and lacks")
     examine.set_defaults(run=_doctor)
     return parser
-
-
-def _add_problem_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--problem", metavar="NAME", help="only this one of the references")
-    parser.add_argument(
-        "--reference",
-        action="append",
-        type=Path,
-        metavar="PATH",
-        help="reference file, or folder of them (default: reference/; repeatable)",
-    )
-
-
-def _problems(options: argparse.Namespace) -> tuple[Problem, ...]:
-    problems = load_references(options.reference or [Path("reference")])
-    if options.problem is None:
-        return problems
-    chosen = tuple(problem for problem in problems if problem.name == options.problem)
-    if not chosen:
-        names = ", ".join(problem.name for problem in problems)
-        raise UsageError(f"--problem {options.problem}: no such reference; there are {names}")
-    return chosen
 
 
 def _check(options: argparse.Namespace) -> int:
     missing = [path for path in options.paths if not path.exists()]
     if missing:
         raise UsageError(f"{missing[0]}: no such file or folder")
-    problems = _problems(options)
+    problems = problems_of(options)
     device = devices.choose(options.device)
     found = discover(options.paths)
     seed = secrets.randbits(32) if options.seed is None else options.seed
@@ -208,7 +167,7 @@ def _evaluate(
     reports = []
     with Pool(jobs) as pool:
         futures: dict[Future[Report], Request] = {
-            pool.submit(request, _ProgressLine(request)): request for request in requests
+            pool.submit(request, ProgressLine(request)): request for request in requests
         }
         for future in as_completed(futures):
             try:
@@ -224,33 +183,10 @@ def _evaluate(
     return reports
 
 
-class _ProgressLine:
-    """Show on a terminal what one evaluation is at."""
-
-    def __init__(self, request: Request) -> None:
-        self._title = f"{request.submission.stem} on {request.problem.stem}"
-        self._done = 0
-
-    def __call__(self, progress: Progress) -> None:
-        if not sys.stderr.isatty():
-            return
-        self._done += progress.event == "case"
-        doing = f"building {progress.name}" if progress.event == "building" else "running cases"
-        print(f"\r\033[K{self._title}: {doing}, {self._done} done\r", end="", file=sys.stderr)
-
-
-def _leaderboard(options: argparse.Namespace) -> int:
-    submissions = discover(options.paths).submissions
-    for problem in _problems(options):
-        found = leaderboard.rows(problem, submissions, store.FOLDER)
-        print(f"{problem.name}\n\n{leaderboard.table(found, options.format)}\n")
-    return PASSED
-
-
 def _profile(options: argparse.Namespace) -> int:
     if not options.submission.is_file():
         raise UsageError(f"{options.submission}: no such file")
-    problems = _problems(options)
+    problems = problems_of(options)
     device = devices.choose("simulator")
     found = discover([options.submission])
     with ExitStack() as stack:

@@ -35,6 +35,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
         smallest_failure=smallest_failure,
         shared=what_failing_cases_share(judged, [o.case.id for o in failed]),
         precision=_precision(cases),
+        counters=next((o.counters for o in outcomes if o.counters), None),
         notes=(*blank.notes, *_notes(outcomes)),
     )
     return replace(report, message=_message(report))

@@ -17,7 +17,7 @@ from harness.build.flags import Device, torch_version
 from harness.build.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.case_check import CaseCheck, CaseOutcome
 from harness.conclude import conclude
-from harness.discovery import discover
+from harness.discovery import Submission, discover
 from harness.grid import Case, Grid, cases_for
 from harness.problem import Problem, load
 from harness.report import BuildReport, CaseReport, Report, not_run
@@ -60,6 +60,8 @@ class Request:
         grid: Which cases.
         seed: What every value is drawn from.
         only: Ids of the cases to run; None for all.
+        also: Cases to run beside those of the grid, which are what the submission's constructor
+            takes: an older version of it may have taken something else.
         deadlines: How long anything may take.
         cache: Where builds are kept.
         schedule: The simulator's order of blocks and warps: 0 is the natural one, another number
@@ -73,6 +75,7 @@ class Request:
     grid: Grid = "quick"
     seed: int = 0
     only: frozenset[str] | None = None
+    also: tuple[Case, ...] = ()
     deadlines: Deadlines = field(default_factory=Deadlines)
     cache: Path = field(default_factory=default_root)
     schedule: int = 0
@@ -80,7 +83,11 @@ class Request:
 
     def to_json(self) -> str:
         """One line of JSON."""
-        plain = {**asdict(self), "only": None if self.only is None else sorted(self.only)}
+        plain = {
+            **asdict(self),
+            "only": None if self.only is None else sorted(self.only),
+            "also": [case.to_json() for case in self.also],
+        }
         return json.dumps(plain, default=str)
 
     @classmethod
@@ -94,6 +101,7 @@ class Request:
             grid=data["grid"],
             seed=data["seed"],
             only=None if data["only"] is None else frozenset(data["only"]),
+            also=tuple(map(Case.from_json, data["also"])),
             deadlines=Deadlines(**data["deadlines"]),
             cache=Path(data["cache"]),
             schedule=data["schedule"],
@@ -124,7 +132,7 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
     (submission,) = found.submissions
     cases = [
         case
-        for case in cases_for(problem, submission, request.grid, request.device, seed=request.seed)
+        for case in _every_case(request, problem, submission)
         if request.only is None or case.id in request.only
     ]
     settings = settings_for(request)
@@ -144,6 +152,12 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
     evaluation = _Evaluation(problem, cases, settings, request.deadlines, on_progress)
     report = evaluation.run(blank)
     return replace(report, seconds=time.monotonic() - start)
+
+
+def _every_case(request: Request, problem: Problem, submission: Submission) -> Sequence[Case]:
+    grid = cases_for(problem, submission, request.grid, request.device, seed=request.seed)
+    known = {case.id for case in grid}
+    return (*grid, *(case for case in request.also if case.id not in known))
 
 
 def settings_for(request: Request) -> Settings:

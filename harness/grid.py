@@ -177,6 +177,20 @@ def cases_for(
     return tuple(cases.values())
 
 
+def case_again(
+    problem: Problem,
+    case_id: str,
+    label: Label,
+    arguments: Mapping[str, object],
+    input_shapes: tuple[tuple[int, ...], ...],
+    *,
+    seed: int,
+) -> Case:
+    """Make a case once more from what a report keeps of it; `seed` is the report's."""
+    dtypes = tuple(spec.dtype for spec in problem.inputs)
+    return Case(case_id, label, arguments, input_shapes, dtypes, _seed(seed, case_id))
+
+
 def _key(case: Case) -> str:
     """Two cases with one key check the same thing."""
     return json.dumps([case.arguments, case.input_shapes], sort_keys=True)

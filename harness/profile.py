@@ -9,12 +9,12 @@ from typing import Any
 
 from harness import verdict
 from harness.case_check import failing_findings
+from harness.counting import KernelProfile, kernel_profile
 from harness.discovery import Submission
 from harness.evaluate import Request, settings_for
 from harness.grid import Case, cases_for
 from harness.problem import Problem
 from harness.simulator.counters import AccessCounts, BranchCounts, KernelCounters
-from harness.simulator.resources import Occupancy, Resources, occupancy
 from harness.values import initialisation_seed, runs_for, values_for
 from harness.worker.protocol import Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
@@ -24,15 +24,6 @@ SCHEMA = 1
 
 1: the first.
 """
-
-
-@dataclass(frozen=True)
-class KernelProfile:
-    """One kernel: what was counted, and what ptxas says, where it says anything."""
-
-    counters: KernelCounters
-    resources: Resources | None
-    occupancy: Occupancy | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +83,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
         case=case.id,
         arguments=case.arguments,
         input_shapes=case.input_shapes,
-        kernels=tuple(_kernel(plain) for plain in answer.header["kernels"]),
+        kernels=tuple(map(kernel_profile, answer.header["kernels"])),
         findings=tuple(verdict.describe_finding(finding) for finding in findings),
         failed=bool(failing_findings(findings)),
     )
@@ -115,20 +106,6 @@ def _ask(
         findings = failing_findings(answer.header.get("findings", ()))
         raise ProfileError(verdict.describe_finding(findings[0]) if findings else stop.message)
     return answer
-
-
-def _kernel(plain: Mapping[str, Any]) -> KernelProfile:
-    data = dict(plain["counters"])
-    data["grid"], data["block"] = tuple(data["grid"]), tuple(data["block"])
-    data["accesses"] = tuple(AccessCounts(**access) for access in data["accesses"])
-    data["branches"] = tuple(BranchCounts(**branch) for branch in data["branches"])
-    counters = KernelCounters(**data)
-    if not plain["resources"]:
-        return KernelProfile(counters, None, None)
-    resources = Resources(**plain["resources"])
-    x, y, z = counters.block
-    shared = resources.shared_bytes + counters.dynamic_shared_bytes
-    return KernelProfile(counters, resources, occupancy(resources.registers, shared, x * y * z))
 
 
 @dataclass(frozen=True)

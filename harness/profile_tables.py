@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tabulate import tabulate
 
-from harness.profile import KernelProfile, Profile, remarks
+from harness.counting import KernelProfile
+from harness.profile import Profile, remarks
 from harness.simulator.counters import AccessCounts, KernelCounters
 
 

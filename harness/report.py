@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from harness.compare import Comparison, Mismatch
+from harness.counting import Totals
 from harness.grid import Case
 from harness.oracle import Precision
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the JSON form.
 
-1: the first.
+1: the first. 2: with counters.
 """
 
 Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
@@ -106,6 +107,8 @@ class Report:
         smallest_failure: Id of the failing case that is easiest to follow by hand.
         builds: What was compiled.
         cases: How each went.
+        counters: What the kernels did in the problem's reduced configuration; None without the
+            simulator, or where it did not get so far.
         notes: What is worth knowing and changes no verdict.
         detail: Several lines: the compiler's output, a traceback.
         seconds: How long all of it took.
@@ -127,6 +130,7 @@ class Report:
     smallest_failure: str = ""
     builds: tuple[BuildReport, ...] = ()
     cases: tuple[CaseReport, ...] = ()
+    counters: Totals | None = None
     notes: tuple[str, ...] = ()
     detail: str = ""
     seconds: float = 0.0
@@ -169,6 +173,7 @@ class Report:
         try:
             data["cases"] = tuple(case_from_json(case) for case in data["cases"])
             data["builds"] = tuple(BuildReport(**build) for build in data["builds"])
+            data["counters"] = data["counters"] and Totals(**data["counters"])
             data["notes"] = tuple(data["notes"])
             return cls(**data)
         except (KeyError, TypeError) as error:

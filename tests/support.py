@@ -9,7 +9,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from harness import interpreter
-from harness.report import Report
+from harness.report import CaseReport, Report, Verdict
+from harness.speed.result import SpeedResult, Timing
 
 ROOT = Path(__file__).resolve().parents[1]
 SUBMISSIONS = ROOT / "submissions"
@@ -55,3 +56,41 @@ def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
 def reports(lines: str) -> dict[str, Report]:
     """The reports of `--json`, by submission."""
     return {report.submission: report for report in map(Report.from_json, lines.splitlines())}
+
+
+def case(verdict: Verdict, name: str = "k3", **fields: object) -> CaseReport:
+    """A case's report with some fields filled in."""
+    blank = CaseReport(name, "grid", {"kernel_size": 3}, ((1, 2, 3),), verdict)
+    return CaseReport(**{**vars(blank), **fields})
+
+
+def report(*cases: CaseReport, verdict: Verdict = "failed", **fields: object) -> Report:
+    """A report with some fields filled in."""
+    blank = Report(
+        "mine", "mine.py", "ab", "conv", "cd", "simulator", "quick", 7, {"torch": "2"}, verdict
+    )
+    return Report(**{**vars(blank), "cases": cases, **fields})
+
+
+def timing(median_ms: float, spread: float = 0.002, rounds: int = 40) -> Timing:
+    """Samples evenly spread around a median, by a fraction of it to either side."""
+    steps = [2 * number / (rounds - 1) - 1 for number in range(rounds)]
+    samples = tuple(median_ms * (1 + spread * step) for step in steps)
+    return Timing(median_ms, (median_ms * (1 - spread / 3), median_ms * (1 + spread / 3)), samples)
+
+
+def speed_result(submission: str = "mine", median_ms: float = 4.0, **fields: object) -> SpeedResult:
+    """A result beside an H200's baselines, with some fields filled in."""
+    own = timing(median_ms)
+    baselines = {
+        "eager fp32": timing(17.9), "eager tf32": timing(4.24),
+        "cudnn.benchmark fp32": timing(17.8), "cudnn.benchmark tf32": timing(4.23),
+        "torch.compile fp32": timing(18.0), "torch.compile tf32": timing(4.32),
+    }  # fmt: skip
+    blank = SpeedResult(
+        submission, "ab", "conv", "cd", "fp32", own.median_ms, own.interval_ms, own.samples_ms,
+        17.8 / median_ms, (17.7 / median_ms, 17.9 / median_ms), "cudnn.benchmark fp32", baselines,
+        1.0, 4 << 30, 1 << 38, 21.5, (), 40, 0, "NVIDIA H200", "580.159.04", "13.0", "2.11",
+        "9.19", 1980.0, 520.0, 55.0, 4300.0, "0.1.0", "2026-11-21T20:15:00+00:00",
+    )  # fmt: skip
+    return SpeedResult(**{**vars(blank), **fields})

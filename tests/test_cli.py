@@ -21,10 +21,12 @@ def test_passing_submission_gives_status_0_and_one_json_line(tmp_path: Path) -> 
     assert done.status == 0, done.err
     (line,) = done.out.splitlines()
     data = json.loads(line)
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["verdict"] == "passed"
     assert data["precision"] == "fp32"
     assert len(data["cases"]) == 48
+    # Batch, channels in and out, length, taps; an fma is two.
+    assert data["counters"]["flop"] == 2 * 128 * 128 * 64 * 3 * 2
     assert "flat_index on conv_transpose1d: passed" in done.err
 
 
@@ -84,14 +86,22 @@ def test_leaderboard_ranks_what_was_checked(tmp_path: Path) -> None:
         (kernels / f"{name}.py").write_text((SUBMISSIONS / f"{name}.py").read_text())
     done = harness("check", "submissions", "--reference", PROBLEM, folder=tmp_path)
     assert done.status == 0, done.out
-    board = ("leaderboard", "--reference", PROBLEM, "--format", "github")
+    board = ("leaderboard", "--reference", PROBLEM, "--format", "github", "--update", "BOARD.md")
     table = harness(*board, folder=tmp_path).out
     rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
-    assert ["", "1", "flat_index", "passed", "48", "0", "0", "fp32", "simulator", ""] in rows
-    assert ["", "2", "grid3d", "passed", "33", "23", "0", "fp32", "simulator", ""] in rows
+    flat, grid = (row for row in rows if row[2:3] in (["flat_index"], ["grid3d"]))
+    assert flat[1:8] == ["1", "flat_index", "passed", "48", "0", "0", "fp32"]
+    assert flat[-3:] == ["2.92", "simulator", ""]
+    assert grid[1:8] == ["2", "grid3d", "passed", "33", "23", "0", "fp32"]
+    assert "BOARD.md: changed" in table
+    assert "BOARD.md: unchanged" in harness(*board, folder=tmp_path).out
     with (kernels / "grid3d.py").open("a") as file:
         file.write("# changed\n")
-    assert "not checked" in harness(*board, folder=tmp_path).out
+    table = harness(*board, folder=tmp_path).out
+    assert "not checked" in table
+    assert "BOARD.md: changed" in table
+    page = harness("leaderboard", "--reference", PROBLEM, "--format", "html", folder=tmp_path)
+    assert page.out.startswith("<!DOCTYPE html>")
 
 
 def test_doctor_finds_nothing_wrong_here(tmp_path: Path) -> None:

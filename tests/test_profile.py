@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.profile import KernelProfile, remarks
+from harness.counting import KernelProfile
+from harness.profile import remarks
 from harness.simulator.counters import AccessCounts, BranchCounts, KernelCounters
 
 GOOD = AccessCounts("load", "global", 4, "/x/flat_index.py", 41, 10, 320, 40, 40, 0, 0, 4)

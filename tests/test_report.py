@@ -8,22 +8,8 @@ import pytest
 
 from harness.compare import Comparison, Mismatch
 from harness.render import full, one_line
-from harness.report import BuildReport, CaseReport, Report, Verdict, overall
-
-
-def case(verdict: Verdict, name: str = "k3", **fields: object) -> CaseReport:
-    """A case's report with some fields filled in."""
-    blank = CaseReport(name, "grid", {"kernel_size": 3}, ((1, 2, 3),), verdict)
-    return CaseReport(**{**vars(blank), **fields})
-
-
-def report(*cases: CaseReport, verdict: Verdict = "failed", **fields: object) -> Report:
-    """A report with some fields filled in."""
-    blank = Report(
-        "mine", "mine.py", "ab", "conv", "cd", "simulator", "quick", 7, {"torch": "2"}, verdict
-    )
-    return Report(**{**vars(blank), "cases": cases, **fields})
-
+from harness.report import BuildReport, Report, Verdict, overall
+from tests.support import case, report
 
 WRONG = case(
     "failed",

@@ -42,18 +42,39 @@ def median_of(samples: Sequence[float]) -> Interval:
 
 def ratio_of(numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
     """The ratio of two medians; the interval is a percentile bootstrap's."""
-    over, under = np.asarray(numerators), np.asarray(denominators)
+    return _quotient((numerators,), (denominators,))
 
-    def ratio(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-        quotient: np.ndarray = np.median(x, axis=axis) / np.median(y, axis=axis)
-        return quotient
 
-    value = float(np.median(over) / np.median(under))
-    if len(over) < 2 or len(under) < 2:
+def ratio_of_ratios(
+    numerators: Sequence[float],
+    numerators_baseline: Sequence[float],
+    denominators: Sequence[float],
+    denominators_baseline: Sequence[float],
+) -> Interval:
+    """The ratio of two medians of different runs, each over what its own run's baseline took.
+
+    Clock and heat differ between runs, and hit a run's contenders alike.
+    """
+    return _quotient((numerators, denominators_baseline), (denominators, numerators_baseline))
+
+
+def _quotient(over: Sequence[Sequence[float]], under: Sequence[Sequence[float]]) -> Interval:
+    """The product of some medians over that of others."""
+    samples = [np.asarray(each) for each in (*over, *under)]
+
+    def quotient(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
+        medians = [np.median(each, axis=axis) for each in drawn]
+        found: np.ndarray = np.prod(medians[: len(over)], axis=0) / np.prod(
+            medians[len(over) :], axis=0
+        )
+        return found
+
+    value = float(quotient(*samples))
+    if min(map(len, samples)) < 2:
         return Interval(value, value, value)
     found = stats.bootstrap(
-        (over, under),
-        ratio,
+        samples,
+        quotient,
         n_resamples=_RESAMPLES,
         confidence_level=CONFIDENCE,
         method="percentile",

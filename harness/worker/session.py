@@ -153,12 +153,12 @@ class Session:
         return header, (output, *self._unwritten(output))
 
     def profile(self, message: Message) -> Answer:
-        """Run the model once; answers what each kernel did, and what ptxas says of it."""
+        """Run the model as `forward` does; answers also what each kernel did and ptxas says."""
         if self._device is None:
             raise RuntimeError("counters are the simulator's; use --device simulator")
         self._device.start_counting()
         try:
-            header, _ = self.forward(message)
+            header, tensors = self.forward(message)
         finally:
             counted = self._device.counted()
         usage = self._device.resources()
@@ -166,7 +166,7 @@ class Session:
             {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
             for name, counters in counted.items()
         ]
-        return {"kernels": kernels, "findings": header["findings"]}, ()
+        return {**header, "kernels": kernels}, tensors
 
     def attach(self, message: Message) -> Answer:
         """See inputs and output that the trusted side has on the GPU."""

@@ -1,0 +1,48 @@
+"""Text of strangers, made harmless for where it is shown.
+
+Names of submissions, and what they raise, are up to whoever wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_MARKDOWN = re.compile(r"(?<![^\W_])_|_(?![^\W_])|[\\`*\[\]<>|~#&@!$]")
+
+
+def one_line(text: str) -> str:
+    r"""A single line without control characters, such as those that move a terminal's cursor.
+
+    >>> one_line("red\x1b[31m" + chr(10) + "::error::")
+    'red?[31m ::error::'
+    """
+    spaced = " ".join(text.split())
+    return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in spaced)
+
+
+def markdown(text: str) -> str:
+    r"""A line of text that GitHub's Markdown shows as it is, in a cell of a table too.
+
+    >>> print(markdown("flat_index_ | <b>"))
+    flat_index\_ \| \<b\>
+    """
+    return _MARKDOWN.sub(lambda found: "\\" + found[0], one_line(text))
+
+
+def workflow_message(text: str) -> str:
+    """The message of a GitHub workflow command.
+
+    >>> workflow_message("100 %")
+    '100 %25'
+    """
+    return one_line(text).replace("%", "%25")
+
+
+def workflow_property(text: str) -> str:
+    """A property of a GitHub workflow command, such as a file's name.
+
+    >>> workflow_property("a:b,c")
+    'a%3Ab%2Cc'
+    """
+    return workflow_message(text).replace(":", "%3A").replace(",", "%2C")

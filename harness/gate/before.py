@@ -1,0 +1,79 @@
+"""What is known of the base: a file to run again, or what was recorded of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.discovery import Submission
+from harness.report import Report
+from harness.speed.result import SpeedResult
+
+Key = tuple[str, str]
+"""The names of a submission and a problem."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """One submission on one problem, as it was.
+
+    Attributes:
+        content_hash: SHA-256 of the submission's file.
+        problem_hash: SHA-256 of the reference's file; empty where there was none.
+        submission: Its file, where it can be run.
+        report: What was recorded of a check of it.
+        result: What was recorded of its speed.
+    """
+
+    content_hash: str
+    problem_hash: str
+    submission: Submission | None = None
+    report: Report | None = None
+    result: SpeedResult | None = None
+
+
+class RecordError(ValueError):
+    """A file of records cannot be used; the message is one line."""
+
+
+def recorded(path: Path) -> Mapping[Key, Before]:
+    """Read reports (`harness check --json`) and speed results, one JSON object a line.
+
+    Of several about one submission and problem the last report counts, and the newest result if it
+    is of the same content.
+
+    Raises:
+        RecordError: A line is neither, or the file cannot be read.
+    """
+    records = list(_records(path))
+    found: dict[Key, Before] = {}
+    for report in (record for record in records if isinstance(record, Report)):
+        key = (report.submission, report.problem)
+        found[key] = Before(report.content_hash, report.problem_hash, report=report)
+    results = [record for record in records if isinstance(record, SpeedResult)]
+    for result in sorted(results, key=lambda result: result.measured_at):
+        key = (result.submission, result.problem)
+        before = found.get(key)
+        if before is None or before.report is None:
+            found[key] = Before(result.content_hash, result.problem_hash, result=result)
+        elif before.content_hash == result.content_hash:
+            found[key] = replace(before, result=result)
+    return found
+
+
+def _records(path: Path) -> Iterator[Report | SpeedResult]:
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            # Only a report has cases.
+            kind = Report if "cases" in json.loads(line) else SpeedResult
+            yield kind.from_json(line)
+        except (ValueError, TypeError) as error:
+            raise RecordError(
+                f"{path}: line {number} is neither a report nor a speed result: {error}"
+            ) from None

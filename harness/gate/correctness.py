@@ -1,0 +1,125 @@
+"""Whether a new version is wrong where the old one was right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.case_check import FAILING_SEVERITY, failing_findings
+from harness.oracle import CLASSES, Precision
+from harness.report import CaseReport, Report
+from harness.verdict import describe_finding
+
+_OWN = ("native", "reduced")
+_ORDER = tuple(precision.name for precision in CLASSES)
+# What a sanitizer tells for information fails nothing, and is no reason to refuse either.
+_GRAVE = ("warning", "error")
+
+
+@dataclass(frozen=True)
+class Worse:
+    """What got worse, in one line, and the line of the submission that is to blame, if known."""
+
+    reason: str
+    line: int | None = None
+
+
+def what_got_worse(base: Report, head: Report) -> Worse | None:
+    """Compare two checks case by case; None if nothing got worse.
+
+    A case that passed must pass, the whole if the whole did; the precision class may not fall; and
+    no check of the device may find what it did not find before.
+    """
+    pairs = _common(base, head)
+    return (
+        _of_cases(pairs, head.path)
+        or _of_whole(base, head)
+        or _of_precision(pairs)
+        or _of_findings(base, head)
+    )
+
+
+def what_is_wrong(head: Report, least: Precision | None) -> Worse | None:
+    """Judge a check without one of the base, of which a precision class may be known."""
+    if head.verdict != "passed":
+        return Worse(f"{head.verdict}: {head.message}", _line(head.cases, head.path))
+    return _fall(least, head.precision)
+
+
+def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
+    """The cases that passed in the base, with what became of them."""
+    now = {_key(case): case for case in head.cases}
+    return [
+        (case, now[_key(case)])
+        for case in base.cases
+        if case.verdict == "passed" and _key(case) in now
+    ]
+
+
+def _key(case: CaseReport) -> str:
+    """The problem's own configuration is one case, cut down or not."""
+    return "own" if case.label in _OWN else case.id
+
+
+def _of_cases(pairs: Sequence[tuple[CaseReport, CaseReport]], path: str) -> Worse | None:
+    lost = [head for _, head in pairs if head.verdict != "passed"]
+    if not lost:
+        return None
+    # What failed tells more than what was not run because of it.
+    first = min(lost, key=lambda case: case.verdict in ("not run", "declined"))
+    others = f" ({len(lost)} cases that passed do not)" if len(lost) > 1 else ""
+    reason = f"{first.id} passed and is {first.verdict} now: {first.message}{others}"
+    return Worse(reason, _line([first], path))
+
+
+def _of_whole(base: Report, head: Report) -> Worse | None:
+    if base.verdict != "passed" or head.verdict == "passed":
+        return None
+    return Worse(f"passed and is {head.verdict} now: {head.message}", _line(head.cases, head.path))
+
+
+def _of_precision(pairs: Sequence[tuple[CaseReport, CaseReport]]) -> Worse | None:
+    if not pairs:
+        return None
+    return _fall(_loosest(base for base, _ in pairs), _loosest(head for _, head in pairs))
+
+
+def _fall(before: Precision | None, now: Precision | None) -> Worse | None:
+    if before is None or now is None or _ORDER.index(now) <= _ORDER.index(before):
+        return None
+    return Worse(f"the precision class falls from {before} to {now}")
+
+
+def _loosest(cases: Iterable[CaseReport]) -> Precision | None:
+    held = [case.precision for case in cases if case.precision]
+    return max(held, key=_ORDER.index, default=None)
+
+
+def _of_findings(base: Report, head: Report) -> Worse | None:
+    known = {_kind(finding) for case in base.cases for finding in case.findings}
+    for finding in (finding for case in head.cases for finding in case.findings):
+        check, severity = _kind(finding)
+        if severity in _GRAVE and (check, severity) not in known:
+            reason = f"new finding: {describe_finding(finding)}"
+            return Worse(reason, _line_of(finding, head.path))
+    return None
+
+
+def _kind(finding: Mapping[str, Any]) -> tuple[str, str]:
+    return finding["check"], finding.get("severity", FAILING_SEVERITY)
+
+
+def _line(cases: Iterable[CaseReport], path: str) -> int | None:
+    """Where the first finding that fails a case is."""
+    for case in cases:
+        for finding in failing_findings(case.findings):
+            return _line_of(finding, path)
+    return None
+
+
+def _line_of(finding: Mapping[str, Any], path: str) -> int | None:
+    # What a submission includes has lines of its own.
+    is_own = Path(finding["file"] or "").name == Path(path).name
+    return finding["line"] if is_own else None

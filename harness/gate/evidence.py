@@ -1,0 +1,90 @@
+"""Where the numbers come from that two versions' speed is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.gate import speed
+from harness.gate.decision import Change
+from harness.gate.plan import Pair
+from harness.report import Report
+from harness.speed import result as results
+from harness.speed.measurement import Measurement
+from harness.speed.result import SpeedResult
+
+Measure = Callable[[Path, Mapping[str, Path]], Measurement]
+"""Times submissions' files on a problem's file, all in one run, by names that the caller gives."""
+
+
+class Evidence(Protocol):
+    """A source of numbers."""
+
+    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+        """Compare a pair whose sides are both right."""
+
+
+def counted(pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+    """Compare what the kernels did on the simulator."""
+    del pair
+    if base is None or base.counters is None or head.counters is None:
+        return Change("missing", "counters", "one side was not counted on the simulator")
+    compilers = base.versions.get("nvcc"), head.versions.get("nvcc")
+    if compilers[0] != compilers[1]:
+        reason = f"counted with nvcc {compilers[0]} before and {compilers[1]} now"
+        return Change("missing", "counters", reason)
+    if head.problem_hash != base.problem_hash:
+        return Change("missing", "counters", "the problem changed since the base was counted")
+    return speed.by_counters(head.counters, base.counters, threshold)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Compare times: both versions interleaved in one run."""
+
+    measure: Measure
+
+    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+        """Measure and compare."""
+        del base
+        assert pair.before is not None  # noqa: S101 - for the type checker
+        assert pair.before.submission is not None  # noqa: S101 - for the type checker
+        files = {"head": Path(head.path), "base": pair.before.submission.path}
+        measured = self.measure(pair.problem.path, files)
+        found = measured.findings.get("head", ())
+        if found:
+            return Change("refused", "times", f"the times are suspicious: {found[0]}")
+        now, then = measured.timings["head"], measured.timings["base"]
+        return speed.by_times(now.samples_ms, then.samples_ms, threshold)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Compare results that were measured before, in this folder and in the base's file.
+
+    Where the base's file has none of a pair, the counters of both sides count.
+    """
+
+    folder: Path
+
+    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+        """Look up and compare."""
+        before = pair.before.result if pair.before else None
+        if before is None:
+            return counted(pair, head, base, threshold)
+        now = self._newest(head)
+        if now is None:
+            reason = f"{self.folder} has no result of this version; measure it on {before.device}"
+            return Change("missing", "results", reason)
+        return speed.by_results(now, before, threshold)
+
+    def _newest(self, head: Report) -> SpeedResult | None:
+        wanted = (head.submission, head.content_hash, head.problem_hash)
+        fitting = [
+            result
+            for result in results.read(self.folder, head.problem)
+            if (result.submission, result.content_hash, result.problem_hash) == wanted
+        ]
+        return max(fitting, key=lambda result: result.measured_at, default=None)

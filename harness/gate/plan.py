@@ -1,0 +1,109 @@
+"""Which submissions to compare on which problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.discovery import Discovery, Rejected, Submission, fits
+from harness.gate.before import Before, Key
+from harness.gate.revision import Tree
+from harness.problem import Problem
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One submission on one problem, on both sides.
+
+    Attributes:
+        submission: Its name.
+        problem: The problem as it is now; both sides are judged by it.
+        head: The submission as it is now, if it stands for the problem.
+        before: What is known of the base, if it did.
+        fault: Why the head's file, which is there, does not stand for the problem.
+        path: That file.
+        is_changed: Whether anything of it differs from the base.
+    """
+
+    submission: str
+    problem: Problem
+    head: Submission | None
+    before: Before | None
+    fault: str = ""
+    path: Path | None = None
+    is_changed: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What there is to compare, and the files that are no submissions and were none before."""
+
+    pairs: tuple[Pair, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def in_tree(
+    tree: Tree, submissions: Sequence[Submission], problems: Sequence[Problem]
+) -> dict[Key, Before]:
+    """What an older tree has of each of its submissions."""
+    found = {}
+    for problem in problems:
+        # Both versions are judged by the problem as it is now; of another one nothing is known.
+        problem_hash = problem.content_hash if _is_as_it_was(tree, problem.path) else ""
+        for submission in submissions:
+            if fits(submission, problem) is None:
+                key = (submission.name, problem.name)
+                found[key] = Before(submission.content_hash, problem_hash, submission)
+    return found
+
+
+def _is_as_it_was(tree: Tree, path: Path) -> bool:
+    old = tree.where(path)
+    return not path.is_relative_to(tree.root) or (
+        old is not None and old.read_bytes() == path.read_bytes()
+    )
+
+
+def plan(
+    head: Discovery, problems: Sequence[Problem], base: Mapping[Key, Before], *, everything: bool
+) -> Plan:
+    """Pair both sides.
+
+    Args:
+        head: What lies under the paths now.
+        problems: As they are now.
+        base: What is known of the base, by submission and problem.
+        everything: Whether what is unchanged counts as changed.
+    """
+    pairs = [pair for problem in problems for pair in _of_problem(head, problem, base, everything)]
+    known = {submission for submission, _ in base}
+    rejected = tuple(r for r in head.rejected if r.path.stem not in known)
+    return Plan(tuple(pairs), rejected)
+
+
+def _of_problem(
+    head: Discovery, problem: Problem, base: Mapping[Key, Before], everything: bool
+) -> Iterator[Pair]:
+    now = {submission.name: submission for submission in head.submissions}
+    broken = {rejected.path.stem: rejected for rejected in head.rejected}
+    names = {name for name, about in base if about == problem.name}
+    fitting = {name for name, submission in now.items() if fits(submission, problem) is None}
+    for name in sorted(names | fitting):
+        before = base.get((name, problem.name))
+        if name in fitting:
+            submission = now[name]
+            changed = everything or before is None or _differs(submission, problem, before)
+            yield Pair(name, problem, submission, before, path=submission.path, is_changed=changed)
+        elif name in now:
+            why = fits(now[name], problem) or ""
+            yield Pair(name, problem, None, before, why, now[name].path)
+        elif name in broken:
+            yield Pair(name, problem, None, before, broken[name].message, broken[name].path)
+        else:
+            yield Pair(name, problem, None, before)
+
+
+def _differs(submission: Submission, problem: Problem, before: Before) -> bool:
+    now = (submission.content_hash, problem.content_hash)
+    return now != (before.content_hash, before.problem_hash)

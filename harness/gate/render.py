@@ -1,0 +1,79 @@
+"""Decisions as tables, for a terminal and for GitHub."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tabulate import tabulate
+
+from harness.escape import markdown, one_line, workflow_message, workflow_property
+from harness.gate.decision import Decision
+from harness.gate.speed import percent
+
+# The verdict comes first: a line of a submission's own making never starts one of the output's,
+# where GitHub would read it as a command.
+_HEADERS = ("verdict", "problem", "submission", "change", "judged by", "why")
+
+
+def terminal(decisions: Sequence[Decision]) -> str:
+    """A table for a terminal, what fails first."""
+    return _table(decisions, "simple", one_line)
+
+
+def github(decisions: Sequence[Decision]) -> str:
+    """A table in GitHub's Markdown, what fails first."""
+    return _table(decisions, "github", markdown)
+
+
+def summary(decisions: Sequence[Decision], unchanged: int) -> str:
+    """How many there are of each, in one line."""
+    counts = Counter(decision.change.outcome for decision in decisions)
+    parts = [f"{count} {outcome}" for outcome, count in sorted(counts.items())]
+    if unchanged:
+        parts.append(f"{unchanged} unchanged and not evaluated")
+    return ", ".join(parts) or "nothing to compare"
+
+
+def workflow_commands(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Workflow commands that make GitHub show a decision beside the file."""
+    for decision in decisions:
+        change = decision.change
+        if not decision.is_worse and change.outcome not in ("ambiguous", "removed"):
+            continue
+        level = "error" if decision.is_worse else "warning"
+        where = {} if decision.path is None else {"file": _from_here(decision.path)}
+        if decision.line is not None:
+            where["line"] = str(decision.line)
+        where["title"] = f"{change.outcome}: {_name(decision)}"
+        properties = ",".join(f"{key}={workflow_property(text)}" for key, text in where.items())
+        yield f"::{level} {properties}::{workflow_message(change.reason)}"
+
+
+def _table(decisions: Sequence[Decision], form: str, shown: Callable[[str], str]) -> str:
+    ordered = sorted(decisions, key=lambda decision: not decision.is_worse)
+    rows = [[shown(cell) for cell in _cells(decision)] for decision in ordered]
+    return tabulate(rows, headers=_HEADERS, tablefmt=form, disable_numparse=True)
+
+
+def _cells(decision: Decision) -> tuple[str, ...]:
+    change = decision.change
+    return (
+        change.outcome,
+        decision.problem,
+        decision.submission,
+        percent(change.ratio.value) if change.ratio else "",
+        change.evidence,
+        change.reason,
+    )
+
+
+def _name(decision: Decision) -> str:
+    on = f" on {decision.problem}" if decision.problem else ""
+    return f"{decision.submission}{on}"
+
+
+def _from_here(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,0 +1,153 @@
+"""Evaluate both sides of what changed, and decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import cast
+
+from harness.build.flags import Device
+from harness.evaluate import Request
+from harness.gate.correctness import what_got_worse, what_is_wrong
+from harness.gate.decision import Change, Decision
+from harness.gate.evidence import Evidence
+from harness.gate.plan import Pair
+from harness.gate.settings import Thresholds
+from harness.grid import Case, Grid, Label, case_again, cases_for
+from harness.pool import EvaluationError, Pool
+from harness.progress import ProgressLine
+from harness.report import Report
+from harness.worker.supervisor import Deadlines
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How submissions are run; as in `Request`.
+
+    Attributes:
+        device, grid, seed, deadlines: Of each request. A base that was recorded decides grid and
+            seed for its pair.
+        jobs: Evaluations at a time.
+        allow_new: Whether what the base does not have may pass.
+    """
+
+    device: Device
+    grid: Grid
+    seed: int
+    deadlines: Deadlines
+    jobs: int
+    allow_new: bool
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """A pair with what became of its requests; None where nothing was asked."""
+
+    pair: Pair
+    head: Future[Report] | None
+    base: Future[Report] | None
+
+
+def decide(
+    pairs: Sequence[Pair], manner: Manner, evidence: Evidence, thresholds: Thresholds
+) -> list[Decision]:
+    """Decide on every pair that is not as it was, in the pairs' order."""
+    changed = [pair for pair in pairs if pair.is_changed]
+    with Pool(manner.jobs) as pool:
+        sides = [_ask(pair, manner, pool.submit) for pair in changed]
+        # A GPU that is to time must have nothing else to do: so everything is awaited first.
+        for each in sides:
+            for future in filter(None, (each.head, each.base)):
+                future.exception()
+    return [_decision(each, manner, evidence, thresholds) for each in sides]
+
+
+def _ask(
+    pair: Pair, manner: Manner, submit: Callable[[Request, ProgressLine], Future[Report]]
+) -> _Sides:
+    before = pair.before
+    if pair.head is None or (before is None and not manner.allow_new):
+        return _Sides(pair, None, None)
+    request = Request(
+        submission=pair.head.path,
+        problem=pair.problem.path,
+        device=manner.device,
+        grid=manner.grid,
+        seed=manner.seed,
+        deadlines=manner.deadlines,
+    )
+    base = None
+    if before and before.report:
+        recorded = before.report
+        request = replace(request, grid=cast(Grid, recorded.grid), seed=recorded.seed)
+        request = replace(request, also=_recorded_cases(pair, recorded))
+    elif before and before.submission:
+        old = before.submission
+        also = cases_for(pair.problem, old, manner.grid, manner.device, seed=manner.seed)
+        base_request = replace(request, submission=old.path)
+        base = submit(base_request, ProgressLine(base_request))
+        request = replace(request, also=also)
+    return _Sides(pair, submit(request, ProgressLine(request)), base)
+
+
+def _recorded_cases(pair: Pair, report: Report) -> tuple[Case, ...]:
+    """The cases of a recorded check, but for the problem's own, which every grid has."""
+    return tuple(
+        case_again(
+            pair.problem,
+            case.id,
+            cast(Label, case.label),
+            case.arguments,
+            case.input_shapes,
+            seed=report.seed,
+        )
+        for case in report.cases
+        if case.label in ("grid", "corner")
+    )
+
+
+def _decision(
+    sides: _Sides, manner: Manner, evidence: Evidence, thresholds: Thresholds
+) -> Decision:
+    pair = sides.pair
+    threshold = thresholds.of(pair.problem.name)
+    change, line = _change(sides, manner, evidence, threshold)
+    return Decision(pair.submission, pair.problem.name, change, pair.path, line)
+
+
+def _change(
+    sides: _Sides, manner: Manner, evidence: Evidence, threshold: float
+) -> tuple[Change, int | None]:
+    """What is said of a pair, and the line to blame."""
+    pair, before = sides.pair, sides.pair.before
+    if pair.head is None:
+        if pair.path is None:
+            return Change("removed", "", "the base has it"), None
+        return Change("refused", "", f"is no submission for this problem now: {pair.fault}"), None
+    if before is None and not manner.allow_new:
+        return Change("missing", "", "the base does not have it; --allow-new lets it pass"), None
+    try:
+        head = sides.head.result() if sides.head else None
+        base = sides.base.result() if sides.base else (before.report if before else None)
+    except EvaluationError as error:
+        return Change("refused", "", f"cannot be evaluated: {error}"), None
+    assert head is not None  # noqa: S101 - for the type checker
+    if before is None:
+        return _of_new(head)
+    least = before.result.precision if before.result else None
+    worse = what_got_worse(base, head) if base else what_is_wrong(head, least)
+    if worse:
+        return Change("refused", "", worse.reason), worse.line
+    if base and base.verdict != "passed":
+        if head.verdict == "passed":
+            return Change("fixed", "", f"the base is {base.verdict}: {base.message}"), None
+        return Change("same", "", f"is {head.verdict} as the base is: {head.message}"), None
+    return evidence(pair, head, base, threshold), None
+
+
+def _of_new(head: Report) -> tuple[Change, int | None]:
+    worse = what_is_wrong(head, None)
+    if worse:
+        return Change("refused", "", f"is new and {worse.reason}"), worse.line
+    return Change("new", "", f"passed, {head.precision}"), None

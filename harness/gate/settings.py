@@ -1,0 +1,67 @@
+"""What the gate lets pass: `[tool.harness.gate]` of pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+DEFAULT_THRESHOLD = 0.01
+_TABLE = "[tool.harness.gate]"
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The fraction by which time, or a counter, may change and still be the same.
+
+    Attributes:
+        default: Of problems without one of their own.
+        problems: Those that have one, by name.
+    """
+
+    default: float = DEFAULT_THRESHOLD
+    problems: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, problem: str) -> float:
+        """The one of a problem."""
+        return self.problems.get(problem, self.default)
+
+
+def read(folder: Path) -> Thresholds:
+    """The thresholds in a folder's pyproject.toml; the default where it says nothing.
+
+    Raises:
+        SettingsError: the file is no TOML, or says something that is not known.
+    """
+    path = folder / "pyproject.toml"
+    if not path.exists():
+        return Thresholds()
+    try:
+        project = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is no TOML: {error}") from None
+    table = project.get("tool", {}).get("harness", {}).get("gate", {})
+    unknown = sorted(set(table) - {"threshold", "problems"})
+    if unknown:
+        raise SettingsError(
+            f"{path}: {_TABLE} does not know {unknown[0]}; it takes threshold and problems"
+        )
+    problems = table.get("problems", {})
+    return Thresholds(
+        _fraction(path, "threshold", table.get("threshold", DEFAULT_THRESHOLD)),
+        {name: _fraction(path, f"problems.{name}", value) for name, value in problems.items()},
+    )
+
+
+def _fraction(path: Path, name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise SettingsError(
+            f"{path}: {name} in {_TABLE} is {value!r}; give a fraction such as 0.01"
+        )
+    return float(value)

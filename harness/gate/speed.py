@@ -1,0 +1,101 @@
+"""What times and counters say of two versions' speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from harness.counting import Totals
+from harness.gate.decision import Change, Outcome
+from harness.speed.result import SpeedResult, why_not_comparable
+from harness.speed.statistics import Interval, ratio_of, ratio_of_ratios
+
+# A bootstrap of fewer samples is surer of itself than it should be.
+_FEWEST_SAMPLES = 10
+
+# What a kernel's time is made of, as far as counters know: turns of warps, and passes through each
+# kind of memory. Operations and requests are among those; registers and occupancy are not time.
+_DECIDING = (
+    ("warp instructions", "warp_instructions"),
+    ("sectors", "sectors"),
+    ("shared-memory wavefronts", "wavefronts"),
+    ("local-memory bytes", "local_bytes"),
+)
+
+
+def by_times(head: Sequence[float], base: Sequence[float], threshold: float) -> Change:
+    """Compare device times of one run, in any unit."""
+    return _of_interval(ratio_of(head, base), min(len(head), len(base)), "times", threshold)
+
+
+def by_results(head: SpeedResult, base: SpeedResult, threshold: float) -> Change:
+    """Compare results of different runs, each against its own run's baseline."""
+    why = why_not_comparable(head, base)
+    if why is None and head.baseline not in base.baselines:
+        why = f"{head.baseline} was measured in one only"
+    if why is not None:
+        return Change("missing", "results", f"the results are not comparable: {why}")
+    suspicious = [*head.findings, *base.findings]
+    if suspicious:
+        return Change("ambiguous", "results", f"a result is suspicious: {suspicious[0]}")
+    ratio = ratio_of_ratios(
+        head.samples_ms,
+        head.baselines[head.baseline].samples_ms,
+        base.samples_ms,
+        base.baselines[head.baseline].samples_ms,
+    )
+    fewest = min(len(head.samples_ms), len(base.samples_ms))
+    return _of_interval(ratio, fewest, "results", threshold)
+
+
+def _of_interval(ratio: Interval, samples: int, evidence: str, threshold: float) -> Change:
+    numbers = f"{percent(ratio.value)} ({percent(ratio.low)} to {percent(ratio.high)})"
+    if samples < _FEWEST_SAMPLES:
+        reason = f"{numbers}, of {samples} samples only; {_FEWEST_SAMPLES} are needed"
+        return Change("ambiguous", evidence, reason, ratio)
+    return Change(_outcome(ratio, threshold), evidence, numbers, ratio)
+
+
+def _outcome(ratio: Interval, threshold: float) -> Outcome:
+    """Where the whole interval lies; a reader expects the same answer with the sides swapped."""
+    if ratio.low > 1 + threshold:
+        return "slower"
+    if ratio.high < 1 / (1 + threshold):
+        return "faster"
+    if ratio.low >= 1 / (1 + threshold) and ratio.high <= 1 + threshold:
+        return "same"
+    return "ambiguous"
+
+
+def by_counters(head: Totals, base: Totals, threshold: float) -> Change:
+    """Compare what the kernels did; the counters are exact, so their intervals are points.
+
+    More of something and less of nothing is slower, the reverse faster; where one was traded for
+    another, only a GPU can tell.
+    """
+    ratios = {name: _ratio(getattr(head, key), getattr(base, key)) for name, key in _DECIDING}
+    outcomes = {_outcome(Interval(r, r, r), threshold) for r in ratios.values()} - {"same"}
+    if len(outcomes) > 1:
+        outcome: Outcome = "ambiguous"
+    else:
+        outcome = outcomes.pop() if outcomes else "same"
+    shifted = {name: ratio for name, ratio in ratios.items() if ratio != 1}
+    reason = ", ".join(f"{percent(ratio)} {name}" for name, ratio in shifted.items())
+    most = max(ratios.values(), key=lambda ratio: abs(math.log(ratio)) if ratio else math.inf)
+    reason = reason or "every counter that decides is as it was"
+    return Change(outcome, "counters", reason, Interval(most, most, most))
+
+
+def _ratio(now: int, before: int) -> float:
+    if now == before:
+        return 1.0
+    return now / before if before else math.inf
+
+
+def percent(ratio: float) -> str:
+    """A ratio as what it changes: +2.1 %.
+
+    >>> percent(1.021), percent(0.5), percent(float("inf"))
+    ('+2.1 %', '-50.0 %', 'from none to some')
+    """
+    return "from none to some" if math.isinf(ratio) else f"{ratio - 1:+.1%}".replace("%", " %")

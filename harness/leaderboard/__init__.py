@@ -1,0 +1,1 @@
+"""Submissions in their order, from what was checked here and what was measured anywhere."""

@@ -1,0 +1,219 @@
+"""What a leaderboard's columns say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.leaderboard.standings import Board, Standing
+from harness.speed.result import Timing
+
+# What is not right, in one column: the verdict says which.
+_WRONG = ("failed", "error", "unsupported")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        header: Its name.
+        text: What a cell says; empty where nothing is known.
+        number: What it is sorted by, where that is not the text.
+        align: Where it stands.
+        meaning: For whom the header does not tell.
+    """
+
+    header: str
+    text: Callable[[Standing], str]
+    number: Callable[[Standing], float | None] | None = None
+    align: Literal["left", "right"] = "right"
+    meaning: str = ""
+
+
+def columns_of(board: Board) -> tuple[Column, ...]:
+    """The columns of which a board has something to say."""
+    return tuple(c for c in _COLUMNS if any(c.text(standing) for standing in board.standings))
+
+
+def _rank(standing: Standing) -> str:
+    return "" if standing.rank is None else str(standing.rank)
+
+
+def _count(*verdicts: str) -> Callable[[Standing], int | None]:
+    def count(standing: Standing) -> int | None:
+        if standing.report is None:
+            return None
+        return sum(case.verdict in verdicts for case in standing.report.cases)
+
+    return count
+
+
+def _whole(number: Callable[[Standing], int | None]) -> Callable[[Standing], str]:
+    def text(standing: Standing) -> str:
+        value = number(standing)
+        return "" if value is None else f"{value:,}"
+
+    return text
+
+
+def _of_result(name: str) -> Callable[[Standing], float | None]:
+    return lambda standing: getattr(standing.result, name) if standing.result else None
+
+
+def _median(standing: Standing) -> str:
+    result = standing.result
+    return milliseconds(Timing(result.median_ms, result.interval_ms, ())) if result else ""
+
+
+def _speedup(standing: Standing) -> str:
+    result = standing.result
+    if result is None:
+        return ""
+    low, high = result.speedup_interval
+    return f"{result.speedup:.3g} ({low:.3g} to {high:.3g})"
+
+
+def _baseline(standing: Standing) -> str:
+    return standing.result.baseline if standing.result else ""
+
+
+def _of_floor(standing: Standing) -> str:
+    return f"{standing.result.floor_fraction:.1%}" if standing.result else ""
+
+
+def _build_seconds(standing: Standing) -> float | None:
+    if standing.fresh:
+        return standing.fresh.build_seconds
+    builds = standing.report.builds if standing.report else ()
+    return sum(build.seconds for build in builds) if builds else None
+
+
+def _build(standing: Standing) -> str:
+    seconds = _build_seconds(standing)
+    return "" if seconds is None else f"{seconds:.1f}"
+
+
+def _sectors(standing: Standing) -> float | None:
+    counters = standing.report.counters if standing.report else None
+    return counters.sectors_per_request if counters else None
+
+
+def _conflicts(standing: Standing) -> float | None:
+    counters = standing.report.counters if standing.report else None
+    return counters.bank_conflicts if counters else None
+
+
+def _ratio(number: Callable[[Standing], float | None], unit: str = "") -> Callable[[Standing], str]:
+    def text(standing: Standing) -> str:
+        value = number(standing)
+        return "" if value is None else f"{value:.2f}{unit}"
+
+    return text
+
+
+def _state(standing: Standing) -> str:
+    """What keeps a time from counting."""
+    if standing.is_stale:
+        return "stale: measured before a change"
+    if standing.fresh and standing.fresh.findings:
+        return f"suspicious: {standing.fresh.findings[0]}"
+    return ""
+
+
+def _measured(standing: Standing) -> str:
+    result = standing.result
+    return f"{result.device}, {result.measured_at[:10]}" if result else ""
+
+
+def milliseconds(timing: Timing) -> str:
+    """A median with half its 95 % interval, in two digits of the latter.
+
+    >>> milliseconds(Timing(4.2371, (4.2255, 4.2501), ()))
+    '4.237 ± 0.013'
+    """
+    low, high = timing.interval_ms
+    half = max(high - timing.median_ms, timing.median_ms - low)
+    if not half > 0:
+        return f"{timing.median_ms:.4g}"
+    places = min(max(1 - math.floor(math.log10(half)), 0), 6)
+    return f"{timing.median_ms:.{places}f} ± {half:.{places}f}"
+
+
+_PASSED, _DECLINED, _FAILED = _count("passed"), _count("declined"), _count(*_WRONG)
+
+_COLUMNS = (
+    Column("rank", _rank, lambda s: s.rank, meaning="among those that were measured alike"),
+    Column("submission", lambda s: s.submission, align="left"),
+    Column("verdict", lambda s: s.verdict, align="left"),
+    Column("state", _state, align="left", meaning="what keeps its time from counting"),
+    Column("passed", _whole(_PASSED), _PASSED, meaning="cases whose every output is right"),
+    Column("declined", _whole(_DECLINED), _DECLINED, meaning="cases that it refuses itself"),
+    Column("failed", _whole(_FAILED), _FAILED),
+    Column(
+        "precision",
+        lambda s: s.precision or "",
+        align="left",
+        meaning="the tightest class whose error bound holds in every case",
+    ),
+    Column(
+        "median ms",
+        _median,
+        _of_result("median_ms"),
+        meaning="device time with its 95 % confidence interval",
+    ),
+    Column(
+        "speedup",
+        _speedup,
+        _of_result("speedup"),
+        meaning="over the fastest baseline of its own precision class, with its 95 % interval",
+    ),
+    Column("over", _baseline, align="left", meaning="that baseline"),
+    Column(
+        "of floor",
+        _of_floor,
+        _of_result("floor_fraction"),
+        meaning="what no kernel can beat, over the median",
+    ),
+    Column("build s", _build, _build_seconds, meaning="compiling, when that was done"),
+    Column(
+        "sectors/request",
+        _ratio(_sectors),
+        _sectors,
+        meaning="32-byte pieces of global memory for each access of a warp, on the simulator",
+    ),
+    Column(
+        "bank conflicts",
+        _ratio(_conflicts, "-way"),
+        _conflicts,
+        meaning="passes through shared memory over those needed, on the simulator",
+    ),
+    Column("checked on", lambda s: s.report.device if s.report else "", align="left"),
+    Column("measured on", _measured, align="left"),
+)
+
+
+def baseline_rows(board: Board) -> Sequence[tuple[str, str, str]]:
+    """Each baseline with its times in fp32 and tf32, empty where it was not measured."""
+    if board.measured is None:
+        return ()
+    found: dict[str, dict[str, str]] = {}
+    for name, timing in board.measured.baselines.items():
+        kind, _, precision = name.rpartition(" ")
+        found.setdefault(kind, {})[precision] = milliseconds(timing)
+    return [(kind, by.get("fp32", ""), by.get("tf32", "")) for kind, by in found.items()]
+
+
+def caption(board: Board) -> str:
+    """Where and how the times were measured, in one line; empty where there are none."""
+    result = board.measured
+    if result is None:
+        return ""
+    return (
+        f"Measured on {result.device}, driver {result.driver}, CUDA {result.cuda}, "
+        f"torch {result.torch}, cuDNN {result.cudnn}, the newest on {result.measured_at[:10]}. "
+        f"Floor: {result.floor_ms:.3g} ms for {result.bytes:,} bytes and {result.flops:,} "
+        "operations."
+    )

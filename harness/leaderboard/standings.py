@@ -1,0 +1,191 @@
+"""Who stands where: submissions on one problem, ranked among those that were measured alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness import store
+from harness.discovery import Submission, fits
+from harness.oracle import CLASSES, Precision
+from harness.problem import Problem
+from harness.report import Report
+from harness.speed import result as results
+from harness.speed.result import SpeedResult, why_not_comparable
+
+_ORDER = tuple(precision.name for precision in CLASSES)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One submission on one problem.
+
+    Attributes:
+        submission: Its name.
+        report: Of a check of it as it is now; None where there was none.
+        result: What was measured of it, the newest.
+        is_stale: Whether the result is of another content of the submission or the problem.
+        rank: Among those that were measured alike; None for what cannot be ranked.
+    """
+
+    submission: str
+    report: Report | None
+    result: SpeedResult | None = None
+    is_stale: bool = False
+    rank: int | None = None
+
+    @property
+    def fresh(self) -> SpeedResult | None:
+        """The result, if it is of this very content."""
+        return None if self.is_stale else self.result
+
+    @property
+    def verdict(self) -> str:
+        """Of the check."""
+        return self.report.verdict if self.report else "not checked"
+
+    @property
+    def precision(self) -> Precision | None:
+        """The class of the grid with the timed shape where that is known, else of the check."""
+        if self.fresh:
+            return self.fresh.precision
+        return self.report.precision if self.report else None
+
+    @property
+    def is_ranked_by_speed(self) -> bool:
+        """Whether it is right, and its time is to be trusted."""
+        return self.verdict == "passed" and self.fresh is not None and not self.fresh.findings
+
+
+@dataclass(frozen=True)
+class Board:
+    """Submissions on one problem whose times may be compared, and those that have none.
+
+    Attributes:
+        title: The problem's name, and the GPU's where there are several boards of it.
+        measured: The newest result among them, whose conditions, floor and baselines stand for
+            all; None where nothing was measured.
+        standings: The best first.
+    """
+
+    title: str
+    measured: SpeedResult | None
+    standings: tuple[Standing, ...]
+
+
+def boards(
+    problem: Problem, submissions: Iterable[Submission], reports: Path, measured: Path
+) -> tuple[Board, ...]:
+    """Rank the submissions that fit a problem.
+
+    Args:
+        problem: The problem.
+        submissions: All of them.
+        reports: The folder of what was checked here.
+        measured: The folder of what was measured.
+
+    Returns:
+        A board for each set of results that may be compared, the one with the newest first; it has
+        the submissions without a result too. One board where nothing was measured.
+    """
+    fitting = [submission for submission in submissions if fits(submission, problem) is None]
+    checked = {s.name: _report(s, problem, reports) for s in fitting}
+    every = sorted(results.read(measured, problem.name), key=lambda result: result.measured_at)
+    groups: list[list[SpeedResult]] = []
+    unmeasured = []
+    for submission in fitting:
+        own = [result for result in every if result.submission == submission.name]
+        fresh = [result for result in own if _is_of(result, submission, problem)]
+        for result in fresh:
+            _group_of(result, groups).append(result)
+        if not fresh:
+            newest = own[-1] if own else None
+            stale = newest is not None
+            unmeasured.append(Standing(submission.name, checked[submission.name], newest, stale))
+    groups.sort(key=lambda group: max(result.measured_at for result in group), reverse=True)
+    found = [_board(problem, group, checked, only=len(groups) == 1) for group in groups]
+    first = found[0] if found else Board(problem.name, None, ())
+    first = replace(first, standings=_ranked((*first.standings, *unmeasured)))
+    return (first, *found[1:])
+
+
+def _report(submission: Submission, problem: Problem, reports: Path) -> Report | None:
+    """The report of a check, if it is of the very content of submission and problem."""
+    report = store.find(reports, problem.name, submission.name)
+    wanted = (submission.content_hash, problem.content_hash)
+    if report is None or (report.content_hash, report.problem_hash) != wanted:
+        return None
+    return report
+
+
+def _is_of(result: SpeedResult, submission: Submission, problem: Problem) -> bool:
+    wanted = (submission.content_hash, problem.content_hash)
+    return (result.content_hash, result.problem_hash) == wanted
+
+
+def _group_of(result: SpeedResult, groups: list[list[SpeedResult]]) -> list[SpeedResult]:
+    """The results that one may be compared with; a new group where there are none."""
+    for group in groups:
+        if why_not_comparable(group[0], result) is None:
+            return group
+    groups.append([])
+    return groups[-1]
+
+
+def _board(
+    problem: Problem,
+    group: Sequence[SpeedResult],
+    checked: Mapping[str, Report | None],
+    *,
+    only: bool,
+) -> Board:
+    newest = {result.submission: result for result in group}
+    standings = [Standing(name, checked[name], result) for name, result in newest.items()]
+    last = max(group, key=lambda result: result.measured_at)
+    title = problem.name if only else f"{problem.name} on {last.device}"
+    return Board(title, last, _ranked(standings))
+
+
+def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
+    """The best first, with ranks: by speedup, or by precision where nobody was measured."""
+    ordered = sorted(standings, key=_order)
+    by_speed = any(standing.is_ranked_by_speed for standing in ordered)
+    return tuple(_with_ranks(ordered, by_speed=by_speed))
+
+
+def _with_ranks(ordered: Sequence[Standing], *, by_speed: bool) -> Iterator[Standing]:
+    rank = 0
+    for standing in ordered:
+        # Who was not measured is neither faster nor slower than who was.
+        counts = standing.is_ranked_by_speed if by_speed else standing.verdict == "passed"
+        rank += counts
+        yield replace(standing, rank=rank if counts else None)
+
+
+def _order(standing: Standing) -> tuple[object, ...]:
+    """Right before wrong, fast before slow, precise before less precise, general before narrow."""
+    report = standing.report
+    return (
+        {"passed": 0, "not checked": 1}.get(standing.verdict, 2),
+        not standing.is_ranked_by_speed,
+        -standing.fresh.speedup if standing.fresh else 0.0,
+        _ORDER.index(standing.precision) if standing.precision else len(_ORDER),
+        -report.count("passed") if report else 0,
+        standing.submission,
+    )
+
+
+def portable(board: Board) -> Board:
+    """What of a board is the same on every machine that has the same files.
+
+    How long a build takes, where a check ran, and counters, which another compiler makes others,
+    are this machine's.
+    """
+    return replace(
+        board,
+        standings=tuple(
+            replace(s, report=s.report and replace(s.report, device="", builds=(), counters=None))
+            for s in board.standings
+        ),
+    )

@@ -1,0 +1,56 @@
+"""Boards as tables: for a terminal, and in GitHub's Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tabulate import tabulate, tabulate_formats
+
+from harness.escape import markdown, one_line
+from harness.leaderboard.columns import baseline_rows, caption, columns_of
+from harness.leaderboard.standings import Board
+
+# Those of tabulate that are no text that can be read as it is need an escape of their own.
+FORMATS: tuple[str, ...] = tuple(
+    name for name in tabulate_formats if not name.endswith("html") and "latex" not in name
+)
+
+_MARKDOWN = ("github", "pipe")
+
+
+def text(boards: Iterable[Board], table_format: str) -> str:
+    """All boards, each with its caption and baselines, in one of `FORMATS`."""
+    return "\n\n".join(part for board in boards for part in _parts(board, table_format) if part)
+
+
+def _parts(board: Board, table_format: str) -> Iterator[str]:
+    is_markdown = table_format in _MARKDOWN
+    shown = markdown if is_markdown else one_line
+    yield ("## " if is_markdown else "") + shown(board.title)
+    columns = columns_of(board)
+    rows = [[column.text(standing) for column in columns] for standing in board.standings]
+    aligned = [column.align for column in columns]
+    yield _table(rows, [column.header for column in columns], aligned, table_format, shown)
+    yield shown(caption(board))
+    baselines = baseline_rows(board)
+    if baselines:
+        headers = ("baseline", "fp32, median ms", "tf32, median ms")
+        yield _table(baselines, headers, ("left", "right", "right"), table_format, shown)
+
+
+def _table(
+    rows: Sequence[Sequence[str]],
+    headers: Sequence[str],
+    align: Sequence[str],
+    table_format: str,
+    shown: Callable[[str], str],
+) -> str:
+    if not rows:
+        return "no submission fits"
+    return tabulate(
+        [[shown(cell) for cell in row] for row in rows],
+        headers=headers,
+        colalign=align,
+        tablefmt=table_format,
+        disable_numparse=True,
+    )

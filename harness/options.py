@@ -1,0 +1,70 @@
+"""What several commands of the command line have in common."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness import devices
+from harness.pool import usable_cores
+from harness.problem import Problem
+from harness.references import load_references
+from harness.worker.supervisor import Deadlines
+
+PASSED, NOT_PASSED, USAGE = 0, 1, 2
+"""Exit statuses."""
+
+
+class UsageError(ValueError):
+    """The command line asks for something that cannot be; the message is one line."""
+
+
+def add_problem_options(parser: argparse.ArgumentParser) -> None:
+    """Which references: --problem and --reference."""
+    parser.add_argument("--problem", metavar="NAME", help="only this one of the references")
+    parser.add_argument(
+        "--reference",
+        action="append",
+        type=Path,
+        metavar="PATH",
+        help="reference file, or folder of them (default: reference/; repeatable)",
+    )
+
+
+def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
+    """How submissions are run: --device, --grid, --seed, --jobs and --step-seconds."""
+    parser.add_argument(
+        "--device",
+        choices=devices.CHOICES,
+        default="auto",
+        help="default: the GPU if there is one, else the simulator",
+    )
+    parser.add_argument(
+        "--grid", choices=("quick", "full"), default="quick", help="all pairs of values, or triples"
+    )
+    parser.add_argument("--seed", type=int, help="replay a report's values (default: new ones)")
+    parser.add_argument("--jobs", type=int, default=usable_cores(), help="submissions at a time")
+    parser.add_argument(
+        "--step-seconds",
+        type=float,
+        default=Deadlines.step,
+        metavar="S",
+        help="deadline for importing, constructing and each call (default: %(default)s)",
+    )
+
+
+def problems_of(options: argparse.Namespace) -> tuple[Problem, ...]:
+    """The references that --reference and --problem name.
+
+    Raises:
+        UsageError: there is none of that name.
+        harness.problem.ProblemError: a file is no reference.
+    """
+    problems = load_references(options.reference or [Path("reference")])
+    if options.problem is None:
+        return problems
+    chosen = tuple(problem for problem in problems if problem.name == options.problem)
+    if not chosen:
+        names = ", ".join(problem.name for problem in problems)
+        raise UsageError(f"--problem {options.problem}: no such reference; there are {names}")
+    return chosen

@@ -1,0 +1,292 @@
+"""`harness gate` in repositories of somebody's own, on the simulator."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.gate.run import Manner
+from harness.gate.settings import read
+from harness.gate.sources import with_revision
+from harness.references import load_references
+from harness.worker.supervisor import Deadlines
+from tests.support import ROOT, SUBMISSIONS, Outcome, harness
+
+# Small, and with few parameters: so there are few cases.
+REFERENCE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        super().__init__()
+        self.conv1d_transpose = nn.ConvTranspose1d(
+            in_channels, out_channels, kernel_size, stride, bias=False
+        )
+
+    def forward(self, x):
+        return self.conv1d_transpose(x)
+
+
+def get_inputs():
+    return [torch.rand(8, 64, 1000)]
+
+
+def get_init_inputs():
+    return [64, 64, 3]
+"""
+
+
+def changed(name: str, old: str, new: str) -> str:
+    """A submission with one thing changed; its lines stay where they are."""
+    text = text_of(name)
+    assert old in text
+    assert new.count("\n") == old.count("\n")
+    return text.replace(old, new)
+
+
+def text_of(name: str) -> str:
+    """A submission of this repository's."""
+    return (SUBMISSIONS / f"{name}.py").read_text()
+
+
+_LOOP = "for (int ci = 0; ci < in_channels; ++ci) {"
+# One channel in 32 is read once more, and adds nothing.
+SLOWER = changed(
+    "flat_index",
+    _LOOP,
+    "for (int ci = 0; ci < in_channels / 32; ++ci) {"
+    " sum += static_cast<acc_t>(0) * static_cast<acc_t>(x_tap[ci * in_length]); } " + _LOOP,
+)
+UNCHECKED = changed("grid3d", "if (i >= in_length) continue;", "")
+_PRODUCT = """sum += x_group[static_cast<int64_t>(c) * shape.in_length + i]
+                   * weight_group[c * weight_step + k];"""
+TF32 = changed(
+    "grouped_bias",
+    _PRODUCT,
+    """sum += __int_as_float(__float_as_int(x_group[(int64_t)c * shape.in_length + i]) & ~0x1fff)
+        * __int_as_float(__float_as_int(weight_group[c * weight_step + k]) & ~0x1fff);""",
+)
+TALKATIVE = changed("flat_index", '"""Transposed', '"""A transposed')
+NO_STRIDE = changed("flat_index", "        stride: int = 1,\n", "\n").replace(
+    "self.stride = stride", "self.stride = 1"
+)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository with a reference and submissions, committed."""
+
+    folder: Path
+
+    def write(self, submissions: Mapping[str, str | None]) -> None:
+        """Change submissions, or remove them."""
+        for name, text in submissions.items():
+            path = self.folder / "submissions" / f"{name}.py"
+            path.unlink() if text is None else path.write_text(text)
+
+    def git(self, *arguments: str) -> None:
+        """Run git."""
+        command = ("git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments)
+        subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
+
+    def gate(self, *arguments: str | Path) -> Outcome:
+        """Run `harness gate` on it, always with the same values."""
+        return harness("gate", "--seed", "1", *arguments, folder=self.folder)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A repository with one submission."""
+    made = Repository(tmp_path)
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "submissions").mkdir()
+    (tmp_path / "reference" / "conv.py").write_text(REFERENCE)
+    made.write({"flat_index": text_of("flat_index")})
+    made.git("init", "-q")
+    commit(made)
+    return made
+
+
+def commit(repository: Repository) -> None:
+    """Commit everything."""
+    repository.git("add", "--all")
+    repository.git("commit", "-q", "-m", "as it is")
+
+
+def verdicts(done: Outcome) -> dict[str, str]:
+    """The verdict on each submission, from the table."""
+    rows = [line.split() for line in done.out.split("---\n", 1)[1].split("\n\n")[0].splitlines()]
+    return {row[2] if row[1] == "conv" else row[1]: row[0] for row in rows}
+
+
+def test_every_verdict_against_a_revision(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two percent more work is slower; a lost check, a lower class and a broken file are refused.
+
+    What is as it was is not evaluated; what is new, and what is gone, is said. Under GitHub Actions
+    each of them stands beside its file, and the table in the summary.
+    """
+    names = ("grid3d", "grouped_bias", "dilated")
+    repository.write({name: text_of(name) for name in names})
+    repository.write(dict.fromkeys(("broken", "gone"), text_of("dilated")))
+    commit(repository)
+    repository.write(
+        {
+            "flat_index": SLOWER, "grid3d": UNCHECKED, "grouped_bias": TF32,
+            "broken": "class ModelNew(:", "gone": None, "added|x": SLOWER,
+        }
+    )  # fmt: skip
+    summary = repository.folder / "summary.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    done = repository.gate("--base", "HEAD")
+    assert done.status == 1, done.err
+    assert verdicts(done) == {
+        "flat_index": "slower",
+        "grid3d": "refused",
+        "grouped_bias": "refused",
+        "broken": "refused",
+        "gone": "removed",
+        "added|x": "missing",
+    }
+    assert "warp instructions, +" in done.out
+    assert "the precision class falls from fp32 to tf32" in done.out
+    assert "memcheck: 4-byte load" in done.out
+    assert "does not parse in line 1" in done.out
+    assert "1 unchanged and not evaluated" in done.out
+    line = 1 + UNCHECKED[: UNCHECKED.index("acc = fmaf")].count("\n")
+    assert f"::error file=submissions/grid3d.py,line={line},title=refused" in done.out
+    assert "::warning title=removed%3A gone on conv::" in done.out
+    assert "| added\\|x " in summary.read_text()
+
+
+def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repository) -> None:
+    """Nothing is evaluated where nothing changed; --allow-new evaluates what is new."""
+    unchanged = repository.gate("--base", "HEAD")
+    assert unchanged.status == 0
+    assert "1 unchanged and not evaluated" in unchanged.out
+    wrong = (ROOT / "tests" / "defects" / "one_past_end.py").read_text()
+    repository.write({"grid3d": text_of("grid3d"), "one_past_end": wrong})
+    done = repository.gate("--base", "HEAD", "--allow-new")
+    assert done.status == 1
+    assert verdicts(done) == {"grid3d": "new", "one_past_end": "refused"}
+
+
+def test_records_are_a_base_too(repository: Repository) -> None:
+    """Reports of `harness check --json` hold the cases and counters of what they were made of."""
+    checked = harness("check", "submissions", "--json", "base.jsonl", folder=repository.folder)
+    assert checked.status == 0, checked.out
+    same = repository.gate("--base", "base.jsonl")
+    assert same.status == 0
+    assert "1 unchanged" in same.out
+    repository.write({"flat_index": TALKATIVE})
+    done = repository.gate("--base", "base.jsonl")
+    assert done.status == 0, done.out + done.err
+    assert verdicts(done) == {"flat_index": "same"}
+    assert "every counter that decides is as it was" in done.out
+    repository.write({"flat_index": SLOWER})
+    done = repository.gate("--base", "base.jsonl")
+    assert done.status == 1
+    assert verdicts(done) == {"flat_index": "slower"}
+
+
+def test_what_counts_as_changed(
+    repository: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """A header may be used by any submission; a new reference judges anew; --all asks for all."""
+    monkeypatch.chdir(repository.folder)
+    paths = [Path("submissions")]
+    manner = Manner("simulator", "quick", 1, Deadlines(), 1, allow_new=False)
+
+    def changed(*, everything: bool = False) -> tuple[bool, tuple[str, ...]]:
+        problems = load_references([Path("reference")])
+        folder = tmp_path_factory.mktemp("older")
+        found = with_revision("HEAD", paths, problems, manner, folder, everything=everything)
+        (pair,) = found.plan.pairs
+        return pair.is_changed, found.notes
+
+    assert changed() == (False, ())
+    assert changed(everything=True) == (True, ())
+    (repository.folder / "submissions" / "common.cuh").write_text("\n")
+    note = "submissions/common.cuh changed beside the submissions: all of them are evaluated"
+    assert changed() == (True, (note,))
+    commit(repository)
+    assert changed() == (False, ())
+    (repository.folder / "reference" / "conv.py").write_text(REFERENCE + "\n")
+    assert changed() == (True, ())
+
+
+def test_parameter_that_is_no_longer_taken(repository: Repository) -> None:
+    """The cases of the base count, even where the new version's own grid has them no more."""
+    repository.write({"flat_index": NO_STRIDE})
+    done = repository.gate("--base", "HEAD")
+    assert done.status == 1, done.out + done.err
+    assert verdicts(done) == {"flat_index": "refused"}
+    assert "unexpected keyword argument 'stride'" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--base", "nowhere"], "neither a file nor a revision"),
+        (["--base", "HEAD", "absent"], "absent: no such file or folder"),
+        (["--base", "HEAD", "/"], "lies outside of the repository"),
+        (["--base", "reference/conv.py"], "line 1 is neither a report nor a speed result"),
+        (["--base", "HEAD", "--device", "cuda"], "torch sees no GPU here"),
+    ],
+)
+def test_unusable_command_line_gives_status_2(
+    repository: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    """What cannot be done as asked is one line, and status 2."""
+    monkeypatch.chdir(repository.folder)
+    assert main(["gate", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("threshold = '2 %'", "threshold in [tool.harness.gate] is '2 %'; give a fraction"),
+        ("threshold = 2", "is 2; give a fraction"),
+        ("problems = { conv = -0.1 }", "problems.conv in [tool.harness.gate] is -0.1"),
+        ("tolerance = 0.1", "does not know tolerance"),
+        ("threshold = [", "is no TOML"),
+    ],
+)
+def test_settings_that_cannot_be_used(
+    repository: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: str,
+    message: str,
+) -> None:
+    """A misspelt name or a percentage is told, and never silently the default."""
+    monkeypatch.chdir(repository.folder)
+    Path("pyproject.toml").write_text(f"[tool.harness.gate]\n{settings}\n")
+    assert main(["gate", "--base", "HEAD"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_thresholds_are_the_problems_own_or_the_default(tmp_path: Path) -> None:
+    """One percent where nothing is said."""
+    assert read(tmp_path).of("conv") == 0.01
+    text = "[tool.harness.gate]\nthreshold = 0.05\nproblems = { conv = 0 }\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert (read(tmp_path).of("conv"), read(tmp_path).of("other")) == (0, 0.05)

@@ -1,0 +1,103 @@
+"""What the gate takes for a step back in correctness."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.gate.correctness import what_got_worse, what_is_wrong
+from harness.report import CaseReport, Report
+from tests.support import case, report
+
+
+def finding(severity: str, check: str = "racecheck", file: str = "/x/mine.py") -> dict[str, object]:
+    """A finding as plain data."""
+    return {
+        "check": check, "message": "a race", "kernel": "k", "file": file, "line": 12,
+        "block": [0, 0, 0], "thread": [1, 0, 0], "address": 0, "count": 1, "severity": severity,
+    }  # fmt: skip
+
+
+def passed(*cases: CaseReport) -> Report:
+    """A report of cases that passed."""
+    return report(*cases, verdict="passed")
+
+
+RIGHT = case("passed", precision="fp32")
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (report(case("failed", message="2 of 6")), "k3 passed and is failed now: 2 of 6"),
+        (
+            report(case("declined", message="no strides"), verdict="passed"),
+            "k3 passed and is declined now: no strides",
+        ),
+        (
+            report(RIGHT, case("error", "k5", message="boom"), verdict="error", message="boom"),
+            "passed and is error now: boom",
+        ),
+        (passed(case("passed", precision="tf32")), "the precision class falls from fp32 to tf32"),
+        (
+            passed(case("passed", precision="fp32", findings=(finding("warning"),))),
+            "new finding: racecheck (warning): a race",
+        ),
+    ],
+)
+def test_what_is_refused(head: Report, reason: str) -> None:
+    """A lost case, a new case that fails, a lower class, a new warning."""
+    worse = what_got_worse(passed(RIGHT), head)
+    assert worse is not None
+    assert reason in worse.reason
+
+
+@pytest.mark.parametrize(
+    ("base", "head"),
+    [
+        (passed(RIGHT), passed(RIGHT)),
+        (passed(case("passed", precision="tf32")), passed(RIGHT)),
+        (report(case("failed")), report(case("failed"))),
+        (report(case("failed"), RIGHT), passed(case("passed", precision="fp32"), RIGHT)),
+        (
+            passed(case("passed", findings=(finding("warning"),))),
+            passed(case("passed", findings=(finding("warning"), finding("info", "synccheck")))),
+        ),
+        # The problem's own configuration is the same case on a GPU and cut down.
+        (
+            passed(case("passed", "native", label="native")),
+            passed(case("passed", "reduced", label="reduced")),
+        ),
+    ],
+)
+def test_what_is_not(base: Report, head: Report) -> None:
+    """As right as before, righter, or as wrong; a warning that was there, and information."""
+    assert what_got_worse(base, head) is None
+
+
+def test_own_configuration_that_is_lost_on_another_device() -> None:
+    """A case that is called otherwise here is compared all the same."""
+    base = passed(case("passed", "native", label="native"))
+    worse = what_got_worse(base, report(case("failed", "reduced", label="reduced")))
+    assert worse is not None
+    assert worse.reason.startswith("reduced passed")
+
+
+def test_line_to_blame_is_the_submissions_own() -> None:
+    """The finding's line, unless it lies in a header."""
+    for file, line in (("/x/mine.py", 12), ("/x/vector.cuh", None)):
+        head = report(case("failed", findings=(finding("error", "memcheck", file),)))
+        worse = what_got_worse(passed(RIGHT), head)
+        assert worse is not None
+        assert worse.line == line
+
+
+def test_base_of_which_only_the_class_is_known() -> None:
+    """A recorded speed says that the version passed, and how precisely."""
+    head = passed(case("passed", precision="tf32"))
+    as_tf32 = report(*head.cases, verdict="passed", precision="tf32")
+    assert what_is_wrong(as_tf32, "tf32") is None
+    assert what_is_wrong(as_tf32, None) is None
+    worse = what_is_wrong(as_tf32, "fp32")
+    assert worse is not None
+    assert "falls from fp32 to tf32" in worse.reason
+    assert what_is_wrong(report(message="no"), "fp32") is not None

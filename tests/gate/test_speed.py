@@ -1,0 +1,178 @@
+"""What the gate says of two right versions' speed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.counting import Totals
+from harness.discovery import discover
+from harness.gate.before import Before
+from harness.gate.evidence import Measured, Recorded, counted
+from harness.gate.plan import Pair
+from harness.gate.speed import by_counters, by_results, by_times
+from harness.problem import load
+from harness.speed import result as results
+from harness.speed.measurement import Conditions, Measurement
+from harness.speed.result import Timing
+from tests.support import REFERENCE, SUBMISSIONS, report, speed_result, timing
+
+BASE = Totals(1, 10_000, 320_000, 5000, 400, 1600, 0, 0, 0, 32, 1.0)
+PASSED = report(verdict="passed", versions={"nvcc": "13.0.88"}, counters=BASE)
+
+
+def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[float, ...]:
+    """Samples as a GPU gives them: most near the median, some far above."""
+    generator = np.random.default_rng(seed)
+    return tuple(median * (1 + noise * generator.gamma(2.0, 1.0, rounds)))
+
+
+@pytest.mark.parametrize(
+    ("factor", "noise", "outcome"),
+    [
+        (1.02, 0.001, "slower"),
+        (1 / 1.02, 0.001, "faster"),
+        (1.0, 0.001, "same"),
+        (1.003, 0.001, "same"),
+        (1.01, 0.02, "ambiguous"),
+        (1.02, 0.1, "ambiguous"),
+    ],
+)
+def test_interval_of_the_ratio_decides(factor: float, noise: float, outcome: str) -> None:
+    """Two percent is seen and noise is not; an interval across the threshold says neither."""
+    change = by_times(noisy(4.0 * factor, noise, 1), noisy(4.0, noise, 2), 0.01)
+    assert change.outcome == outcome, change.reason
+    assert change.ratio is not None
+    assert change.ratio.low <= factor <= change.ratio.high
+
+
+def test_few_samples_decide_nothing() -> None:
+    """Nine samples of each that could not differ more are ambiguous, and the reason says so."""
+    change = by_times([8.0] * 9, [4.0] * 9, 0.01)
+    assert change.outcome == "ambiguous"
+    assert "9 samples" in change.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "reason"),
+    [
+        ({}, "same", "every counter that decides is as it was"),
+        ({"warp_instructions": 10_050}, "same", "+0.5 % warp instructions"),
+        ({"warp_instructions": 10_200}, "slower", "+2.0 % warp instructions"),
+        ({"sectors": 1500}, "faster", "-6.2 % sectors"),
+        ({"sectors": 1500, "wavefronts": 90}, "ambiguous", "from none to some shared-memory"),
+        ({"local_bytes": 8}, "slower", "from none to some local-memory bytes"),
+        ({"flop": 9000, "registers": 255, "occupancy": 0.1}, "same", "is as it was"),
+    ],
+)
+def test_counters_decide_where_nothing_was_traded(
+    changes: dict[str, int], outcome: str, reason: str
+) -> None:
+    """More of something is slower, less faster, and one for another is for a GPU to say."""
+    change = by_counters(replace(BASE, **changes), BASE, 0.01)
+    assert change.outcome == outcome
+    assert reason in change.reason
+
+
+def test_counters_of_another_compiler_are_no_baseline() -> None:
+    """What nvcc 12 made of a kernel says nothing about what nvcc 13 makes of its new version."""
+    pair = a_pair()
+    other = replace(PASSED, versions={"nvcc": "12.9.1"})
+    assert counted(pair, PASSED, PASSED, 0.01).outcome == "same"
+    change = counted(pair, PASSED, other, 0.01)
+    assert change.outcome == "missing"
+    assert "nvcc 12.9.1 before and 13.0.88 now" in change.reason
+    assert counted(pair, PASSED, replace(PASSED, counters=None), 0.01).outcome == "missing"
+    assert counted(pair, PASSED, replace(PASSED, problem_hash="ef"), 0.01).outcome == "missing"
+
+
+def test_results_are_compared_over_their_own_baselines() -> None:
+    """A GPU that was 5 % slower throughout makes a submission no slower."""
+    base = speed_result(median_ms=4.0)
+    hot = speed_result(
+        median_ms=4.2,
+        baselines={name: timing(each.median_ms * 1.05) for name, each in base.baselines.items()},
+    )
+    assert by_results(hot, base, 0.01).outcome == "same"
+    slower = by_results(speed_result(median_ms=4.1), base, 0.01)
+    assert slower.outcome == "slower"
+    assert math.isclose(slower.ratio.value if slower.ratio else 0, 1.025)
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome", "reason"),
+    [
+        ({"device": "NVIDIA A100"}, "missing", "device is NVIDIA A100 in one and NVIDIA H200"),
+        ({"torch": "2.12"}, "missing", "torch is 2.12"),
+        ({"baselines": {"eager tf32": timing(4.0)}}, "missing", "measured in one only"),
+        ({"findings": ("faster than the floor",)}, "ambiguous", "faster than the floor"),
+    ],
+)
+def test_results_that_may_not_be_compared(
+    fields: dict[str, Any], outcome: str, reason: str
+) -> None:
+    """Another GPU or torch, no common baseline, or a suspicious time: no verdict on speed."""
+    change = by_results(speed_result(), speed_result(**fields), 0.01)
+    assert change.outcome == outcome
+    assert (
+        reason in change.reason
+        or reason in by_results(speed_result(**fields), speed_result(), 0.01).reason
+    )
+
+
+def a_pair(**fields: object) -> Pair:
+    """A pair whose base can be run, or as said."""
+    problem = load(REFERENCE / "conv_transpose1d.py")
+    return Pair("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
+
+
+def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
+    """Results of other contents do not count; without one the reason says where to measure."""
+    base = speed_result(content_hash="old")
+    pair = a_pair(result=base)
+    head = report(verdict="passed")
+    evidence = Recorded(tmp_path)
+    results.append(base, tmp_path)
+    missing = evidence(pair, head, None, 0.01)
+    assert missing.outcome == "missing"
+    assert "measure it on NVIDIA H200" in missing.reason
+    newest = "2026-11-22T01:00:00+00:00"
+    results.append(speed_result(median_ms=4.0, measured_at=newest), tmp_path)
+    results.append(speed_result(median_ms=8.0), tmp_path)
+    assert evidence(pair, head, None, 0.01).outcome == "same"
+
+
+def measurement(head: Timing, base: Timing, *of_head: str) -> Measurement:
+    """One run of two versions."""
+    conditions = Conditions("NVIDIA H200", "580", "13.0", "2.11", "9.19", 1980, 500, 50, 4300)
+    timings = {"head": head, "base": base, "eager tf32": timing(4.24)}
+    now = "2026-11-21T20:15:00+00:00"
+    return Measurement(timings, {"head": of_head}, conditions, 1.0, 4 << 30, 1 << 38, 0, now)
+
+
+def test_both_versions_are_timed_in_one_run() -> None:
+    """The engine gets both files and the problem; a suspicious time of the head is refused."""
+    asked = []
+    answers = [
+        measurement(timing(4.1), timing(4.0)),
+        measurement(timing(2.0), timing(4.0), "below the floor"),
+    ]
+
+    def measure(problem: Path, files: dict[str, Path]) -> Measurement:
+        asked.append((problem.name, {name: path.name for name, path in files.items()}))
+        return answers[len(asked) - 1]
+
+    (old,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
+    pair = a_pair(submission=old)
+    evidence = Measured(measure)  # type: ignore[arg-type]
+    slower = evidence(pair, PASSED, PASSED, 0.01)
+    assert (slower.outcome, slower.evidence) == ("slower", "times")
+    assert asked == [("conv_transpose1d.py", {"head": "mine.py", "base": "flat_index.py"})]
+    refused = evidence(pair, PASSED, PASSED, 0.01)
+    assert refused.outcome == "refused"
+    assert "below the floor" in refused.reason

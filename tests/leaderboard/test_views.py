@@ -1,0 +1,167 @@
+"""What people see of a board, whatever its submissions are called."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from harness.counting import Totals
+from harness.leaderboard.chart import chart_of
+from harness.leaderboard.columns import milliseconds
+from harness.leaderboard.page import page
+from harness.leaderboard.standings import Board, Standing, portable
+from harness.leaderboard.tables import text
+from harness.report import BuildReport
+from harness.speed.result import Timing
+from tests.support import case, report, speed_result
+
+EVIL = "a|<script>alert(1)</script>`*[x](y)\x1b[31m"
+COUNTERS = Totals(1, 10_000, 320_000, 5000, 400, 1168, 90, 45, 0, 32, 1.0)
+CHECKED = report(
+    case("passed"), case("declined", "k5"), verdict="passed", precision="fp32", counters=COUNTERS,
+    builds=(BuildReport("ext", 12.34, False, "light"),),
+)  # fmt: skip
+FAST = Standing("fast", CHECKED, speed_result("fast", 4.0), rank=1)
+BOARD = Board(
+    "conv",
+    FAST.result,
+    (
+        FAST,
+        Standing("unmeasured", CHECKED),
+        Standing("old", CHECKED, speed_result("old", 9.0), is_stale=True),
+        Standing("odd", None, speed_result("odd", 0.1, findings=("below the floor",))),
+    ),
+)
+
+
+def rows(markdown: str) -> dict[str, dict[str, str]]:
+    """The cells of the first table in some Markdown, by submission and header."""
+    lines = [line for line in markdown.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[1]: dict(zip(cells[0], row, strict=False)) for row in cells[2:6]}
+
+
+def test_columns_tell_everything_that_is_known() -> None:
+    """Time and interval, speedup over which baseline, share of the floor, build, counters."""
+    table = rows(text([BOARD], "github"))
+    assert table["fast"] == {
+        "rank": "1", "submission": "fast", "verdict": "passed", "state": "", "passed": "1",
+        "declined": "1", "failed": "0", "precision": "fp32", "median ms": "4.0000 ± 0.0027",
+        "speedup": "4.45 (4.42 to 4.47)", "over": "cudnn.benchmark fp32", "of floor": "25.0%",
+        "build s": "21.5", "sectors/request": "2.92", "bank conflicts": "2.00-way",
+        "checked on": "simulator", "measured on": "NVIDIA H200, 2026-11-21",
+    }  # fmt: skip
+    assert table["unmeasured"]["build s"] == "12.3"
+    assert table["unmeasured"]["median ms"] == ""
+    assert table["old"]["state"] == "stale: measured before a change"
+    assert table["odd"]["state"] == "suspicious: below the floor"
+
+
+def test_baselines_and_conditions_stand_below() -> None:
+    """Both classes of each baseline, the floor, and what the times were measured with."""
+    shown = text([BOARD], "simple")
+    assert re.search(r"eager +17.900 ± 0.012 +4.2400 ± 0.0028\n", shown)
+    assert re.search(r"torch.compile +18.000 ± 0.012 +4.3200 ± 0.0029", shown)
+    assert "driver 580.159.04, CUDA 13.0, torch 2.11, cuDNN 9.19" in shown
+    assert "Floor: 1 ms" in shown
+
+
+def test_empty_columns_are_left_out() -> None:
+    """Where nothing was measured and nothing counted, no column asks about it."""
+    bare = Standing("mine", report(case("passed"), verdict="passed"))
+    header = text([Board("conv", None, (bare,))], "github").splitlines()[2]
+    assert "median" not in header
+    assert "bank conflicts" not in header
+    assert "no submission fits" in text([Board("conv", None, ())], "github")
+
+
+def test_portable_board_has_nothing_of_this_machine() -> None:
+    """Two machines that check the same files on different devices write the same text."""
+    other = replace(
+        CHECKED, device="cuda", seconds=99.0, seed=5, counters=None,
+        builds=(BuildReport("ext", 70.0, True, "light"),), versions={"nvcc": "13.1"},
+    )  # fmt: skip
+    there = replace(BOARD, standings=tuple(
+        replace(s, report=other if s.report else None) for s in BOARD.standings
+    ))  # fmt: skip
+    assert text([BOARD], "github") != text([there], "github")
+    assert text([portable(BOARD)], "github") == text([portable(there)], "github")
+    assert "4.0000 ± 0.0027" in text([portable(BOARD)], "github")
+
+
+class _Elements(HTMLParser):
+    """The elements of a page, and its text."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_names_of_strangers_are_text() -> None:
+    """A file may be called anything: no markup, no table cell and no terminal code comes of it."""
+    evil = replace(BOARD, standings=(replace(FAST, submission=EVIL), *BOARD.standings[1:]))
+    found = _Elements(page([evil]))
+    assert [tag for tag, _ in found.tags].count("script") == 1
+    assert any("<script>alert(1)" in word for word in found.words)
+    markdown = text([evil], "github")
+    assert "a\\|\\<script\\>alert(1)\\</script\\>\\`\\*\\[x\\](y)?\\[31m" in markdown
+    assert "\x1b" not in markdown + text([evil], "simple") + page([evil])
+
+
+def test_page_needs_nothing_else() -> None:
+    """No address is asked for, and only the page's own script may run."""
+    found = _Elements(page([BOARD]))
+    asked = {"src", "href", "data", "action"}
+    assert not [tag for tag, attributes in found.tags if asked & attributes.keys()]
+    assert "@import" not in page([BOARD])
+    (policy,) = [a["content"] for _, a in found.tags if "http-equiv" in a]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert "script-src 'sha256-" in policy
+
+
+def test_chart_has_every_contender_in_its_order() -> None:
+    """From left to right as the times are; the floor left of all that is to be believed."""
+    chart = chart_of(BOARD)
+    assert chart is not None
+    names = [mark.name for mark in chart.marks]
+    assert names[:2] == ["odd", "fast"]
+    assert len(names) == 2 + 6
+    places = [mark.x for mark in chart.marks]
+    assert places == sorted(places)
+    assert places[0] < chart.floor < places[1]
+    assert all(mark.low <= mark.x <= mark.high for mark in chart.marks)
+    assert chart.left <= places[0]
+    assert places[-1] < chart.values
+    assert {"1", "10"} <= {tick.label for tick in chart.ticks}
+    believed = chart_of(replace(BOARD, standings=(FAST,)))
+    assert believed is not None
+    assert chart.left <= believed.floor < believed.marks[0].x
+    assert chart_of(Board("conv", None, BOARD.standings)) is None
+
+
+@pytest.mark.parametrize(
+    ("median", "interval", "shown"),
+    [
+        (4.2371, (4.2255, 4.2501), "4.237 ± 0.013"),
+        (0.0123456, (0.0122, 0.0125), "0.01235 ± 0.00015"),
+        (61.3, (58.0, 75.0), "61 ± 14"),
+        (61.3, (61.3, 61.3), "61.3"),
+    ],
+)
+def test_times_have_the_digits_that_are_sure(
+    median: float, interval: tuple[float, float], shown: str
+) -> None:
+    """Two digits of the interval, and as many of the median."""
+    assert milliseconds(Timing(median, interval, ())) == shown

@@ -1,0 +1,53 @@
+"""All kernels of a forward in a few numbers."""
+
+from __future__ import annotations
+
+from harness.counting import KernelProfile, Totals, totals
+from harness.simulator.counters import AccessCounts, KernelCounters
+from harness.simulator.resources import Occupancy, Resources
+
+
+def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) -> KernelProfile:
+    """A kernel of two blocks of 32 threads with ten loads from one space, two passes each."""
+    loads = AccessCounts("load", space, 4, "mine.py", 7, 10, 320, 40, 40, 20, 10, 4)
+    counters = KernelCounters(
+        "k", launches, (2, 1, 1), (32, 1, 1), 0, {"integer": 320}, {"integer": 10},
+        {"f32": 64}, (loads,), (),
+    )  # fmt: skip
+    resources = Resources(registers, spilled, spilled, 0, 0)
+    return KernelProfile(counters, resources, Occupancy(1, warps, warps / 64, "warps"))
+
+
+def test_totals_are_sums_over_kernels_and_the_worst_of_their_resources() -> None:
+    """Each space by its own measure; what ptxas spills counts for every thread of every launch."""
+    found = totals(
+        [
+            kernel("global", 1, 32, 0, 64),
+            kernel("shared", 2, 64, 8, 32),
+            kernel("local", 1, 16, 0, 64),
+        ]
+    )
+    assert found == Totals(
+        launches=4,
+        warp_instructions=30,
+        thread_instructions=960,
+        flop=192,
+        requests=10,
+        sectors=40,
+        wavefronts=20,
+        ideal_wavefronts=10,
+        local_bytes=320 * 4 + 2 * 64 * (8 + 8),
+        registers=64,
+        occupancy=0.5,
+    )
+    assert found.sectors_per_request == 4.0
+    assert found.bank_conflicts == 2.0
+
+
+def test_nothing_is_not_divided_by() -> None:
+    """A forward without kernels has totals too, and no ratios."""
+    nothing = totals([])
+    assert nothing.launches == 0
+    assert nothing.sectors_per_request is None
+    assert nothing.bank_conflicts is None
+    assert nothing.registers is None
