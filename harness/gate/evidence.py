@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from harness.evaluate import Request
 from harness.gate import speed
 from harness.gate.decision import Change
 from harness.gate.plan import Pair
 from harness.report import Report
+from harness.speed import plan as speed_plan
 from harness.speed import result as results
+from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.result import SpeedResult
+from harness.worker.supervisor import Deadlines, WorkerFailure
 
-Measure = Callable[[Path, Mapping[str, Path]], Measurement]
-"""Times submissions' files on a problem's file, all in one run, by names that the caller gives."""
+Measure = Callable[[speed_plan.Plan], Measurement]
+"""Times what a plan names, all in one run, as `harness.speed.measure.measure` does."""
+
+HEAD, BASE = "head", "base"
+# Of the threshold: how narrow the interval of the ratio has to be before the rounds end.
+_SHARP = 0.2
 
 
 class Evidence(Protocol):
@@ -42,21 +50,42 @@ def counted(pair: Pair, head: Report, base: Report | None, threshold: float) -> 
 
 @dataclass(frozen=True)
 class Measured:
-    """Compare times: both versions interleaved in one run."""
+    """Compare times: both versions interleaved in one run.
+
+    Attributes:
+        measure: What times them.
+        deadlines: Of every step.
+        seconds: For the rounds of a pair, at most.
+    """
 
     measure: Measure
+    deadlines: Deadlines
+    seconds: float
 
     def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
         """Measure and compare."""
-        del base
-        assert pair.before is not None  # noqa: S101 - for the type checker
-        assert pair.before.submission is not None  # noqa: S101 - for the type checker
-        files = {"head": Path(head.path), "base": pair.before.submission.path}
-        measured = self.measure(pair.problem.path, files)
-        found = measured.findings.get("head", ())
+        if base is None or base.precision is None or head.precision is None or pair.head is None:
+            return Change("missing", "times", "one side cannot be run")
+        plan = speed_plan.Plan(
+            problem=pair.problem,
+            submission=pair.head,
+            entries=(
+                speed_plan.Entry(HEAD, Path(head.path), head.precision),
+                speed_plan.Entry(BASE, Path(base.path), base.precision),
+            ),
+            request=Request(Path(head.path), pair.problem.path, "cuda", deadlines=self.deadlines),
+            kinds=(),
+            seconds=self.seconds,
+            width=_SHARP * threshold,
+        )
+        try:
+            measured = self.measure(plan)
+        except (ContenderError, WorkerFailure) as error:
+            return Change("refused", "times", str(error))
+        found = measured.findings.get(HEAD, ())
         if found:
             return Change("refused", "times", f"the times are suspicious: {found[0]}")
-        now, then = measured.timings["head"], measured.timings["base"]
+        now, then = measured.timings[HEAD], measured.timings[BASE]
         return speed.by_times(now.samples_ms, then.samples_ms, threshold)
 
 

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.build.flags import Device
 from harness.discovery import Discovery, discover
 from harness.gate.before import recorded
-from harness.gate.evidence import Evidence, Recorded, counted
+from harness.gate.evidence import Evidence, Measured, Recorded, counted
 from harness.gate.plan import Plan, in_tree, plan
 from harness.gate.revision import Tree, export
 from harness.gate.run import Manner
 from harness.options import UsageError
 from harness.problem import Problem
+from harness.speed.measure import measure
+
+# For the rounds of one pair on a GPU: two versions need fewer than a submission and six baselines.
+_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def with_revision(
 
     Raises:
         harness.gate.revision.RevisionError: there is no such revision.
-        UsageError: there is nothing under the paths, or no evidence on this device.
+        UsageError: there is nothing under the paths.
     """
     references = [problem.path for problem in problems]
     tree = export(revision, paths, references, folder.resolve())
@@ -90,17 +93,13 @@ def with_revision(
         for path in beside[:1]
     )
     values = f"grid {manner.grid}, seed {manner.seed}"
-    return Comparison(
-        f"{revision} ({tree.commit[:12]})", values, found, _evidence(manner.device), notes
-    )
+    return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(manner), notes)
 
 
-def _evidence(device: Device) -> Evidence:
-    if device == "simulator":
+def _evidence(manner: Manner) -> Evidence:
+    if manner.device == "simulator":
         return counted
-    raise UsageError(
-        "--device cuda: the gate does not measure times yet; give --base FILE with speed results"
-    )
+    return Measured(measure, manner.deadlines, _SECONDS)
 
 
 def _head(paths: Sequence[Path], required: Iterable[Path]) -> Discovery:

@@ -19,11 +19,13 @@ from harness.gate.speed import by_counters, by_results, by_times
 from harness.problem import load
 from harness.speed import result as results
 from harness.speed.measurement import Conditions, Measurement
+from harness.speed.plan import Plan
 from harness.speed.result import Timing
+from harness.worker.supervisor import Deadlines
 from tests.support import REFERENCE, SUBMISSIONS, report, speed_result, timing
 
 BASE = Totals(1, 10_000, 320_000, 5000, 400, 1600, 0, 0, 0, 32, 1.0)
-PASSED = report(verdict="passed", versions={"nvcc": "13.0.88"}, counters=BASE)
+PASSED = report(verdict="passed", precision="fp32", versions={"nvcc": "13.0.88"}, counters=BASE)
 
 
 def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[float, ...]:
@@ -163,16 +165,17 @@ def test_both_versions_are_timed_in_one_run() -> None:
         measurement(timing(2.0), timing(4.0), "below the floor"),
     ]
 
-    def measure(problem: Path, files: dict[str, Path]) -> Measurement:
-        asked.append((problem.name, {name: path.name for name, path in files.items()}))
+    def measure(plan: Plan) -> Measurement:
+        asked.append((plan.problem.path.name, {each.name: each.path.name for each in plan.entries}))
         return answers[len(asked) - 1]
 
     (old,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
-    pair = a_pair(submission=old)
-    evidence = Measured(measure)  # type: ignore[arg-type]
-    slower = evidence(pair, PASSED, PASSED, 0.01)
+    pair = replace(a_pair(submission=old), head=old)
+    evidence = Measured(measure, Deadlines(), 10.0)
+    base = replace(PASSED, path=str(old.path))
+    slower = evidence(pair, PASSED, base, 0.01)
     assert (slower.outcome, slower.evidence) == ("slower", "times")
     assert asked == [("conv_transpose1d.py", {"head": "mine.py", "base": "flat_index.py"})]
-    refused = evidence(pair, PASSED, PASSED, 0.01)
+    refused = evidence(pair, PASSED, base, 0.01)
     assert refused.outcome == "refused"
     assert "below the floor" in refused.reason
