@@ -2,7 +2,7 @@
  *
  * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
  * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
- * written it, 1 afterwards.
+ * written it, 1 afterwards (and what access.h says while a kernel runs).
  */
 #ifndef SIM_ARENA_H
 #define SIM_ARENA_H

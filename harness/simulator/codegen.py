@@ -27,12 +27,14 @@ from harness.simulator.program import (
     Compute,
     Constant,
     Order,
+    Perform,
     Program,
     Source,
 )
 from harness.simulator.ptx import TYPE_BYTES, Immediate
 
 GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
+_ACTION_NAMES = {"cp": "asynchronous copy", "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Compiler:
         self.slots = Slots(list(program.register_bits))
         self.sites: list[Access] = []
         self._site_numbers: dict[int, int] = {}
+        self._action_sites: dict[tuple[int, int, bool], int] = {}
         self._constants: dict[tuple[str, Immediate], tuple[str, Array]] = {}
         self._shapes: dict[tuple[int, bool], Shape] = {}
         self._temporaries: dict[tuple[int, int], int] = {}
@@ -162,6 +165,22 @@ class Compiler:
             self._site_numbers[id(step)] = len(self.sites)
             self.sites.append(step)
         return self._site_numbers[id(step)]
+
+    def action_site(self, end: Perform, space: int, nbytes: int, *, is_store: bool) -> int:
+        """A number for a place where an action accesses memory in rows of `nbytes` bytes.
+
+        There is one for each space and direction, whatever the size.
+        """
+        key = id(end), space, is_store
+        if key not in self._action_sites:
+            zero = Constant(Immediate(0))
+            sources = (zero,) if is_store else ()
+            step = Access(
+                *(space, "b8", nbytes, zero, 0, end.instruction, end.location, (), sources),
+                name=_ACTION_NAMES.get(end.instruction.opcode, ""),
+            )
+            self._action_sites[key] = self.site(step)
+        return self._action_sites[key]
 
     def shape(self, step: Access, *, once: bool = False) -> Shape:
         """What access.c is told about the access; `once` if one stands for all threads."""

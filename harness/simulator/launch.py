@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.simulator.agents import Agents
 from harness.simulator.counters import Counts, KernelCounters
 from harness.simulator.errors import BarrierDeadlock, UnmetCondition
 from harness.simulator.faults import Faults
@@ -107,7 +108,9 @@ class Launch:
         self._blocks = self._blocks_at_once()
         self._lanes = self._blocks * geometry.threads
         self._placement = Placement(geometry, host.schedule, program.lanes_together)
-        self._watch = self._observers()
+        self._sync = SyncChecks(program.name, self._placement)
+        self._races = self._race_detection()
+        self._counts = self._counting()
         self._places: list[Place] = []
 
     def run(self) -> LaunchResult:
@@ -117,7 +120,6 @@ class Launch:
             KernelTrap: a thread executed `trap`.
             BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
-        watch = self._watch
         blocks = self._geometry.blocks
         chunks = [
             range(first, min(first + self._blocks, blocks))
@@ -131,21 +133,22 @@ class Launch:
             error.findings = self._findings()
             raise
         finally:
-            if watch.races:
-                watch.races.end()
-        sites = self._prepared.compiler.sites
-        counters = watch.counts.result(sites, self._dynamic_shared_bytes) if watch.counts else None
+            if self._races:
+                self._races.end()
+        counters = None
+        if self._counts:
+            sites = self._prepared.compiler.sites
+            counters = self._counts.result(sites, self._dynamic_shared_bytes)
         executed = sum(p.scheduler.thread_instructions for p in self._places)
         return LaunchResult(self._findings(), executed, counters)
 
     def _findings(self) -> tuple[Finding, ...]:
-        watch, sites = self._watch, self._prepared.compiler.sites
-        races = watch.races.findings(sites) if watch.races else ()
-        return (*self._places[0].faults.findings, *races, *watch.sync.findings)
+        races = self._races.findings(self._prepared.compiler.sites) if self._races else ()
+        return (*self._places[0].faults.findings, *races, *self._sync.findings)
 
     def _place(self) -> Place:
         """Room for one chunk: only those that wait for others need more than one."""
-        watch, first = self._watch, self._places[0] if self._places else None
+        first = self._places[0] if self._places else None
         frame = Frame(self._lanes) if first else self._first_frame()
         private = PrivateMemory(
             self._lanes,
@@ -158,13 +161,11 @@ class Launch:
         faults = Faults(
             self._prepared.compiler, self._host.memory, self._placement, private, others
         )
-        private.spaces.profile = watch.counts and watch.counts.pointer
-        if watch.races and not first:
-            private.spaces.race = watch.races.pointer
-        elif watch.races and first:
-            # The clocks are those of one chunk; of several that run in turns they tell nothing.
-            watch.races.stop()
-            first.private.spaces.race = None
+        private.spaces.profile = self._counts and self._counts.pointer
+        clocks = self._races.clocks() if self._races else None
+        private.spaces.race = clocks and clocks.pointer
+        agents = Agents(clocks) if clocks else None
+        watch = Watch(self._placement, self._sync, clocks, agents, self._counts)
         scheduler = Scheduler(self._prepared, frame, private, faults, watch, self._team(private))
         self._places.append(Place(frame, private, faults, scheduler))
         return self._places[-1]
@@ -192,33 +193,33 @@ class Launch:
         self._kernel.team = team
         return team
 
-    def _observers(self) -> Watch:
-        host, program = self._host, self._program
-        races = counts = None
-        if host.racecheck and not self._kernel.traits:
-            self._kernel.traits = Traits.of(program)
-        traits = self._kernel.traits
-        # What mbarriers order is not followed.
-        if host.racecheck and traits and not traits.has_mbarrier:
-            races = Races(
-                host.native,
-                host.history,
-                host.memory,
-                program.name,
-                traits,
-                self._placement,
-                self._lanes,
-                self._shared_bytes,
-                self._arguments,
-            )
-        if host.counters:
-            compiler = self._prepared.compiler
-            for block in program.blocks:
-                for step in block.steps:
-                    if isinstance(step, Access):
-                        compiler.site(step)
-            counts = Counts(program, self._geometry, self._lanes, len(compiler.sites))
-        return Watch(self._placement, SyncChecks(program.name, self._placement), races, counts)
+    def _race_detection(self) -> Races | None:
+        host, program, kernel = self._host, self._program, self._kernel
+        if not host.racecheck:
+            return None
+        if not kernel.traits:
+            kernel.traits = Traits.of(program)
+        return Races(
+            host.native,
+            host.history,
+            host.memory,
+            program.name,
+            kernel.traits,
+            self._placement,
+            self._lanes,
+            self._shared_bytes,
+            self._arguments,
+        )
+
+    def _counting(self) -> Counts | None:
+        if not self._host.counters:
+            return None
+        compiler = self._prepared.compiler
+        for block in self._program.blocks:
+            for step in block.steps:
+                if isinstance(step, Access):
+                    compiler.site(step)
+        return Counts(self._program, self._geometry, self._lanes, len(compiler.sites))
 
     def _blocks_at_once(self) -> int:
         threads, blocks = self._geometry.threads, self._geometry.blocks
