@@ -1,81 +1,100 @@
-"""What Nsight Compute counts of the repository's submissions, for comparison with the simulator.
+"""What Nsight Compute counts of submissions, for comparison with the simulator.
 
     python benchmarks/nsight_counters.py measure FILE    on a machine with a GPU and ncu
     python benchmarks/nsight_counters.py compare FILE    anywhere: prints a Markdown table
 
-Each submission runs once in the reduced configuration of its first problem.
+Each submission runs once in the reduced configuration of one problem.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import nsight
 from gpu_machine import describe_gpu
 from tabulate import tabulate
 
-METRICS = {
-    "load requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "load sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "store requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "store sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "shared load wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    "shared store wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "fadd": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
-    "fmul": "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
-    "ffma": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-    "warp instructions": "smsp__inst_executed.sum",
-}
-PAIRS = {
-    "flat_index": "conv_transpose1d",
-    "grid3d": "conv_transpose1d",
-    "grouped_bias": "conv_transpose1d",
-    "dilated": "conv_transpose1d_dilated",
-    "strided_dilated": "conv_transpose1d_strided_dilated",
-}
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "load requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        "load sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "store requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+        "store sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "shared load requests": "smsp__inst_executed_op_shared_ld.sum",
+        "shared load wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "shared load wavefronts, by instruction": (
+            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+        ),
+        "shared load bank conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "shared store requests": "smsp__inst_executed_op_shared_st.sum",
+        "shared store wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "shared store wavefronts, by instruction": (
+            "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"
+        ),
+        "shared store bank conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        "shared wavefronts, by line": "memory_l1_wavefronts_shared",
+        "shared wavefronts without conflicts, by line": "memory_l1_wavefronts_shared_ideal",
+        "fadd": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
+        "fmul": "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
+        "ffma": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+        "warp instructions": "smsp__inst_executed.sum",
+    }
+)
+"""Several for one thing where their names do not tell which of them counts what we do."""
+
+SUBMISSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "flat_index": ("submissions", "conv_transpose1d"),
+        "grid3d": ("submissions", "conv_transpose1d"),
+        "grouped_bias": ("submissions", "conv_transpose1d"),
+        "dilated": ("submissions", "conv_transpose1d_dilated"),
+        "strided_dilated": ("submissions", "conv_transpose1d_strided_dilated"),
+        "tiled": ("tests/kernels", "conv_transpose1d_dilated"),
+    }
+)
+"""Folder and problem of each."""
 
 
 def measure(target: Path) -> None:
     """Run each submission under ncu and keep the sums over its own kernels."""
     results = {}
-    for submission, problem in PAIRS.items():
-        script = [
-            sys.executable,
-            "benchmarks/run_once.py",
-            f"submissions/{submission}.py",
-            f"reference/{problem}.py",
-        ]
+    metrics: list[str] = []
+    # The one that uses shared memory first: it has a value for every metric.
+    for name, (folder, problem) in reversed(SUBMISSIONS.items()):
+        script = ["benchmarks/run_once.py", f"{folder}/{name}.py", f"reference/{problem}.py"]
+        command = [sys.executable, *script]
         # The first run compiles, which ncu would slow down.
-        subprocess.run(script, check=True)
-        command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw"]
-        command += ["--metrics", ",".join(METRICS.values()), *script]
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        table = output[output.index('"ID"') :]
-        rows = [row for row in csv.DictReader(io.StringIO(table)) if row["ID"]]
-        own = [row for row in rows if "at::" not in row["Kernel Name"]]
-        results[submission] = {
-            "kernels": [row["Kernel Name"] for row in own],
+        subprocess.run(command, check=True)
+        metrics = metrics or nsight.supported(command, list(METRICS.values()))
+        launches = nsight.measure(command, metrics)
+        own = [launch for launch in launches if "at::" not in launch.kernel]
+        results[name] = {
+            "kernels": [launch.kernel for launch in own],
             **{
-                name: sum(float(row[metric].replace(",", "")) for row in own)
-                for name, metric in METRICS.items()
+                title: sum(launch.values[metric] for launch in own)
+                for title, metric in METRICS.items()
+                if all(metric in launch.values for launch in own)
             },
         }
+        print(f"{name}: {len(own)} launches, {len(results[name]) - 1} metrics", flush=True)
     target.write_text(
         json.dumps({"machine": describe_gpu(), "submissions": results}, indent=1) + "\n"
     )
 
 
-def simulated(submission: str, problem: str) -> dict[str, float]:
+def simulated(name: str) -> dict[str, float]:
     """The same numbers from `harness profile`."""
+    submission, problem = SUBMISSIONS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
-        command = [sys.executable, "-m", "harness.cli", "profile", f"submissions/{submission}.py"]
+        command = [sys.executable, "-m", "harness.cli", "profile", f"{submission}/{name}.py"]
         command += ["--problem", problem, "--json", str(path)]
         subprocess.run(command, check=True, capture_output=True)
         counters = [kernel["counters"] for kernel in json.loads(path.read_text())["kernels"]]
@@ -85,30 +104,44 @@ def simulated(submission: str, problem: str) -> dict[str, float]:
         wanted = (a for a in accesses if (a["kind"], a["space"]) == (kind, space))
         return float(sum(a[what] for a in wanted))
 
-    return {
-        "load requests": total("load", "global", "requests"),
-        "load sectors": total("load", "global", "sectors"),
-        "store requests": total("store", "global", "requests"),
-        "store sectors": total("store", "global", "sectors"),
-        "shared load wavefronts": total("load", "shared", "wavefronts"),
-        "shared store wavefronts": total("store", "shared", "wavefronts"),
-        "flop": float(sum(each["operations"].get("f32", 0) for each in counters)),
-        "warp instructions": float(
-            sum(sum(each["warp_instructions"].values()) for each in counters)
-        ),
-    }
+    numbers = {}
+    for kind in ("load", "store"):
+        numbers[f"{kind} requests"] = total(kind, "global", "requests")
+        numbers[f"{kind} sectors"] = total(kind, "global", "sectors")
+    for kind in ("load", "store"):
+        wavefronts = total(kind, "shared", "wavefronts")
+        ideal = total(kind, "shared", "ideal_wavefronts")
+        numbers[f"shared {kind} requests"] = total(kind, "shared", "requests")
+        numbers[f"shared {kind} wavefronts"] = wavefronts
+        numbers[f"shared {kind} wavefronts, by instruction"] = wavefronts
+        numbers[f"shared {kind} bank conflicts"] = wavefronts - ideal
+    numbers["shared wavefronts, by line"] = (
+        numbers["shared load wavefronts"] + numbers["shared store wavefronts"]
+    )
+    numbers["shared wavefronts without conflicts, by line"] = (
+        numbers["shared wavefronts, by line"]
+        - numbers["shared load bank conflicts"]
+        - numbers["shared store bank conflicts"]
+    )
+    numbers["flop"] = float(sum(each["operations"].get("f32", 0) for each in counters))
+    numbers["warp instructions"] = float(
+        sum(sum(each["warp_instructions"].values()) for each in counters)
+    )
+    return numbers
 
 
 def compare(source: Path) -> None:
     """Print measured and simulated numbers side by side."""
     measured: dict[str, Any] = json.loads(source.read_text())
     rows = []
-    for submission, real in measured["submissions"].items():
-        real["flop"] = real["fadd"] + real["fmul"] + 2 * real["ffma"]
-        mine = simulated(submission, PAIRS[submission])
-        for name, value in mine.items():
-            ratio = f"{value / real[name]:.4f}" if real[name] else "-"
-            rows.append([submission, name, int(real[name]), int(value), ratio])
+    for name in (name for name in SUBMISSIONS if name in measured["submissions"]):
+        real = measured["submissions"][name]
+        if real.keys() >= {"fadd", "fmul", "ffma"}:
+            real["flop"] = real["fadd"] + real["fmul"] + 2 * real["ffma"]
+        for title, value in simulated(name).items():
+            if title in real and (real[title] or value):
+                ratio = f"{value / real[title]:.4f}" if real[title] else "-"
+                rows.append([name, title, int(real[title]), int(value), ratio])
     headers = ["submission", "counter", "Nsight Compute", "simulator", "ratio"]
     print(f"{measured['machine']}\n\n{tabulate(rows, headers, tablefmt='github')}")
 

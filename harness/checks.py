@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
+from harness.speed.session import SUBMISSION, DeviceClock, NotTimed, Outcome, SpeedFailure
 from harness.suite import PendingEvaluation
 
 
@@ -21,3 +23,35 @@ def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
         pytest.skip(f"{report.verdict}: {report.message}")
     if report.verdict != "passed":
         pytest.fail(evaluation.explain(case), pytrace=False)
+
+
+def test_speed(
+    outcome: Outcome, contender: str, device_clock: DeviceClock, benchmark: BenchmarkFixture
+) -> None:
+    """Device time at the problem's own size, beside that of its baselines in the same rounds."""
+    try:
+        timing = outcome.timing(contender)
+    except NotTimed as reason:
+        pytest.skip(str(reason))
+    except SpeedFailure as reason:
+        pytest.fail(str(reason), pytrace=False)
+    if timing is None:
+        pytest.skip("left out; see above")
+    samples = iter(timing.samples_ms)
+    benchmark.pedantic(  # type: ignore[no-untyped-call]
+        lambda: device_clock.advance(next(samples)), rounds=len(timing.samples_ms)
+    )
+    result = outcome.result
+    if result is None or contender != SUBMISSION:
+        return
+    benchmark.extra_info.update(
+        precision=result.precision,
+        speedup=result.speedup,
+        baseline=result.baseline,
+        bytes=result.bytes,
+        flops=result.flops,
+        floor_fraction=result.floor_fraction,
+        samples_ms=list(result.samples_ms),
+    )
+    if result.findings:
+        pytest.fail("; ".join(result.findings), pytrace=False)

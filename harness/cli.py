@@ -17,7 +17,7 @@ from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.discovery import Discovery, Submission, discover, fits
 from harness.evaluate import Progress, Request
-from harness.pool import EvaluationError, Pool, usable_cores
+from harness.pool import EvaluationError, Pool, cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.profile import ProfileError, profile
 from harness.profile_tables import tables
@@ -145,6 +145,12 @@ def _check(options: argparse.Namespace) -> int:
     device = devices.choose(options.device)
     found = discover(options.paths)
     seed = secrets.randbits(32) if options.seed is None else options.seed
+    pairs = [
+        (submission, problem)
+        for submission in found.submissions
+        for problem in problems
+        if fits(submission, problem) is None
+    ]
     requests = [
         Request(
             submission=submission.path,
@@ -154,10 +160,9 @@ def _check(options: argparse.Namespace) -> int:
             seed=seed,
             deadlines=Deadlines(step=options.step_seconds),
             schedule=options.schedule,
+            cores=cores_each(options.jobs, len(pairs)),
         )
-        for submission in found.submissions
-        for problem in problems
-        if fits(submission, problem) is None
+        for submission, problem in pairs
     ]
     with ExitStack() as stack:
         json_file = _open_json(options.json, stack)
@@ -256,7 +261,7 @@ def _profile(options: argparse.Namespace) -> int:
         for submission in found.submissions:
             for problem in problems:
                 if fits(submission, problem) is None:
-                    request = Request(submission.path, problem.path, device)
+                    request = Request(submission.path, problem.path, device, cores=usable_cores())
                     failed |= not _profile_one(request, problem, submission, json_file, out)
     return NOT_PASSED if failed or refused else PASSED
 

@@ -64,6 +64,7 @@ class Request:
         cache: Where builds are kept.
         schedule: The simulator's order of blocks and warps: 0 is the natural one, another number
             the seed of a permutation.
+        cores: Processes that may run blocks of one launch side by side on the simulator.
     """
 
     submission: Path
@@ -75,6 +76,7 @@ class Request:
     deadlines: Deadlines = field(default_factory=Deadlines)
     cache: Path = field(default_factory=default_root)
     schedule: int = 0
+    cores: int = 1
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -95,6 +97,7 @@ class Request:
             deadlines=Deadlines(**data["deadlines"]),
             cache=Path(data["cache"]),
             schedule=data["schedule"],
+            cores=data["cores"],
         )
 
 
@@ -165,6 +168,7 @@ def settings_for(request: Request) -> Settings:
         toolchain=toolchain,
         libraries=libraries,
         schedule=request.schedule,
+        cores=request.cores,
     )
 
 

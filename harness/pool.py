@@ -28,6 +28,11 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def cores_each(jobs: int, evaluations: int) -> int:
+    """The share of processors of each of so many evaluations, of which `jobs` run at a time."""
+    return max(1, usable_cores() // max(1, min(jobs, evaluations)))
+
+
 class Pool:
     """A few evaluator processes. Use as a context manager; leaving it ends them at once."""
 

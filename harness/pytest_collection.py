@@ -18,13 +18,17 @@ from harness import checks, devices
 from harness.build.flags import Device
 from harness.discovery import Rejected, Submission, discover, fits
 from harness.evaluate import Request
+from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for
-from harness.pool import usable_cores
+from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.references import load_references
 from harness.render import one_line
+from harness.speed.measure import PRECISIONS, baseline_name
+from harness.speed.session import SUBMISSION, DeviceClock, Outcome, SpeedSession
 from harness.store import FOLDER
 from harness.suite import PendingEvaluation, Suite
+from harness.worker.baselines import KINDS
 from harness.worker.supervisor import Deadlines
 
 
@@ -42,6 +46,8 @@ class Plan:
 
 PLAN = pytest.StashKey[Plan]()
 SUITE = pytest.StashKey[Suite]()
+SPEED = pytest.StashKey[SpeedSession]()
+CLOCK = pytest.StashKey[DeviceClock]()
 NAMES = pytest.StashKey[dict[str, Path]]()
 
 
@@ -166,6 +172,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if file is None:
         return
     plan = file.config.stash[PLAN]
+    if "contender" in metafunc.fixturenames:
+        _generate_speed_tests(metafunc, file)
+        return
     if "case" not in metafunc.fixturenames:
         first = file.problems()[0]
         metafunc.parametrize("problem", [pytest.param(first, id=pytest.HIDDEN_PARAM)])
@@ -178,14 +187,53 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("problem", "case"), pairs)
 
 
+def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> None:
+    """One test for the submission and each baseline on each problem; without a GPU, a skip."""
+    plan = file.config.stash[PLAN]
+    clock = file.config.stash.setdefault(CLOCK, DeviceClock())
+    why_not = _why_no_speed(file.config, plan)
+    names = [SUBMISSION]
+    if why_not is None:
+        names += [baseline_name(kind, precision) for kind in KINDS for precision in PRECISIONS]
+    contenders = [
+        pytest.param(
+            problem,
+            name,
+            id=f"{problem.name}-{name}",
+            marks=[
+                pytest.mark.benchmark(group=problem.name, timer=clock),
+                *([pytest.mark.skip(reason=why_not)] if why_not else []),
+            ],
+        )
+        for problem in file.problems()
+        for name in names
+    ]
+    metafunc.parametrize(("problem", "contender"), contenders)
+
+
+def _why_no_speed(config: pytest.Config, plan: Plan) -> str | None:
+    if plan.device != "cuda":
+        return "no GPU: how long the simulator takes says nothing about speed"
+    if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
+        return "under pytest-xdist other tests would be in the times; run without -n"
+    return None
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note which cases the selected tests need, so that they can be evaluated side by side."""
     config = session.config
     plan = config.stash[PLAN]
     under_xdist = hasattr(config, "workerinput")
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
     jobs = config.getoption("--harness-jobs") or (1 if under_xdist else usable_cores())
     suite = config.stash[SUITE] = Suite(
         jobs, config.invocation_params.dir / FOLDER, _sayer(config), ahead=not under_xdist
+    )
+    config.stash[SPEED] = SpeedSession(
+        suite,
+        config.invocation_params.dir / config.getoption("--harness-results"),
+        config.getoption("--speed-seconds"),
+        _sayer(config),
     )
     wanted: dict[tuple[Path, Path], set[str]] = {}
     files: dict[Path, SubmissionFile] = {}
@@ -196,7 +244,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         files[file.path] = file
         chosen: dict[str, Any] = dict(item.callspec.params)
         cases = wanted.setdefault((file.path, chosen["problem"].path), set())
-        cases |= {chosen["case"]} if "case" in chosen else set()
+        if "case" in chosen:
+            cases.add(chosen["case"])
+        elif "contender" in chosen and plan.device == "cuda":
+            # Only what is right in every case is worth timing.
+            of_grid = cases_for(
+                chosen["problem"], file.submission, plan.grid, plan.device, seed=plan.seed
+            )
+            cases |= {case.id for case in of_grid}
     for (path, problem_path), ids in wanted.items():
         problem = next(p for p in plan.problems if p.path == problem_path)
         every = cases_for(problem, files[path].submission, plan.grid, plan.device, seed=plan.seed)
@@ -209,6 +264,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             only=frozenset(ids),
             deadlines=plan.deadlines,
             schedule=plan.schedule,
+            cores=cores_each(jobs * processes, len(wanted)),
         )
         suite.expect(request, complete=len(ids) == len(every))
     _warn_of_strangers(session, {path.parent for path in files})
@@ -243,6 +299,30 @@ def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvalu
     """The evaluation of the test's submission on its problem."""
     suite: Suite = request.config.stash[SUITE]
     return suite.evaluation(request.path, problem.path)
+
+
+@pytest.fixture
+def outcome(
+    request: pytest.FixtureRequest, evaluation: PendingEvaluation, problem: Problem
+) -> Outcome:
+    """What was measured of the test's submission on its problem."""
+    file = request.node.getparent(SubmissionFile)
+    return request.config.stash[SPEED].outcome(evaluation, file.submission, problem)
+
+
+@pytest.fixture
+def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
+    """What pytest-benchmark takes for the time."""
+    return request.config.stash[CLOCK]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(
+    config: pytest.Config, machine_info: dict[str, Any]
+) -> None:
+    """Add the GPU and what its times depend on."""
+    if config.stash[PLAN].device == "cuda":
+        machine_info["gpu"] = describe_gpu()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

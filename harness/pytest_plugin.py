@@ -60,6 +60,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
     )
+    group.addoption(
+        "--speed-seconds",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="time on a GPU for the rounds of one submission on one problem, at most "
+        "(default: %(default)s)",
+    )
+    group.addoption(
+        "--harness-results",
+        type=Path,
+        default=Path("results"),
+        metavar="FOLDER",
+        help="where measured speeds are added (default: %(default)s)",
+    )
     parser.addini(
         "harness_reference", type="paths", help="what --reference defaults to", default=[]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -143,6 +144,12 @@ class Suite:
                 pending.start(self._pool)
         asked.start(self._pool)
         return asked
+
+    def wait_for_all(self) -> None:
+        """Until nothing is under way."""
+        for pending in self._pending.values():
+            with contextlib.suppress(EvaluationError):
+                pending.report()
 
     def finish(self) -> list[Report]:
         """End what is under way; keep and answer the reports that are done."""

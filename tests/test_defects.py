@@ -53,7 +53,7 @@ def first_failure(report: Report) -> CaseReport:
 
 def test_every_defect_is_checked(checked: dict[str, Report]) -> None:
     """No file of the folder is left without an expectation here, or without a report."""
-    expected = {*STOPPED, *WRONG, "tail_unwritten", "one_past_end"}
+    expected = {*STOPPED, *WRONG, "tail_unwritten", "one_past_end", "null_bias"}
     assert set(checked) == expected == {path.stem for path in FOLDER.glob("*.py")}
 
 
@@ -117,3 +117,14 @@ def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> Non
         assert finding["kernel"] == "start_from_bias_kernel"
     line = (FOLDER / "one_past_end.py").read_text().splitlines()[finding["line"] - 1]
     assert "] =" in line
+
+
+def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -> None:
+    """A context that a null pointer has broken is whole again in the next case."""
+    report = checked["null_bias"]
+    assert report.verdict == "failed"
+    for case in report.cases:
+        has_bias = bool(case.arguments.get("bias"))
+        assert case.verdict == ("passed" if has_bias else "failed"), case
+        assert ("memcheck: 4-byte load through a null pointer" in case.message) is not has_bias
+        assert ("an illegal memory access" in case.detail) is not has_bias

@@ -54,8 +54,18 @@ torch::Tensor run(torch::Tensor x, int64_t mode) {
     auto y = torch::empty_like(x);
     float* leaked = nullptr;
     if (mode == 3) cudaMalloc(&leaked, 1000);
-    flip<<<1, x.numel()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel(), mode);
+    int threads = mode == 4 || mode == 5 ? 2048 : x.numel();
+    float* target = mode == 6 ? nullptr : y.data_ptr<float>();
+    flip<<<1, threads>>>(x.data_ptr<float>(), target, x.numel(), mode);  // launch
+    if (mode == 4) return y;
     C10_CUDA_KERNEL_LAUNCH_CHECK();
+    if (mode == 7) {
+        cudaLaunchAttribute pair = {};
+        pair.id = cudaLaunchAttributeClusterDimension;
+        pair.val.clusterDim = {2, 1, 1};
+        cudaLaunchConfig_t config = {dim3(2), dim3(32), 0, nullptr, &pair, 1};
+        (void)cudaLaunchKernelEx(&config, flip, x.data_ptr<float>(), target, 32, mode);
+    }
     return y;
 }
 """
@@ -130,6 +140,40 @@ def test_deadlock_is_told_with_both_lines(folder: Path) -> None:
     for text in ("// first", "// second"):
         assert place(text) in case.message
     assert "unspecified launch failure" in case.detail
+
+
+TOO_LARGE = (
+    "CUDA error: invalid configuration argument (flip: a block of 2048 x 1 x 1, of 1 to "
+    "1024 x 1024 x 64)"
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [(4, f"{TOO_LARGE} (nobody asked cudaGetLastError())"), (5, TOO_LARGE)],
+)
+def test_refused_launch_is_an_error(folder: Path, mode: int, message: str) -> None:
+    """CUDA's words and the reason, whether or not the submission has looked."""
+    case = only_case(command(folder, mode, "check", "--json", "-"))
+    assert case.verdict == "error"
+    assert case.message.startswith(f"AcceleratorError: {message}")
+    assert ("(flip.py:" in case.message) is (mode == 5)
+
+
+def test_illegal_access_is_told_by_its_finding(folder: Path) -> None:
+    """The launch fails as on a GPU, the submission's own check raises, and the line is known."""
+    case = only_case(command(folder, 6, "check", "--json", "-"))
+    assert case.verdict == "failed"
+    assert case.message.startswith("memcheck: 4-byte store through a null pointer: 0x0 in flip at ")
+    assert place("// load") in case.message
+    assert "an illegal memory access was encountered" in case.detail
+
+
+def test_cluster_is_unsupported(folder: Path) -> None:
+    """What the host code asks for in vain is named, whatever it makes of the error."""
+    case = only_case(command(folder, 7, "check", "--json", "-"))
+    assert case.verdict == "unsupported"
+    assert case.message == "the simulator has no clusters of more than one block"
 
 
 def test_leak_is_a_note(folder: Path) -> None:

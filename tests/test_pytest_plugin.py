@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.support import REFERENCE, ROOT, SUBMISSIONS, pytest_
 
@@ -23,13 +24,14 @@ def kernels(tmp_path: Path) -> Path:
 
 
 def test_collects_the_generic_tests(kernels: Path) -> None:
-    """One test_builds, and one test_matches_reference for each case, named by problem and case."""
+    """One test_builds, one test_matches_reference for each case, one test_speed; named by both."""
     done = pytest_("kernels", "--reference", PROBLEM, "--collect-only", "-q", folder=kernels.parent)
     assert done.status == 0, done.out
     names = [line for line in done.out.splitlines() if "::" in line]
     assert names[0] == "flat_index.py::test_builds"
     assert names[1] == ("flat_index.py::test_matches_reference[conv_transpose1d-reduced]")
-    assert len(names) == 49
+    assert names[-1] == "flat_index.py::test_speed[conv_transpose1d-submission]"
+    assert len(names) == 50
 
 
 def test_keyword_selection_junit_and_several_processes(kernels: Path) -> None:
@@ -63,8 +65,20 @@ def test_declined_cases_are_skips_with_the_reason(kernels: Path) -> None:
     done = pytest_("kernels/grid3d.py", "--reference", PROBLEM, "-rs", folder=kernels.parent)
     assert done.status == 0, done.out
     assert "33 passed" in done.out or "34 passed" in done.out
-    assert "23 skipped" in done.out
+    assert "24 skipped" in done.out
     assert "declined: " in done.out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_speed_is_skipped_without_a_gpu(kernels: Path) -> None:
+    """It says why, and nothing is evaluated for it."""
+    speed = "kernels/flat_index.py::test_speed"
+    done = pytest_(speed, "--reference", PROBLEM, "-rs", folder=kernels.parent)
+    assert done.status == 0, done.out
+    assert "1 skipped" in done.out
+    assert "passed" not in done.out
+    assert "no GPU: how long the simulator takes says nothing about speed" in done.out
+    assert not (kernels.parent / "results").exists()
 
 
 def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path) -> None:

@@ -150,12 +150,12 @@ def test_missing_parameter_fails(check: Check) -> None:
     ("statement", "missing"),
     [
         (MULTIMEM, "`multimem.ld_reduce"),
-        ("", "cudaMallocManaged()"),
+        ("", "cudaGraphCreate()"),
     ],
 )
 def test_what_the_simulator_lacks_is_named(tmp_path: Path, statement: str, missing: str) -> None:
     """An unknown instruction or runtime call is `unsupported` by name, never a wrong number."""
-    call = "" if statement else "void *p; cudaMallocManaged(&p, 8);"
+    call = "" if statement else "cudaGraph_t graph; cudaGraphCreate(&graph, 0);"
     path = tmp_path / "small.py"
     path.write_text(f'''
 import torch

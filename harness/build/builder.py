@@ -124,7 +124,12 @@ def _overlay_digests() -> list[str]:
 
 
 def build_shared_library(
-    cache: Cache, name: str, compiler: HostCompiler, arguments: list[str], sources: list[Path]
+    cache: Cache,
+    name: str,
+    compiler: HostCompiler,
+    arguments: list[str],
+    sources: list[Path],
+    headers: Iterable[Path] = (),
 ) -> Entry:
     """Compile the harness's own C or C++ sources to one shared object.
 
@@ -134,11 +139,13 @@ def build_shared_library(
         compiler: what compiles them.
         arguments: its options, without the output.
         sources: files to compile; headers beside them belong to the key.
+        headers: others that they include.
 
     Raises:
         CompileError: it does not compile.
     """
     beside = {path for source in sources for path in source.parent.glob("*.h")}
+    beside.update(headers)
     key = digest(
         (
             name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import tempfile
 import types
 from collections.abc import Callable, Sequence
@@ -104,7 +105,7 @@ class ExtensionLoader:
             name=asked["name"],
             sources=tuple((_file_name(i, path), self._read(path)) for i, path in enumerate(paths)),
             cpp_flags=_flags(asked["extra_cflags"]),
-            cuda_flags=_flags(asked["extra_cuda_cflags"]),
+            cuda_flags=_with_architectures(_flags(asked["extra_cuda_cflags"])),
             link_flags=_flags(asked["extra_ldflags"]),
             include_paths=(*_flags(asked["extra_include_paths"]), *sorted(beside)),
             with_cuda=with_cuda,
@@ -130,6 +131,13 @@ def _as_list(value: str | Sequence[str]) -> list[str]:
 
 def _flags(value: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(str(flag).strip() for flag in value or ())
+
+
+def _with_architectures(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Add those that the submission put into TORCH_CUDA_ARCH_LIST, as torch does."""
+    if os.environ.get("TORCH_CUDA_ARCH_LIST", "native") == "native":
+        return flags
+    return (*flags, *cpp_extension._get_cuda_arch_flags(list(flags)))
 
 
 def _file_name(index: int, path: Path) -> str:

@@ -28,6 +28,15 @@ OVERLAY = Path(__file__).parent / "include"
 _NVCC_FLAGS: tuple[str, ...] = tuple(cpp_extension.COMMON_NVCC_FLAGS)
 
 
+# What of these libraries the simulator has is there without them; what it lacks is named when the
+# extension is loaded.
+_CUDA_LIBRARY = re.compile(
+    r"^(-l:?(lib)?|.*/lib)"
+    r"(cuda|cudart|cudart_static|cudadevrt|c10_cuda|torch_cuda|cublas|cublasLt|cudnn|cusparse"
+    r"|cusolver|cufft|curand|nvrtc|nccl|nvToolsExt|nvidia-ml|cupti)(_static)?([.]so[.\d]*|[.]a)?$"
+)
+
+
 @dataclass(frozen=True)
 class Target:
     """What an extension is compiled for."""
@@ -143,9 +152,10 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
         own = any("arch" in flag or "gencode" in flag for flag in extension.cuda_flags)
         code = f"-gencode=arch=compute_{target.architecture},code=sm_{target.architecture}"
         return ([] if own else [code]) + list(extension.cuda_flags)
-    asked, flags = _split_architecture(extension.cuda_flags)
+    kept = _without_device_linking(extension.cuda_flags)
+    asked, flags = _split_architecture(kept, target.architecture)
     virtual = f"compute_{asked or target.architecture}"
-    # PTX alone, as text, and host code that calls the runtime of simulator/cudart.c.
+    # PTX alone, as text, and host code that calls the runtime of simulator/cudart/.
     return [
         *flags,
         f"-gencode=arch={virtual},code={virtual}",
@@ -154,8 +164,34 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
     ]
 
 
-def _split_architecture(flags: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Take the architecture options out of nvcc's flags; the newest one named, and the rest."""
+def _without_device_linking(flags: Sequence[str]) -> list[str]:
+    """Take out the options whose code needs more of a runtime than the simulator's.
+
+    Each file's device code stands for itself, as load_inline's one file does anyway, and every
+    stream does its work at once, so that it does not matter which one is the default.
+    """
+    kept: list[str] = []
+    expect_value = False
+    for flag in flags:
+        option = re.match(
+            r"--?(rdc|relocatable-device-code|cudart|default-stream|dc|device-c)(=|$)", flag
+        )
+        if option:
+            expect_value = not option[2] and option[1] not in ("dc", "device-c")
+        elif expect_value:
+            expect_value = False
+        else:
+            kept.append(flag)
+    return kept
+
+
+def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, list[str]]:
+    """Take the architecture options out of nvcc's flags.
+
+    Returns:
+        The newest architecture named that a device of architecture `ours` runs, or else the newest
+        one, or None if none is named; and the other flags.
+    """
     named: list[str] = []
     rest = []
     expect_value = False
@@ -166,8 +202,12 @@ def _split_architecture(flags: Sequence[str]) -> tuple[str | None, list[str]]:
             expect_value = bool(option) and "=" not in flag
         else:
             rest.append(flag)
-    newest = max(named, key=lambda name: (int(re.sub(r"\D", "", name)), name), default=None)
-    return newest, rest
+    running = [name for name in named if _number(name) <= _number(ours)] or named
+    return max(running, key=lambda name: (_number(name), name), default=None), rest
+
+
+def _number(architecture: str) -> int:
+    return int(re.sub(r"\D", "", architecture))
 
 
 def link_command(
@@ -178,6 +218,9 @@ def link_command(
     libraries += ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
     if extension.with_cuda and target.device == "cuda":
         libraries += ["-lc10_cuda", "-ltorch_cuda", str(_cuda_runtime(toolchain.cuda.home))]
+    own = extension.link_flags
+    if target.device == "simulator":
+        own = tuple(flag for flag in own if not _CUDA_LIBRARY.search(flag))
     return (
         str(toolchain.host.path),
         "-shared",
@@ -185,7 +228,7 @@ def link_command(
         "-o",
         output,
         *libraries,
-        *extension.link_flags,
+        *own,
     )
 
 

@@ -72,7 +72,7 @@ load(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
 
 static inline __attribute__((always_inline)) int64_t
 store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
-      uint32_t register_width, const sim_spaces *spaces, const int64_t *lanes, uint64_t count,
+      uint32_t register_width, sim_spaces *spaces, const int64_t *lanes, uint64_t count,
       const void *addresses, uint32_t address_stride, const uint8_t *const *sources,
       const uint32_t *source_strides) {
     last_allocation last = no_allocation();
@@ -88,6 +88,10 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
         if (fault) {
             spaces->fault[lane] = fault;
             faults++;
+            continue;
+        }
+        if (escapes(spaces, &found)) {
+            spaces->escapes++;
             continue;
         }
         for (uint32_t e = 0; e < elements; e++) {
@@ -119,7 +123,8 @@ int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t
                  uint8_t *second, uint8_t *third, uint8_t *fourth) {
     uint8_t *targets[4] = {first, second, third, fourth};
     if (shape->how) sim_race_acquire(spaces, lanes, count);
-    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
+    if (spaces->profile)
+        sim_profile_access(spaces, shape, 1, lanes, count, addresses, address_stride);
 #define LOAD(space, width, elements, register_width)                                             \
     load(shape, space, width, elements, register_width, spaces, lanes, count, addresses,         \
          address_stride, targets)
@@ -128,14 +133,15 @@ int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t
 
 /* Stores; faulty accesses are dropped. Bit e of `strides` tells whether source e has a value for
  * each thread or one for all. */
-int64_t sim_store(const sim_shape *shape, const sim_spaces *spaces, const int64_t *lanes,
+int64_t sim_store(const sim_shape *shape, sim_spaces *spaces, const int64_t *lanes,
                   uint64_t count, const void *addresses, uint32_t address_stride, uint32_t strides,
                   const uint8_t *first, const uint8_t *second, const uint8_t *third,
                   const uint8_t *fourth) {
     const uint8_t *sources[4] = {first, second, third, fourth};
     const uint32_t source_strides[4] = {strides & 1, strides >> 1 & 1, strides >> 2 & 1,
                                         strides >> 3 & 1};
-    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
+    if (spaces->profile)
+        sim_profile_access(spaces, shape, 0, lanes, count, addresses, address_stride);
 #define STORE(space, width, elements, register_width)                                            \
     store(shape, space, width, elements, register_width, spaces, lanes, count, addresses,        \
           address_stride, sources, source_strides)

@@ -30,6 +30,9 @@ typedef struct sim_spaces {
     struct sim_race *race;       /* NULL where races are not looked for */
     struct sim_profile *profile; /* NULL where nothing is counted */
     uint64_t changes;     /* atomics that left another value than they found */
+    uint32_t confined;    /* whether other processes run other blocks of the launch: see `escapes` */
+    uint64_t escapes;     /* accesses of global memory that race.c should know of and does not; then
+                           * nothing was stored */
 } sim_spaces;
 
 /* One load or store instruction, as far as it is known before it runs. */

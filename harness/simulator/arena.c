@@ -11,6 +11,12 @@
 #define TABLE_ENTRIES ((uint64_t)4 << 20)
 #define DEFAULT_LIMIT ((uint64_t)8 << 30)
 
+/* What processes that were forked from this one see as it is now, as they do the memory itself. */
+typedef struct table {
+    uint64_t count;
+    sim_allocation entries[TABLE_ENTRIES];
+} table;
+
 static struct {
     pthread_mutex_t lock;
     uint8_t *base;
@@ -18,15 +24,15 @@ static struct {
     uint64_t size;
     uint64_t used; /* bytes of the range handed out, guards included */
     uint64_t live_bytes;
+    uint64_t peak_bytes; /* the most that were live at a time */
     uint64_t limit;
-    sim_allocation *table;
-    uint64_t count;
+    table *table;
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT};
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 static void *reserve(uint64_t bytes, int protection) {
-    void *range = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *range = mmap(NULL, bytes, protection, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return range == MAP_FAILED ? NULL : range;
 }
 
@@ -47,14 +53,14 @@ static int reserve_ranges(uint64_t size) {
 
 static int init_locked(void) {
     if (arena.table) return 0;
-    sim_allocation *table = reserve(TABLE_ENTRIES * sizeof *table, PROT_READ | PROT_WRITE);
-    if (!table) return -1;
+    table *entries = reserve(sizeof *entries, PROT_READ | PROT_WRITE);
+    if (!entries) return -1;
     for (uint64_t size = LARGEST_RANGE; size >= SMALLEST_RANGE; size /= 2)
         if (reserve_ranges(size) == 0) {
-            arena.table = table;
+            arena.table = entries;
             return 0;
         }
-    munmap(table, TABLE_ENTRIES * sizeof *table);
+    munmap(entries, sizeof *entries);
     return -1;
 }
 
@@ -71,7 +77,7 @@ static void fill_poison(uint8_t *start, uint64_t bytes) {
 }
 
 static void *alloc_locked(uint64_t size) {
-    if (size == 0 || init_locked() || arena.count == TABLE_ENTRIES) return NULL;
+    if (size == 0 || init_locked() || arena.table->count == TABLE_ENTRIES) return NULL;
     if (size > arena.limit || arena.live_bytes > arena.limit - size) return NULL;
     uint64_t mapped = round_up(size, PAGE);
     uint64_t needed = PAGE + mapped + PAGE;
@@ -79,10 +85,12 @@ static void *alloc_locked(uint64_t size) {
     uint8_t *start = arena.base + arena.used + PAGE;
     if (mprotect(start, mapped, PROT_READ | PROT_WRITE)) return NULL;
     fill_poison(start, mapped);
-    arena.table[arena.count] = (sim_allocation){(uint64_t)start, size, 1, arena.count, 0};
-    arena.count++;
+    uint64_t serial = arena.table->count;
+    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, 0, 0};
+    arena.table->count++;
     arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
     arena.live_bytes += size;
+    if (arena.live_bytes > arena.peak_bytes) arena.peak_bytes = arena.live_bytes;
     return start;
 }
 
@@ -93,32 +101,37 @@ void *sim_alloc(size_t size) {
     return start;
 }
 
-void *sim_alloc_owned(size_t size) {
+void *sim_alloc_owned(size_t size, sim_kind kind) {
     pthread_mutex_lock(&arena.lock);
     void *start = alloc_locked(size);
-    if (start) arena.table[arena.count - 1].owned = 1;
+    if (start) {
+        sim_allocation *entry = &arena.table->entries[arena.table->count - 1];
+        entry->owned = 1;
+        entry->kind = kind;
+    }
     pthread_mutex_unlock(&arena.lock);
+    if (start && kind != sim_kind_device) sim_mark_written(start, size);
     return start;
 }
 
 const sim_allocation *sim_find(uint64_t address) {
-    uint64_t low = 0, high = arena.count;
+    uint64_t low = 0, high = sim_arena_table_count();
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (arena.table[middle].start <= address)
+        if (arena.table->entries[middle].start <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    return low ? &arena.table[low - 1] : NULL;
+    return low ? &arena.table->entries[low - 1] : NULL;
 }
 
 static int free_locked(uint8_t *start) {
     sim_allocation *found = (sim_allocation *)sim_find((uint64_t)start);
     if (!found || found->start != (uint64_t)start || !found->live) return -1;
     uint64_t mapped = round_up(found->size, PAGE);
-    madvise(start, mapped, MADV_DONTNEED);
-    madvise(arena.shadow + (start - arena.base), mapped, MADV_DONTNEED);
+    madvise(start, mapped, MADV_REMOVE);
+    madvise(arena.shadow + (start - arena.base), mapped, MADV_REMOVE);
     mprotect(start, mapped, PROT_NONE);
     found->live = 0;
     arena.live_bytes -= found->size;
@@ -142,8 +155,8 @@ static void each_live_part(uint64_t start, uint64_t size,
                            void (*visit)(uint64_t, uint64_t, const void *), const void *context) {
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
     const sim_allocation *entry = sim_find(start);
-    const sim_allocation *last = arena.table + arena.count;
-    for (entry = entry ? entry : arena.table; entry < last && entry->start < end; entry++) {
+    const sim_allocation *last = arena.table->entries + arena.table->count;
+    for (entry = entry ? entry : arena.table->entries; entry < last && entry->start < end; entry++) {
         uint64_t from = start > entry->start ? start : entry->start;
         uint64_t stop = entry->start + entry->size;
         uint64_t to = end < stop ? end : stop;
@@ -187,8 +200,12 @@ void sim_copy_written(void *target, const void *source, size_t size) {
 void sim_set_limit(uint64_t bytes) { arena.limit = bytes; }
 uint64_t sim_get_limit(void) { return arena.limit; }
 uint64_t sim_live_bytes(void) { return arena.live_bytes; }
+uint64_t sim_peak_bytes(void) { return arena.peak_bytes; }
+void sim_reset_peak(void) { arena.peak_bytes = arena.live_bytes; }
 uint64_t sim_arena_base(void) { return (uint64_t)arena.base; }
 uint64_t sim_arena_size(void) { return arena.size; }
 uint64_t sim_arena_shadow(void) { return (uint64_t)arena.shadow; }
-const sim_allocation *sim_arena_table(void) { return arena.table; }
-uint64_t sim_arena_table_count(void) { return arena.count; }
+const sim_allocation *sim_arena_table(void) { return arena.table ? arena.table->entries : NULL; }
+uint64_t sim_arena_table_count(void) { return arena.table ? arena.table->count : 0; }
+
+int sim_arena_join(void) { return mprotect(arena.base, arena.size, PROT_READ | PROT_WRITE); }

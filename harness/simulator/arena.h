@@ -2,7 +2,8 @@
  *
  * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
  * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
- * written it, 1 afterwards (and what access.h says while a kernel runs).
+ * written it, 1 afterwards (and what access.h says while a kernel runs). Processes forked from this
+ * one share all of it.
  */
 #ifndef SIM_ARENA_H
 #define SIM_ARENA_H
@@ -17,6 +18,9 @@ extern "C" {
 /* What fresh memory holds, as repeated 32-bit words: a NaN as float, 1.25e307 as double. */
 #define SIM_POISON 0x7FB1DEADu
 
+/* Who can use an allocation: the device alone, or the host as well. */
+typedef enum sim_kind { sim_kind_device, sim_kind_pinned, sim_kind_managed } sim_kind;
+
 /* One allocation, dead or alive. The table is append-only and, as addresses are never used twice,
  * sorted by start. */
 typedef struct sim_allocation {
@@ -25,6 +29,7 @@ typedef struct sim_allocation {
     uint64_t live;   /* 1 until it is freed */
     uint64_t serial; /* 0 for the first allocation of this process, then 1, 2, ... */
     uint64_t owned;  /* 1 where host code that asked for it has to free it */
+    uint64_t kind;   /* a sim_kind */
 } sim_allocation;
 
 /* Reserves the ranges; does nothing when they are there. 0, or -1 when the system has no room. */
@@ -34,8 +39,9 @@ int sim_arena_init(void);
  * with SIM_POISON. NULL for size 0, beyond the limit of live bytes, or out of addresses. */
 void *sim_alloc(size_t size);
 
-/* The same, for host code that has to free it: what is live in the end has been leaked. */
-void *sim_alloc_owned(size_t size);
+/* The same, for host code that has to free it: what is live in the end has been leaked. What the
+ * host can use as well counts as written, because nobody sees what the host writes. */
+void *sim_alloc_owned(size_t size, sim_kind kind);
 
 /* Gives an allocation back; its addresses are never used again. Nonzero when `pointer` is not the
  * start of a live allocation; NULL is fine and does nothing. */
@@ -45,6 +51,10 @@ int sim_free(void *pointer);
 void sim_set_limit(uint64_t bytes);
 uint64_t sim_get_limit(void);
 uint64_t sim_live_bytes(void);
+
+/* The most that were live at a time, since the process began or the peak was reset. */
+uint64_t sim_peak_bytes(void);
+void sim_reset_peak(void);
 
 /* 1 when the pointer lies in the reserved range, in an allocation or not. */
 int sim_contains(const void *pointer);
@@ -61,6 +71,10 @@ uint64_t sim_arena_size(void);
 uint64_t sim_arena_shadow(void);
 const sim_allocation *sim_arena_table(void);
 uint64_t sim_arena_table_count(void);
+
+/* For a process that was forked from the one whose memory it is, and has it in common with it: lets
+ * it see what is allocated from now on. It must not allocate or free. Nonzero if it cannot be. */
+int sim_arena_join(void);
 
 /* The last allocation that starts at or below `address`, or NULL. */
 const sim_allocation *sim_find(uint64_t address);

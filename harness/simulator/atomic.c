@@ -116,7 +116,8 @@ int64_t sim_atomic(const sim_shape *shape, sim_spaces *spaces, const int64_t *la
     uint64_t changes = 0;
     uint32_t width = shape->width;
     sim_race_acquire(spaces, lanes, count);
-    if (spaces->profile) sim_profile_access(spaces, shape, lanes, count, addresses, address_stride);
+    if (spaces->profile)
+        sim_profile_access(spaces, shape, 0, lanes, count, addresses, address_stride);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
         uint64_t address = address_of(shape, addresses, lane * address_stride);
@@ -126,6 +127,8 @@ int64_t sim_atomic(const sim_shape *shape, sim_spaces *spaces, const int64_t *la
         if (address & (width - 1)) fault = SIM_MISALIGNED;
         else if (!locate(shape->space, address, width, lane, spaces, &last, &found))
             fault = SIM_OUT_OF_BOUNDS;
+        else if (escapes(spaces, &found))
+            spaces->escapes++;
         else {
             if (!all_written(found.shadow, width)) fault = unwritten(found, 0, width);
             if (found.cells) note_write(shape, spaces, found, 0, lane, address, NULL);

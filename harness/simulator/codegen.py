@@ -30,6 +30,7 @@ from harness.simulator.program import (
     Perform,
     Program,
     Source,
+    Step,
 )
 from harness.simulator.ptx import TYPE_BYTES, Immediate
 
@@ -83,9 +84,14 @@ class Compiler:
         self.program = program
         self.native = native
         self.slots = Slots(list(program.register_bits))
-        self.sites: list[Access] = []
-        self._site_numbers: dict[int, int] = {}
-        self._action_sites: dict[tuple[int, int, bool], int] = {}
+        steps = (step for block in program.blocks for step in block.steps)
+        self.sites = [step for step in steps if isinstance(step, Access)]
+        self._site_numbers = {id(step): number for number, step in enumerate(self.sites)}
+        self._action_sites: dict[int, int] = {}
+        for block in program.blocks:
+            if isinstance(block.end, Perform):
+                self._action_sites[id(block.end)] = len(self.sites)
+                self.sites += [_access_of(block.end, is_store=s) for s in (False, True)]
         self._constants: dict[tuple[str, Immediate], tuple[str, Array]] = {}
         self._shapes: dict[tuple[int, bool], Shape] = {}
         self._temporaries: dict[tuple[int, int], int] = {}
@@ -100,16 +106,9 @@ class Compiler:
 
     def compile(self, block: Block, state: State) -> Compiled:
         """The block's code for one state."""
-        writer = _Writer(self, state)
+        writer = Writer(self, state)
         for step in block.steps:
-            if isinstance(step, Compute):
-                writer.compute(step)
-            elif isinstance(step, Order):
-                writer.order(step)
-            elif isinstance(step, Collective):
-                writer.collective(step)
-            else:
-                writer.access(step)
+            self.write(step, writer)
         condition = -1
         condition_is_uniform = False
         if isinstance(block.end, Branch):
@@ -128,6 +127,17 @@ class Compiler:
             condition,
             condition_is_uniform,
         )
+
+    def write(self, step: Step, writer: Writer) -> None:
+        """Adds the lines of one step."""
+        if isinstance(step, Compute):
+            writer.compute(step)
+        elif isinstance(step, Order):
+            writer.order(step)
+        elif isinstance(step, Collective):
+            writer.collective(step)
+        else:
+            writer.access(step)
 
     def function(self, function: object) -> str:
         """A name for the function in compiled code."""
@@ -160,27 +170,12 @@ class Compiler:
         return self._temporaries[key]
 
     def site(self, step: Access) -> int:
-        """A number for a place in the program that accesses memory."""
-        if id(step) not in self._site_numbers:
-            self._site_numbers[id(step)] = len(self.sites)
-            self.sites.append(step)
+        """The number of a place in the program that accesses memory: where it is in `sites`."""
         return self._site_numbers[id(step)]
 
-    def action_site(self, end: Perform, space: int, nbytes: int, *, is_store: bool) -> int:
-        """A number for a place where an action accesses memory in rows of `nbytes` bytes.
-
-        There is one for each space and direction, whatever the size.
-        """
-        key = id(end), space, is_store
-        if key not in self._action_sites:
-            zero = Constant(Immediate(0))
-            sources = (zero,) if is_store else ()
-            step = Access(
-                *(space, "b8", nbytes, zero, 0, end.instruction, end.location, (), sources),
-                name=_ACTION_NAMES.get(end.instruction.opcode, ""),
-            )
-            self._action_sites[key] = self.site(step)
-        return self._action_sites[key]
+    def action_site(self, end: Perform, *, is_store: bool) -> int:
+        """The number of an action's place: it has one for what it reads, one for what it writes."""
+        return self._action_sites[id(end)] + is_store
 
     def shape(self, step: Access, *, once: bool = False) -> Shape:
         """What access.c is told about the access; `once` if one stands for all threads."""
@@ -204,6 +199,23 @@ class Compiler:
         return self._shapes[site, once]
 
 
+def _access_of(end: Perform, *, is_store: bool) -> Access:
+    """An action's reading or writing, as far as counts and messages are concerned."""
+    zero = Constant(Immediate(0))
+    return Access(
+        GENERIC,
+        "b8",
+        end.action.row_bytes,
+        zero,
+        0,
+        end.instruction,
+        end.location,
+        (),
+        (zero,) if is_store else (),
+        name=_ACTION_NAMES.get(end.instruction.opcode, ""),
+    )
+
+
 def constant_array(value: Immediate, kind: str) -> Array:
     """One value of a type, as an array for all threads."""
     dtype = np.dtype(DTYPES[kind])
@@ -224,7 +236,7 @@ def constant_array(value: Immediate, kind: str) -> Array:
     return bits.view(dtype)
 
 
-class _Writer:
+class Writer:
     """Writes the lines of one block for one state, and keeps track of what becomes uniform."""
 
     def __init__(self, compiler: Compiler, state: State) -> None:
@@ -268,6 +280,7 @@ class _Writer:
             self._set_uniform(register, uniform=False)
 
     def compute(self, step: Compute) -> None:
+        """What one thread computes by itself."""
         uniform = all(self._is_uniform(s) for s in step.inputs)
         if any(self._is_kept(r) for r in step.outputs):
             self._compute_kept(step, uniform=uniform)
@@ -309,6 +322,7 @@ class _Writer:
         self.lines.append(f"{name}({', '.join(arguments)})")
 
     def order(self, step: Order) -> None:
+        """Tells race detection."""
         self.lines.append(f"{_ORDERS[step.kind]}(S, L, count)")
 
     def collective(self, step: Collective) -> None:
@@ -335,6 +349,7 @@ class _Writer:
             self._set_uniform(register, uniform=False)
 
     def access(self, step: Access) -> None:
+        """A load, a store or an atomic operation, and what is to be done about faults."""
         address_kind = "u64"
         if not isinstance(step.address, Constant):
             address_kind = _plain(self.slots.bits[step.address])

@@ -1,7 +1,6 @@
 """What a kernel did, counted exactly: instructions, bytes, sectors, bank conflicts, branches.
 
-Instructions are PTX's, and of floating-point operations additions and multiplications count one,
-fused ones two, as in Nsight Compute; what a division or square root is made of does not count.
+Instructions are PTX's.
 """
 
 from __future__ import annotations
@@ -14,21 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.classes import SPACES, classify, floating_point_operations
 from harness.simulator.frame import Geometry
 from harness.simulator.native import SiteCounts, SiteProfile
 from harness.simulator.program import Access, Program
-from harness.simulator.ptx import TYPE_BYTES, Instruction, Location
+from harness.simulator.ptx import TYPE_BYTES, Location
 from harness.simulator.team import WARP
 
 SECTOR_BYTES = 32
-SPACES = ("global", "shared", "local", "param", "generic")
-
-_CONTROL = frozenset({"bra", "brx", "ret", "exit", "call", "trap", "brkpt"})
-_BARRIER = frozenset({"bar", "barrier", "membar", "fence", "mbarrier"})
-_SPECIAL = frozenset({"div", "rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"})
-_OPERATIONS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
-_OTHER = frozenset({"mov", "shfl", "vote", "match", "redux", "activemask", "cvta", "isspacep"})
-_HALF = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
 
 
 @dataclass(frozen=True)
@@ -95,6 +87,23 @@ class KernelCounters:
         return sum(self.thread_instructions.values()) / warps if warps else 0.0
 
 
+_NUMBERS = [field[0] for field in SiteCounts._fields_]
+_REQUESTS, _PAIRS = _NUMBERS.index("requests"), _NUMBERS.index("pairs")
+_STRIDE, _SPACE = _NUMBERS.index("stride"), _NUMBERS.index("space")
+"""Places among the numbers of `SiteCounts`; those before the stride add up."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What one process has counted of a launch: arrays as in `Counts`."""
+
+    threads: npt.NDArray[np.int64]
+    warps: npt.NDArray[np.int64]
+    divergent: npt.NDArray[np.int64]
+    sites: npt.NDArray[np.uint64]
+    """A row for each place in the code: the numbers of `SiteCounts`."""
+
+
 class Counts:
     """Counts while a launch runs."""
 
@@ -112,6 +121,7 @@ class Counts:
         self._lane_of = (lane % threads % WARP).astype(np.uint8)
         self._starts = np.flatnonzero(self._lane_of == 0)
         self._sites = (SiteCounts * max(sites, 1))()
+        self._table = np.ctypeslib.as_array(self._sites).view(np.uint64).reshape(-1, len(_NUMBERS))
         self._profile = SiteProfile(
             self._warp_of.ctypes.data, self._lane_of.ctypes.data, ctypes.addressof(self._sites)
         )
@@ -135,6 +145,36 @@ class Counts:
         """Threads have parted at the end of a block of code."""
         self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
 
+    def totals(self) -> Totals:
+        """A copy of the counts so far."""
+        by_block = (self._threads.copy(), self._warps.copy(), self._divergent.copy())
+        return Totals(*by_block, self._table.copy())
+
+    def start_from(self, sites: npt.NDArray[np.uint64]) -> None:
+        """Goes on from what another process has counted at places in the code."""
+        self._table[...] = sites
+
+    def add(self, part: Totals, started_from: npt.NDArray[np.uint64]) -> bool:
+        """Adds what another process has counted since it started from these counts of places.
+
+        Returns:
+            Whether that can be: not where the two have seen different strides first, of which one
+            process would have kept one.
+        """
+        ours, theirs = self._table, part.sites
+        both = (ours[:, _REQUESTS] > 0) & (theirs[:, _REQUESTS] > 0)
+        paired = (ours[:, _PAIRS] > 0) & (theirs[:, _PAIRS] > 0)
+        differ = ours != theirs
+        if (paired & differ[:, _STRIDE]).any() or (both & differ[:, _SPACE]).any():
+            return False
+        self._threads += part.threads
+        self._warps += part.warps
+        self._divergent += part.divergent
+        first_there = (ours[:, _PAIRS] == 0) & (theirs[:, _REQUESTS] > 0)
+        ours[first_there, _STRIDE:] = theirs[first_there, _STRIDE:]
+        ours[:, :_STRIDE] += theirs[:, :_STRIDE] - started_from[:, :_STRIDE]
+        return True
+
     def result(self, sites: list[Access], dynamic_shared_bytes: int) -> KernelCounters:
         """The counts so far."""
         threads: Counter[str] = Counter()
@@ -149,11 +189,9 @@ class Counts:
                 name = classify(instruction)
                 threads[name] += by_thread
                 warps[name] += by_warp
-                per_thread = floating_point_operations(instruction)
+                kind, per_thread = floating_point_operations(instruction)
                 if per_thread:
-                    operations[instruction.modifiers[-1].removesuffix("x2")] += (
-                        per_thread * by_thread
-                    )
+                    operations[kind] += per_thread * by_thread
             if block.counted_branch:
                 file, line = _file_and_line(block.counted_branch.location)
                 branches.append(BranchCounts(file, line, by_warp, int(self._divergent[index])))
@@ -195,42 +233,6 @@ def _access(step: Access, counts: SiteCounts) -> AccessCounts:
         ideal_wavefronts=counts.ideal_wavefronts,
         stride=counts.stride if alike else None,
     )
-
-
-def classify(instruction: Instruction) -> str:
-    """The class that an instruction is counted in."""
-    opcode, modifiers = instruction.opcode, instruction.modifiers
-    kind = modifiers[-1] if modifiers else ""
-    if opcode in ("ld", "ldu", "st", "atom", "red"):
-        space = next(
-            (s for m in modifiers if (s := m.split("::")[0]) in (*SPACES, "const")), "generic"
-        )
-        name = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
-        return f"{name} {space}"
-    if opcode in _BARRIER:
-        return "barrier"
-    if opcode in _CONTROL:
-        return "control"
-    if opcode == "cvt":
-        return "conversion"
-    if opcode in _SPECIAL and kind[:1] in ("f", "b"):
-        return "special"
-    if opcode in _OTHER:
-        return "other"
-    # A comparison is of the type of its operands, a selection of its result's.
-    if kind in _HALF:
-        return "half"
-    return {"f32": "float32", "f64": "float64", "f32x2": "float32"}.get(
-        kind, "integer" if kind[:1] in ("s", "u", "b", "p") else "other"
-    )
-
-
-def floating_point_operations(instruction: Instruction) -> int:
-    """What one thread's execution counts for."""
-    kind = instruction.modifiers[-1] if instruction.modifiers else ""
-    if kind not in _HALF and kind not in ("f32", "f64", "f32x2"):
-        return 0
-    return _OPERATIONS.get(instruction.opcode, 0) * (2 if kind.endswith("x2") else 1)
 
 
 def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:

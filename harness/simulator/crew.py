@@ -158,7 +158,7 @@ class Workplace:
     ) -> None:
         """Tells whoever looks for races what is about to be done."""
         if self._private.spaces.race:
-            site = self.compiler.action_site(end, space, nbytes, is_store=what == WRITES)
+            site = self.compiler.action_site(end, is_store=what == WRITES)
             actor = Actor(site, by.how, by.number, by.clock)
             self._race_rows(space, lanes, addresses, nbytes, align or nbytes, data, actor, what)
 

@@ -5,7 +5,6 @@
 // is what PyTorch's own fallback for young backends does. Work is done at once, in program order.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -16,10 +15,12 @@
 #include <ATen/ops/view_native.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/cuda/CUDAException.h>
+#include <cuda_runtime_api.h>
 #include <torch/library.h>
 
 #include "arena.h"
-#include "cudart.h"
+#include "cudart/cudart.h"
 
 namespace {
 
@@ -75,97 +76,84 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     return {kDevice, 0};
   }
   void setDevice(c10::Device device) const override {
-    TORCH_CHECK(device.index() <= 0, "CUDA error: invalid device ordinal");
+    C10_CUDA_CHECK(cudaSetDevice(device.has_index() ? device.index() : 0));
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override {
     return 1;
   }
   c10::Stream getStream(c10::Device) const override {
-    return stream(reinterpret_cast<c10::StreamId>(sim_current_stream()));
+    return stream(sim_current_stream());
   }
   c10::Stream getDefaultStream(c10::Device) const override {
-    return stream(0);
+    return stream(nullptr);
   }
-  c10::Stream getNewStream(c10::Device, int) const override {
-    return stream(reinterpret_cast<c10::StreamId>(new char));
+  c10::Stream getNewStream(c10::Device, int priority) const override {
+    return stream(sim_stream_from_pool(priority));
   }
   c10::Stream exchangeStream(c10::Stream next) const override {
     c10::Stream previous = getStream(next.device());
-    sim_set_current_stream(reinterpret_cast<void*>(next.id()));
+    sim_set_current_stream(handle(next));
     return previous;
   }
-  bool queryStream(const c10::Stream&) const override {
+  bool queryStream(const c10::Stream& stream) const override {
+    C10_CUDA_CHECK(cudaStreamQuery(handle(stream)));
     return true;
   }
-  void synchronizeStream(const c10::Stream&) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const override {}
-  void record(void**, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag)
-      const override {}
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override {
+  void synchronizeStream(const c10::Stream& stream) const override {
+    C10_CUDA_CHECK(cudaStreamSynchronize(handle(stream)));
+  }
+  void synchronizeDevice(const c10::DeviceIndex) const override {
+    C10_CUDA_CHECK(cudaDeviceSynchronize());
+  }
+  void record(
+      void** event,
+      const c10::Stream& stream,
+      const c10::DeviceIndex,
+      const c10::EventFlag flag) const override {
+    auto* cuda_event = reinterpret_cast<cudaEvent_t*>(event);
+    const bool timed = flag == c10::EventFlag::BACKEND_DEFAULT;
+    if (!*cuda_event)
+      C10_CUDA_CHECK(cudaEventCreateWithFlags(
+          cuda_event, timed ? cudaEventDefault : cudaEventDisableTiming));
+    C10_CUDA_CHECK(cudaEventRecord(*cuda_event, handle(stream)));
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event)
+      C10_CUDA_CHECK(cudaStreamWaitEvent(handle(stream), static_cast<cudaEvent_t>(event), 0));
+  }
+  bool queryEvent(void* event) const override {
+    if (event)
+      C10_CUDA_CHECK(cudaEventQuery(static_cast<cudaEvent_t>(event)));
     return true;
   }
-  void synchronizeEvent(void*) const override {}
-  void destroyEvent(void*, const c10::DeviceIndex) const noexcept override {}
+  void synchronizeEvent(void* event) const override {
+    if (event)
+      C10_CUDA_CHECK(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    if (event)
+      (void)cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
+  double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
+    float milliseconds = 0;
+    C10_CUDA_CHECK(cudaEventElapsedTime(
+        &milliseconds, static_cast<cudaEvent_t>(start), static_cast<cudaEvent_t>(end)));
+    return milliseconds;
+  }
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
 
  private:
-  static c10::Stream stream(c10::StreamId id) {
-    return c10::Stream(c10::Stream::UNSAFE, c10::Device(kDevice, 0), id);
+  static c10::Stream stream(void* handle) {
+    return c10::Stream(
+        c10::Stream::UNSAFE, c10::Device(kDevice, 0), reinterpret_cast<c10::StreamId>(handle));
+  }
+  static cudaStream_t handle(const c10::Stream& stream) {
+    return reinterpret_cast<cudaStream_t>(stream.id());
   }
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, GuardImpl)
-
-struct Hooks final : at::CUDAHooksInterface {
-  explicit Hooks(at::CUDAHooksArgs) {}
-  void init() const override {}
-  bool isBuilt() const override {
-    return true;
-  }
-  bool isAvailable() const override {
-    return true;
-  }
-  bool hasPrimaryContext(c10::DeviceIndex) const override {
-    return true;
-  }
-  bool hasCUDA() const override {
-    return true;
-  }
-  bool hasCUDART() const override {
-    return true;
-  }
-  int getNumGPUs() const override {
-    return 1;
-  }
-  c10::DeviceIndex deviceCount() const override {
-    return 1;
-  }
-  c10::DeviceIndex current_device() const override {
-    return 0;
-  }
-  c10::DeviceIndex getCurrentDevice() const override {
-    return 0;
-  }
-  c10::Allocator* getCUDADeviceAllocator() const override {
-    return &arena_allocator();
-  }
-  c10::Allocator* getPinnedMemoryAllocator() const override {
-    return c10::GetCPUAllocator();
-  }
-  bool isPinnedPtr(const void*) const override {
-    return false;
-  }
-  c10::Device getDeviceFromPtr(void*) const override {
-    return {kDevice, 0};
-  }
-  void deviceSynchronize(c10::DeviceIndex) const override {}
-};
-
-using at::CUDAHooksRegistry;
-using at::RegistererCUDAHooksRegistry;
-REGISTER_CUDA_HOOKS(Hooks)
 
 // ---- operators ----------------------------------------------------------------------------------
 
@@ -245,6 +233,7 @@ at::Tensor empty_strided(
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
   if (self.is_same(source))
     return self;
   alias_on_cpu(self).copy_(alias_on_cpu(source));
@@ -286,6 +275,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
   return at::_local_scalar_dense(alias_on_cpu(self));
 }
 
@@ -308,7 +298,9 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 
 void record_stream(at::Tensor&, at::Stream) {}
 
+// As torch does after every launch of its own: so does an error come out that nobody has asked for.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
   at::native::cpu_fallback(op, stack);
 }
 

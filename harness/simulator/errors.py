@@ -28,6 +28,18 @@ class UnsupportedInstruction(NotImplementedError):
         super().__init__(f"the simulator lacks `{instruction}`, which {kernel} needs{where}")
 
 
+class UnsupportedCall(NotImplementedError):
+    """The submission's host code asks for something that the simulator does not have.
+
+    Attributes:
+        what: a function's name, or what was asked for in words.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"the simulator has no {what}{'()' if what.isidentifier() else ''}")
+
+
 class BarrierDeadlock(RuntimeError):
     """No thread of a block can go on: all that are left wait for what cannot happen.
 

@@ -2,13 +2,15 @@
 
 The layout is not documented; it was read off nvcc 13.0's output: a header (magic number, version,
 own size, size of what follows) and then entries (kind, version, own header's size, payload size).
-With `-no-compress` the payload of a PTX entry is its text.
+With `-no-compress` the payload of a PTX entry is its text; its header has nvcc's options for ptxas.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
+from dataclasses import dataclass
 
 _MAGIC = 0xBA55ED50
 _HEADER = struct.Struct("<IHHQ")
@@ -16,12 +18,20 @@ _ENTRY = struct.Struct("<HHIQ")
 _KIND_PTX = 1
 
 
+@dataclass(frozen=True)
+class DeviceCode:
+    """The PTX of a fat binary, and the options that ptxas shall compile it with."""
+
+    ptx: str
+    options: tuple[str, ...] = ()
+
+
 class FatBinaryError(ValueError):
     """The image is not what nvcc makes of CUDA C++ with the harness's own flags."""
 
 
-def ptx_of(address: int) -> str:
-    """The PTX text of the fat binary in memory at `address`.
+def device_code_of(address: int) -> DeviceCode:
+    """The PTX of the fat binary in memory at `address`.
 
     Raises:
         FatBinaryError: it has none.
@@ -35,6 +45,9 @@ def ptx_of(address: int) -> str:
         kind, _, entry_header, payload = _ENTRY.unpack_from(body, offset)
         text = body[offset + entry_header : offset + entry_header + payload]
         if kind == _KIND_PTX and text.lstrip().startswith((b"//", b".version")):
-            return text.rstrip(b"\0").decode()
+            header = body[offset : offset + entry_header]
+            # Of its options only this one changes what a kernel takes of a multiprocessor.
+            options = re.findall(rb"-maxrregcount[ =]\d+", header)
+            return DeviceCode(text.rstrip(b"\0").decode(), tuple(o.decode() for o in options))
         offset += entry_header + payload
     raise FatBinaryError("no PTX text in the fat binary; was it compiled without -no-compress?")

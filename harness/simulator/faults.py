@@ -16,11 +16,15 @@ from harness.simulator.memory import Memory
 from harness.simulator.native import MISALIGNED, UNINITIALISED
 from harness.simulator.program import Access
 from harness.simulator.ptx import TYPE_BYTES, Location
-from harness.simulator.sanitizer import Check, Finding
+from harness.simulator.sanitizer import Check, Fault, Finding
 
 _NAMES = {1: "shared", 2: "local", 3: "parameter"}
 _EXAMINED = 256
 """Threads of one faulty access that are looked at one by one; more count as the first of them."""
+_PAGE = 2 << 20
+"""Bytes of a page of device memory: beside an allocation, there is memory that far."""
+_SHARED_PIECE = 128
+"""Bytes in which blocks get their shared memory."""
 
 
 class Faults:
@@ -42,11 +46,17 @@ class Faults:
         self._findings: dict[tuple[Check, str | None, int | None, str], Finding] = (
             others._findings if others else {}
         )
+        self._stops: list[Fault] = others._stops if others else []
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was found so far, in the order of discovery."""
         return tuple(self._findings.values())
+
+    @property
+    def fault(self) -> Fault | None:
+        """What would have stopped real hardware first."""
+        return self._stops[0] if self._stops else None
 
     def report(
         self,
@@ -130,6 +140,7 @@ class Faults:
         width = TYPE_BYTES[step.type] * step.elements
         access = f"{width}-byte {step.kind}"
         if code == MISALIGNED:
+            self._stops.append("misaligned address")
             message = f"misaligned {access}: address 0x{address:x} is not a multiple of {width}"
             return f"misaligned {step.kind}", message
         space = step.space
@@ -155,6 +166,8 @@ class Faults:
             message = f"{access} of {name} memory that nothing wrote: byte {address}"
             return f"uninitialised {name} {kind}", message
         size = self._private.sizes.get(space, 0)
+        if name == "shared" and address + width > -(-size // _SHARED_PIECE) * _SHARED_PIECE:
+            self._stops.append("illegal address")
         if address >= 1 << 31:
             message = (
                 f"{access} {2**32 - address & 2**32 - 1} bytes before the start of {name} memory"
@@ -168,17 +181,21 @@ class Faults:
     def _outside(self, access: str, address: int, width: int) -> tuple[str, str]:
         """An address that no live allocation holds, in device memory or not."""
         if not self._memory.contains(address):
+            self._stops.append("illegal address")
             what = "a null pointer" if address < 4096 else "an address that is not device memory"
             if _is_host_memory(address):
                 what = "a host pointer"
             return "foreign", f"{access} through {what}: 0x{address:x}"
         nearest = self._memory.nearest(address)
         if nearest is None:
+            self._stops.append("illegal address")
             return "unallocated", f"{access} of device memory that was never allocated"
         size = f"{nearest.size}-byte allocation"
         if not nearest.is_live and nearest.start <= address < nearest.end:
             offset = address - nearest.start
             return "freed", f"{access} at byte {offset} of a {size} that has been freed"
+        if max(nearest.start - address, address + width - nearest.end) > _PAGE:
+            self._stops.append("illegal address")
         dead = "" if nearest.is_live else " that has been freed"
         if address < nearest.start:
             distance = nearest.start - address

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.simulator.agents import Agents
-from harness.simulator.counters import Counts, KernelCounters
+from harness.simulator.counters import Counts, KernelCounters, Totals
 from harness.simulator.errors import BarrierDeadlock, UnmetCondition
 from harness.simulator.faults import Faults
 from harness.simulator.frame import (
@@ -20,15 +22,16 @@ from harness.simulator.frame import (
 from harness.simulator.memory import Memory
 from harness.simulator.native import Native
 from harness.simulator.prepared import Prepared
-from harness.simulator.program import Access
 from harness.simulator.provenance import Traits
 from harness.simulator.race import RaceHistory, Races
 from harness.simulator.residency import Place, blocks_at_once, run_chunks
-from harness.simulator.sanitizer import Finding
+from harness.simulator.sanitizer import Fault, Finding
 from harness.simulator.scheduler import Scheduler
 from harness.simulator.synccheck import SyncChecks
 from harness.simulator.team import Output, Team
 from harness.simulator.watch import Watch
+
+Sites = npt.NDArray[np.uint64]
 
 CHUNK_PRIVATE_BYTES = 64 << 20
 """Most shared and local memory of the blocks that run together."""
@@ -46,11 +49,14 @@ class LaunchResult:
     thread_instructions: int
     counters: KernelCounters | None = None
     """Where the machine counts."""
+    fault: Fault | None = None
+    """What would have stopped the kernel on real hardware."""
+    processes: int = 1
+    """That blocks were dealt out to."""
 
-    @property
-    def is_illegal(self) -> bool:
-        """Whether real hardware would have stopped the kernel with an illegal address."""
-        return any(f.is_illegal_access for f in self.findings)
+
+class NeedsOneCore(RuntimeError):
+    """What happened may depend on the order of blocks, which one core keeps to."""
 
 
 @dataclass
@@ -58,6 +64,10 @@ class Kernel:
     """A kernel ready to run, and what one launch leaves to the next."""
 
     prepared: Prepared
+    instructions_per_thread: int = 0
+    """In the last launch."""
+    needs_one_core: str = ""
+    """Why no launch runs on several cores any more."""
     frame: Frame | None = None
     traits: Traits | None = None
     team: Team | None = None
@@ -95,8 +105,9 @@ class Launch:
         arguments: bytes,
     ) -> None:
         program = kernel.prepared.compiler.program
+        self.kernel = kernel
+        self.processes = 1
         self._host = host
-        self._kernel = kernel
         self._prepared = kernel.prepared
         self._program = program
         self._geometry = geometry
@@ -109,9 +120,20 @@ class Launch:
         self._lanes = self._blocks * geometry.threads
         self._placement = Placement(geometry, host.schedule, program.lanes_together)
         self._sync = SyncChecks(program.name, self._placement)
-        self._races = self._race_detection()
-        self._counts = self._counting()
+        self.races = self._race_detection()
+        self.counts = self._counting()
         self._places: list[Place] = []
+        self._elsewhere = 0
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self._geometry.blocks // self._blocks)
+
+    @property
+    def thread_instructions(self) -> int:
+        """Executed so far, here and elsewhere."""
+        return sum(p.scheduler.thread_instructions for p in self._places) + self._elsewhere
 
     def run(self) -> LaunchResult:
         """Runs all blocks to their end.
@@ -120,11 +142,7 @@ class Launch:
             KernelTrap: a thread executed `trap`.
             BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
-        blocks = self._geometry.blocks
-        chunks = [
-            range(first, min(first + self._blocks, blocks))
-            for first in range(0, blocks, self._blocks)
-        ]
+        chunks = [self._chunk(number) for number in range(self.chunks)]
         resident = blocks_at_once(self._geometry.threads, self._shared_bytes)
         try:
             with np.errstate(all="ignore"):
@@ -133,18 +151,73 @@ class Launch:
             error.findings = self._findings()
             raise
         finally:
-            if self._races:
-                self._races.end()
-        counters = None
-        if self._counts:
-            sites = self._prepared.compiler.sites
-            counters = self._counts.result(sites, self._dynamic_shared_bytes)
-        executed = sum(p.scheduler.thread_instructions for p in self._places)
-        return LaunchResult(self._findings(), executed, counters)
+            self.end()
+        return self.result()
+
+    def run_some(self, numbers: Iterable[int]) -> None:
+        """Runs the chunks of these numbers, while other processes run others.
+
+        Raises:
+            NeedsOneCore: something happened that may depend on the order of blocks, or that is to
+                be told in their order. `KernelTrap` and what else `run` raises mean the same.
+        """
+        with np.errstate(all="ignore"):
+            for number in numbers:
+                at = self._places[0] if self._places else self._place()
+                at.private.spaces.confined = 1
+                if not self._start(at, self._chunk(number)):
+                    raise NeedsOneCore("blocks wait for other blocks")
+                if self._findings():
+                    raise NeedsOneCore("there are findings")
+                if at.private.spaces.escapes:
+                    raise NeedsOneCore("not all that it accesses is watched")
+                if at.scheduler.patience:
+                    raise NeedsOneCore("it reads the clock or sleeps")
+
+    def touched(self, into: npt.NDArray[np.uint8]) -> None:
+        """Fills in what this process has touched, as `Races.touched` does."""
+        if self.races:
+            self.races.touched(into)
+
+    def totals(self) -> Totals | None:
+        """What this process has counted, where it counts."""
+        return self.counts.totals() if self.counts else None
+
+    def add(self, thread_instructions: int, totals: Totals | None, counted: Sites | None) -> bool:
+        """Adds what another process has done, which started from `counted`.
+
+        Returns:
+            Whether the counts add up.
+        """
+        self._elsewhere += thread_instructions
+        counts = self.counts
+        if counts is None or totals is None or counted is None:
+            return counts is None
+        return counts.add(totals, counted)
+
+    def end(self) -> None:
+        """Must be called when no more blocks run."""
+        if self.races:
+            self.races.end()
+
+    def result(self) -> LaunchResult:
+        """What was done."""
+        executed, counts = self.thread_instructions, self.counts
+        threads = self._geometry.blocks * self._geometry.threads
+        self.kernel.instructions_per_thread = executed // threads
+        sites = self._prepared.compiler.sites
+        counters = counts.result(sites, self._dynamic_shared_bytes) if counts else None
+        fault = self._places[0].faults.fault if self._places else None
+        return LaunchResult(self._findings(), executed, counters, fault, self.processes)
+
+    def _chunk(self, number: int) -> range:
+        first = number * self._blocks
+        return range(first, min(first + self._blocks, self._geometry.blocks))
 
     def _findings(self) -> tuple[Finding, ...]:
-        races = self._races.findings(self._prepared.compiler.sites) if self._races else ()
-        return (*self._places[0].faults.findings, *races, *self._sync.findings)
+        races = self.races.findings(self._prepared.compiler.sites) if self.races else ()
+        faults = self._places[0].faults.findings if self._places else ()
+        return (*faults, *races, *self._sync.findings)
 
     def _place(self) -> Place:
         """Room for one chunk: only those that wait for others need more than one."""
@@ -161,11 +234,11 @@ class Launch:
         faults = Faults(
             self._prepared.compiler, self._host.memory, self._placement, private, others
         )
-        private.spaces.profile = self._counts and self._counts.pointer
-        clocks = self._races.clocks() if self._races else None
+        private.spaces.profile = self.counts and self.counts.pointer
+        clocks = self.races.clocks() if self.races else None
         private.spaces.race = clocks and clocks.pointer
         agents = Agents(clocks) if clocks else None
-        watch = Watch(self._placement, self._sync, clocks, agents, self._counts)
+        watch = Watch(self._placement, self._sync, clocks, agents, self.counts)
         scheduler = Scheduler(self._prepared, frame, private, faults, watch, self._team(private))
         self._places.append(Place(frame, private, faults, scheduler))
         return self._places[-1]
@@ -177,34 +250,34 @@ class Launch:
         return at.scheduler.run(chunk.start, len(chunk), uniform)
 
     def _first_frame(self) -> Frame:
-        known = self._kernel.frame
+        known = self.kernel.frame
         if known is None or known.lanes != self._lanes:
-            known = self._kernel.frame = Frame(self._lanes)
+            known = self.kernel.frame = Frame(self._lanes)
         return known
 
     def _team(self, private: PrivateMemory) -> Team:
-        known = self._kernel.team
+        known = self.kernel.team
         if known and known.lanes == self._lanes and known.geometry == self._geometry:
-            return known.for_launch(private)
+            return known.for_launch(private, self._host.print_out, self._host.print_error)
         host = self._host
         team = Team(
             self._lanes, self._placement, host.memory, private, host.print_out, host.print_error
         )
-        self._kernel.team = team
+        self.kernel.team = team
         return team
 
     def _race_detection(self) -> Races | None:
-        host, program, kernel = self._host, self._program, self._kernel
+        host, program = self._host, self._program
         if not host.racecheck:
             return None
-        if not kernel.traits:
-            kernel.traits = Traits.of(program)
+        if not self.kernel.traits:
+            self.kernel.traits = Traits.of(program)
         return Races(
             host.native,
             host.history,
             host.memory,
             program.name,
-            kernel.traits,
+            self.kernel.traits,
             self._placement,
             self._lanes,
             self._shared_bytes,
@@ -214,12 +287,8 @@ class Launch:
     def _counting(self) -> Counts | None:
         if not self._host.counters:
             return None
-        compiler = self._prepared.compiler
-        for block in self._program.blocks:
-            for step in block.steps:
-                if isinstance(step, Access):
-                    compiler.site(step)
-        return Counts(self._program, self._geometry, self._lanes, len(compiler.sites))
+        sites = len(self._prepared.compiler.sites)
+        return Counts(self._program, self._geometry, self._lanes, sites)
 
     def _blocks_at_once(self) -> int:
         threads, blocks = self._geometry.threads, self._geometry.blocks

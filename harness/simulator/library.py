@@ -9,13 +9,14 @@ from torch.utils import cpp_extension
 
 from harness.build.builder import build_shared_library
 from harness.build.cache import Cache
-from harness.build.flags import torch_language_standard
+from harness.build.flags import OVERLAY, torch_language_standard
 from harness.build.toolchain import Toolchain, find_c_compiler
 
 _HERE = Path(__file__).parent
-_RUNTIME_SOURCES = frozenset({"cudart.c", "driver.c"})
-MACHINE_SOURCES = tuple(s for s in sorted(_HERE.glob("*.c")) if s.name not in _RUNTIME_SOURCES)
-"""What a `Machine` needs: all C files but those of the CUDA runtime, which need CUDA's headers."""
+MACHINE_SOURCES = tuple(sorted(_HERE.glob("*.c")))
+"""What a `Machine` needs."""
+RUNTIME_SOURCES = (*MACHINE_SOURCES, *sorted(_HERE.glob("cudart/*.c")))
+"""The same and the CUDA runtime, which needs CUDA's headers."""
 # Libraries stand before the sources that need them, and are to be linked all the same.
 _LINK_ALL = "-Wl,--no-as-needed"
 
@@ -41,16 +42,19 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         "libharness_cudart.so",
         find_c_compiler(),
         ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"],
-        sorted(_HERE.glob("*.c")),
+        [*RUNTIME_SOURCES],
     )
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]
-    includes = [word for path in cpp_extension.include_paths("cpu") for word in ("-isystem", path)]
+    folders = [*cpp_extension.include_paths("cpu"), str(toolchain.cuda.include)]
+    includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}"]
+    includes += [word for path in folders for word in ("-isystem", path)]
     device = build_shared_library(
         cache,
         "libharness_device.so",
         toolchain.host,
         [torch_language_standard(), "-O1", *includes, *libraries],
         [_HERE / "device.cpp"],
+        headers=[*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
     )
     return Libraries(runtime.library, device.library)

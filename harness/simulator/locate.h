@@ -24,6 +24,7 @@ typedef struct place {
     uint8_t *shadow;
     sim_race_cell *cells;
     uint32_t since; /* clock before which what the cells say does not count */
+    int is_global;
 } place;
 
 static inline int in_last(uint64_t address, uint64_t bytes, const last_allocation *last) {
@@ -53,6 +54,7 @@ locate(uint32_t space, uint64_t address, uint64_t bytes, uint64_t thread, const 
         if (!in_last(address, bytes, last) && !refill(address, bytes, spaces, last)) return 0;
         found->data = (uint8_t *)address;
         found->shadow = found->data + last->to_shadow;
+        found->is_global = 1;
         if (last->cells) {
             found->cells = last->cells + ((address - last->start) >> spaces->race->shift);
             found->since = spaces->race->launch_clock;
@@ -71,6 +73,11 @@ locate(uint32_t space, uint64_t address, uint64_t bytes, uint64_t thread, const 
         found->since = race->floor[race->warp_of[thread]];
     }
     return 1;
+}
+
+/* Whether nobody would know that this thread stored there, and blocks run elsewhere that may care. */
+static inline int escapes(const sim_spaces *spaces, const place *found) {
+    return !found->cells && spaces->confined && found->is_global;
 }
 
 static inline uint64_t address_of(const sim_shape *shape, const void *addresses, uint64_t index) {

@@ -7,13 +7,13 @@ element for each thread.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.simulator.calls import function_addresses
 from harness.simulator.codegen import Compiler
 from harness.simulator.errors import InvalidLaunch
 from harness.simulator.frame import Extent, Geometry
-from harness.simulator.launch import Host, Kernel, Launch
+from harness.simulator.launch import Host, Kernel, Launch, NeedsOneCore
 from harness.simulator.launch import LaunchResult as LaunchResult
 from harness.simulator.lowering import prepare
 from harness.simulator.mangling import readable
@@ -25,6 +25,7 @@ from harness.simulator.printing import print_to_stderr, print_to_stdout
 from harness.simulator.program import Program
 from harness.simulator.ptx import Function, Module, Symbol
 from harness.simulator.race import RaceHistory
+from harness.simulator.sharing import SharedLaunches, Task, chunk_lanes, why_one_core
 from harness.simulator.team import Output
 
 CHUNK_LANES = 16384
@@ -42,6 +43,8 @@ class LoadedModule:
 
     module: Module
     addresses: Mapping[str, int]
+    number: int
+    """How many were loaded on the machine before."""
     prepared: dict[str, Kernel] = field(default_factory=dict)
 
     @property
@@ -63,6 +66,8 @@ class Machine:
         racecheck: whether races are looked for.
         counters: whether launches count what they do, which takes about twice the time.
         schedule: the order of blocks and warps, as `Placement` has it.
+        cores: most processes, this one included, that run blocks of one launch side by side; their
+            result is that of one.
         print_out: takes what kernels print.
         print_error: takes their failed assertions.
     """
@@ -75,6 +80,7 @@ class Machine:
         racecheck: bool = True,
         counters: bool = False,
         schedule: int = 0,
+        cores: int = 1,
         print_out: Output = print_to_stdout,
         print_error: Output = print_to_stderr,
     ) -> None:
@@ -88,6 +94,9 @@ class Machine:
         self._print = print_out
         self._print_error = print_error
         self._grid_barrier = 0
+        self._modules: dict[int, LoadedModule] = {}
+        self._loads = 0
+        self._shared = SharedLaunches(memory, cores, self._launch_of)
 
     def load(self, ptx_text: str) -> LoadedModule:
         """Parses PTX and places its global and constant variables, initialised, in memory.
@@ -107,12 +116,19 @@ class Machine:
             )
             # CUDA C++ initialises what has no initialiser with zeros.
             self.memory.write(addresses[variable.name], data.ljust(variable.size, b"\0"))
-        return LoadedModule(module, addresses)
+        loaded = self._modules[self._loads] = LoadedModule(module, addresses, self._loads)
+        self._loads += 1
+        return loaded
 
     def unload(self, loaded: LoadedModule) -> None:
         """Gives the memory of the module's variables back."""
+        del self._modules[loaded.number]
         for address in loaded.addresses.values():
             self.memory.free(address)
+
+    def close(self) -> None:
+        """Ends the processes that run blocks beside this one; they are forked again when needed."""
+        self._shared.close()
 
     def prepare(self, loaded: LoadedModule, kernel_name: str) -> Kernel:
         """The kernel, ready to run; the second time at no cost.
@@ -129,7 +145,9 @@ class Machine:
                 loaded.addresses,
                 self._native.on_arrays,
             )
-            loaded.prepared[kernel_name] = Kernel(Prepared(Compiler(program, self._native)))
+            loaded.prepared[kernel_name] = Kernel(
+                Prepared(Compiler(program, self._native)), needs_one_core=why_one_core(program)
+            )
         return loaded.prepared[kernel_name]
 
     def launch(
@@ -140,8 +158,12 @@ class Machine:
         block: Extent,
         dynamic_shared_bytes: int,
         parameters: Sequence[bytes],
+        *,
+        cooperative: bool = False,
     ) -> LaunchResult:
         """Runs a kernel to its end; `parameters` are the raw bytes of its arguments.
+
+        Blocks can wait at a barrier of the whole grid only in a cooperative launch.
 
         Faulty accesses do not stop it: what cannot be read gives poison, what cannot be written is
         dropped, and each is a finding.
@@ -156,27 +178,52 @@ class Machine:
         kernel = self.prepare(loaded, kernel_name)
         geometry = Geometry(grid, block)
         _check(geometry)
-        arguments = _arguments(loaded.kernels[kernel_name], parameters)
+        task = Task(
+            loaded.number,
+            kernel_name,
+            geometry,
+            dynamic_shared_bytes,
+            _arguments(loaded.kernels[kernel_name], parameters),
+            self._chunk_lanes,
+            self.counters,
+            self._fresh_grid_barrier(kernel.prepared.compiler.program) if cooperative else 0,
+        )
+        if self._shared.processes > 1:
+            threads = geometry.blocks * geometry.threads
+            lanes = chunk_lanes(kernel, threads, self._chunk_lanes, self._shared.processes)
+            shared = replace(task, chunk_lanes=lanes, is_shared=True)
+            if lanes and (result := self._shared.run(shared, self._loads)):
+                return result
+        return self._launch_of(task).run()
+
+    def _launch_of(self, task: Task) -> Launch:
+        loaded = self._modules[task.module]
+        kernel = self.prepare(loaded, task.kernel)
         host = Host(
             self.memory,
             self._native,
             self._history,
             self._racecheck,
-            self.counters,
+            task.counters,
             self._schedule,
-            self._chunk_lanes,
-            self._print,
-            self._print_error,
-            self._grid_barrier_for(kernel.prepared.compiler.program),
+            task.chunk_lanes,
+            _refuse if task.is_shared else self._print,
+            _refuse if task.is_shared else self._print_error,
+            task.grid_barrier,
         )
-        return Launch(host, kernel, geometry, dynamic_shared_bytes, arguments).run()
+        return Launch(host, kernel, task.geometry, task.dynamic_shared_bytes, task.arguments)
 
-    def _grid_barrier_for(self, program: Program) -> int:
-        """Memory in which cooperative groups count the blocks that are at a grid's barrier."""
-        if not self._grid_barrier and "%envreg1" in program.specials:
-            self._grid_barrier = self.memory.allocate(_GRID_BARRIER_BYTES)
-            self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
+    def _fresh_grid_barrier(self, program: Program) -> int:
+        """Where cooperative groups count the blocks that are at the grid's barrier; 0 unused."""
+        if "%envreg1" not in program.specials:
+            return 0
+        self._grid_barrier = self._grid_barrier or self.memory.allocate(_GRID_BARRIER_BYTES)
+        self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
         return self._grid_barrier
+
+
+def _refuse(_: bytes) -> None:
+    raise NeedsOneCore("it prints")
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:

@@ -47,6 +47,7 @@ class _Entry(ctypes.Structure):
         ("live", ctypes.c_uint64),
         ("serial", ctypes.c_uint64),
         ("owned", ctypes.c_uint64),
+        ("kind", ctypes.c_uint64),
     )
 
 
@@ -57,7 +58,6 @@ def _allocation(entry: _Entry) -> Allocation:
 _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_init", ctypes.c_int, ()),
     ("sim_alloc", ctypes.c_void_p, (ctypes.c_size_t,)),
-    ("sim_alloc_owned", ctypes.c_void_p, (ctypes.c_size_t,)),
     ("sim_free", ctypes.c_int, (ctypes.c_void_p,)),
     ("sim_set_limit", None, (ctypes.c_uint64,)),
     ("sim_get_limit", ctypes.c_uint64, ()),
@@ -70,6 +70,7 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_shadow", ctypes.c_uint64, ()),
     ("sim_arena_table", ctypes.c_uint64, ()),
     ("sim_arena_table_count", ctypes.c_uint64, ()),
+    ("sim_arena_join", ctypes.c_int, ()),
     ("sim_find", ctypes.POINTER(_Entry), (ctypes.c_uint64,)),
 )
 
@@ -175,14 +176,34 @@ class Memory:
         found = _Entry.from_address(address)
         return _allocation(found)
 
+    def join(self) -> None:
+        """For a process forked from the memory's own: sees what that allocates from now on.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        if self.library.sim_arena_join():
+            raise OSError("the simulated device's memory cannot be shared")
+
+    def views(
+        self, address: int, nbytes: int
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+        """The bytes themselves, and for each whether it was written (1) or not (0).
+
+        Raises:
+            NotAnAllocation: the bytes are not within one live allocation.
+        """
+        self._require(address, nbytes)
+        shadow = self._bytes(self.shadow_base + address - self.base, nbytes)
+        return self._bytes(address, nbytes), shadow
+
     def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.bool_]:
         """For each byte from `address` on, whether nothing has written it since it was allocated.
 
         Raises:
             NotAnAllocation: the bytes are not within one live allocation.
         """
-        self._require(address, nbytes)
-        return np.equal(self._bytes(self.shadow_base + address - self.base, nbytes), 0)
+        return np.equal(self.views(address, nbytes)[1], 0)
 
     def read(self, address: int, nbytes: int) -> bytes:
         """A copy of `nbytes` bytes, written or not.

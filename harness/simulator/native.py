@@ -33,6 +33,8 @@ class Spaces(ctypes.Structure):
         ("race", _POINTER),
         ("profile", _POINTER),
         ("changes", ctypes.c_uint64),
+        ("confined", ctypes.c_uint32),
+        ("escapes", ctypes.c_uint64),
     )
 
 
@@ -108,6 +110,7 @@ _ORDER = {
     "sim_race_warp_sync": (_POINTER, _POINTER, _U64),
     "sim_race_fence": (_POINTER, _POINTER, _U64),
     "sim_race_barrier": (_POINTER, _POINTER, _U64, _U32),
+    "sim_race_touched": (_POINTER, _U64, _U32, _POINTER),
 }
 
 
@@ -135,6 +138,7 @@ class Native:
         self.warp_sync = library.sim_race_warp_sync
         self.fence = library.sim_race_fence
         self.race_barrier = library.sim_race_barrier
+        self.race_touched = library.sim_race_touched
 
     def vector(self, name: str, inputs: int) -> Any:
         """Function `name` of arithmetic.c: threads, (pointer, stride) of each input, result.

@@ -15,7 +15,7 @@ from harness.simulator.program import Constant, Perform, Program
 
 Mask = npt.NDArray[np.bool_]
 
-_MOST_EXPIRED = 2000
+_MOST_EXPIRED = 200
 """Rounds of nothing but expired waits after which the kernel counts as stuck."""
 
 

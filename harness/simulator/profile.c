@@ -8,6 +8,7 @@ enum { WARP = 32, BANKS = 32, SECTOR = 32 };
 typedef struct request {
     uint32_t count;
     uint32_t bytes; /* of each thread */
+    int is_load;
     uint64_t address[WARP];
     uint8_t lane[WARP];
 } request;
@@ -46,9 +47,30 @@ static uint32_t passes(const request *warp, uint32_t from, uint32_t to) {
     return most;
 }
 
-/* 8-byte accesses take a half-warp at a time, 16-byte accesses a quarter. */
+/* Whether each thread has the address of the one whose number differs in one bit, or has no such
+ * partner. */
+static int is_shared_by_partners(const request *warp, uint32_t bit) {
+    uint64_t address[WARP];
+    uint32_t active = 0;
+    for (uint32_t i = 0; i < warp->count; i++) {
+        address[warp->lane[i]] = warp->address[i];
+        active |= 1u << warp->lane[i];
+    }
+    for (uint32_t i = 0; i < warp->count; i++) {
+        uint32_t partner = warp->lane[i] ^ bit;
+        if (active >> partner & 1 && address[partner] != warp->address[i]) return 0;
+    }
+    return 1;
+}
+
+/* A wavefront brings 128 bytes: those of 32, 16 or 8 threads. Where partners share what is loaded,
+ * half as many bytes are wanted, and it brings those of twice as many threads (NVIDIA's developer
+ * forum, "Unexpected shared memory bank conflict"). */
 static void count_wavefronts(const request *warp, sim_site_counts *counts) {
     uint32_t threads = warp->bytes <= 4 ? WARP : warp->bytes <= 8 ? WARP / 2 : WARP / 4;
+    if (threads < WARP && warp->is_load &&
+        (is_shared_by_partners(warp, 1) || is_shared_by_partners(warp, 2)))
+        threads *= 2;
     for (uint32_t from = 0; from < WARP; from += threads) {
         uint32_t needed = passes(warp, from, from + threads);
         counts->wavefronts += needed;
@@ -74,11 +96,12 @@ static void count_request(const request *warp, uint32_t space, sim_site_counts *
     if (space == SIM_SHARED) count_wavefronts(warp, counts);
 }
 
-void sim_profile_access(const sim_spaces *spaces, const sim_shape *shape, const int64_t *lanes,
-                        uint64_t count, const void *addresses, uint32_t address_stride) {
+void sim_profile_access(const sim_spaces *spaces, const sim_shape *shape, int is_load,
+                        const int64_t *lanes, uint64_t count, const void *addresses,
+                        uint32_t address_stride) {
     const sim_profile *profile = spaces->profile;
     sim_site_counts *counts = &profile->sites[shape->site];
-    request warp = {0, shape->width * shape->elements, {0}, {0}};
+    request warp = {0, shape->width * shape->elements, is_load, {0}, {0}};
     uint32_t number = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t lane = lanes ? (uint64_t)lanes[i] : i;

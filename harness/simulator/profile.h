@@ -25,7 +25,8 @@ typedef struct sim_profile {
     sim_site_counts *sites;
 } sim_profile;
 
-void sim_profile_access(const sim_spaces *spaces, const sim_shape *shape, const int64_t *lanes,
-                        uint64_t count, const void *addresses, uint32_t address_stride);
+void sim_profile_access(const sim_spaces *spaces, const sim_shape *shape, int is_load,
+                        const int64_t *lanes, uint64_t count, const void *addresses,
+                        uint32_t address_stride);
 
 #endif

@@ -34,11 +34,12 @@ Source = int | Constant
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Fills registers from registers."""
+    """Fills registers from registers; `instruction` is None where none of the program says so."""
 
     operation: Operation
     inputs: tuple[Source, ...]
     outputs: tuple[int, ...]
+    instruction: Instruction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Collective:
     operation: Operation
     inputs: tuple[Source, ...]
     outputs: tuple[int, ...]
+    instruction: Instruction | None = None
 
 
 @dataclass(frozen=True, slots=True)

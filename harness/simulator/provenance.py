@@ -113,7 +113,7 @@ def access_bytes(program: Program) -> int:
         for step in block.steps
         if isinstance(step, Access) and step.space not in (_LOCAL, _PARAM)
     ]
-    return min([4, *widths, *(perform.action.granule for perform in _performs(program))])
+    return min([4, *widths, *(perform.action.row_bytes for perform in _performs(program))])
 
 
 def has_fence(program: Program) -> bool:

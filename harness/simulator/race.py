@@ -122,9 +122,31 @@ class Races:
         self._clocks.append(Clocks(self._native, geometry, self._lanes, self._common, cells))
         return self._clocks[-1]
 
+    @property
+    def watched(self) -> list[tuple[int, int]]:
+        """Address and bytes of each part of global memory that is looked at."""
+        return [(area.start, area.end - area.start) for area in self._areas]
+
+    @property
+    def watched_cells(self) -> int:
+        """Cells that stand for it."""
+        return sum(self._cells_of(area) for area in self._areas)
+
+    def _cells_of(self, area: _Area) -> int:
+        return int(-(-(area.end - area.start) // (1 << self._common.shift)))
+
+    def touched(self, into: npt.NDArray[np.uint8]) -> None:
+        """Fills in, cell after cell of global memory, what this launch did: 1 read, 2 wrote."""
+        for area in self._areas:
+            cells = self._cells_of(area)
+            part, into = into[:cells], into[cells:]
+            clock = self._common.clock
+            self._native.race_touched(area.cells, cells, clock, part.ctypes.data)
+
     def end(self) -> None:
         """The launch is over."""
-        self._history.leave(max(clocks.latest for clocks in self._clocks) + 1)
+        latest = max((clocks.latest for clocks in self._clocks), default=self._common.clock)
+        self._history.leave(latest + 1)
 
     def findings(self, sites: Sequence[Access]) -> Iterator[Finding]:
         """One for each two places in the source whose accesses race, the gravest of its kind."""

@@ -14,15 +14,9 @@ from dataclasses import dataclass
 
 from harness.simulator.faults import Faults
 from harness.simulator.frame import Frame, PrivateMemory
+from harness.simulator.properties import DEVICE
+from harness.simulator.resources import occupancy
 from harness.simulator.scheduler import Scheduler
-
-# H200, compute capability 9.0 (CUDA C++ Programming Guide, "Technical Specifications").
-_MULTIPROCESSORS = 132
-_THREADS = 2048
-_BLOCKS = 32
-_SHARED_BYTES = 228 << 10
-_SHARED_BYTES_RESERVED = 1 << 10
-_WARP = 32
 
 _ROUNDS_IN_VAIN = 3
 _ROUNDS_ASLEEP = 20_000
@@ -31,9 +25,8 @@ _ROUNDS_ASLEEP = 20_000
 
 def blocks_at_once(threads: int, shared_bytes: int) -> int:
     """Blocks that the device holds at a time, as far as threads and shared memory tell."""
-    whole_warps = -(-threads // _WARP) * _WARP
-    by_memory = _SHARED_BYTES // (shared_bytes + _SHARED_BYTES_RESERVED)
-    return _MULTIPROCESSORS * max(1, min(_THREADS // whole_warps, _BLOCKS, by_memory))
+    held = occupancy(0, shared_bytes, threads, DEVICE.architecture).blocks
+    return DEVICE.multi_processor_count * max(1, held)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import Final
 
 from harness.build.cache import Cache, Product, digest
 from harness.build.toolchain import CudaCompiler
+from harness.simulator.fatbinary import DeviceCode
 
 _WARP = 32
 _REGISTERS = 65536
 _PARTITIONS = 4
+_THREADS_OF_A_BLOCK = 1024
 _REGISTER_UNIT = 256
 """Registers are given to a warp in pieces of this many."""
 _SHARED_UNIT = 128
@@ -86,13 +87,11 @@ def occupancy(
     """
     limits = MULTIPROCESSORS[architecture]
     warps = -(-threads // _WARP)
-    registers_per_warp = _up(max(registers, 1) * _WARP, _REGISTER_UNIT)
-    warps_per_partition = _REGISTERS // _PARTITIONS // registers_per_warp
     shared = _up(shared_bytes + _SHARED_OF_THE_SYSTEM, _SHARED_UNIT)
     fitting = {
-        "warps": limits.warps // warps,
+        "warps": limits.warps // warps if threads <= _THREADS_OF_A_BLOCK else 0,
         "blocks": limits.blocks,
-        "registers": warps_per_partition * _PARTITIONS // warps,
+        "registers": _warps_by_registers(registers) // warps,
         "shared memory": limits.shared_bytes // shared,
     }
     limited_by = min(fitting, key=lambda name: fitting[name])
@@ -100,33 +99,43 @@ def occupancy(
     return Occupancy(blocks, blocks * warps, blocks * warps / limits.warps, limited_by)
 
 
+def max_threads_by_registers(registers: int) -> int:
+    """The largest block of threads that have so many registers each.
+
+    >>> max_threads_by_registers(64), max_threads_by_registers(65), max_threads_by_registers(16)
+    (1024, 896, 1024)
+    """
+    return min(_warps_by_registers(registers) * _WARP, _THREADS_OF_A_BLOCK)
+
+
+def _warps_by_registers(registers: int) -> int:
+    """Warps of a multiprocessor that have registers, which each of its partitions gives out."""
+    per_warp = _up(max(registers, 1) * _WARP, _REGISTER_UNIT)
+    return _REGISTERS // _PARTITIONS // per_warp * _PARTITIONS
+
+
 def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def resource_usage(
-    compiler: CudaCompiler, cache: Cache, ptx_texts: Iterable[str]
-) -> dict[str, Resources]:
-    """The figures of ptxas for every kernel of some PTX files, by mangled name.
+def resource_usage(compiler: CudaCompiler, cache: Cache, code: DeviceCode) -> dict[str, Resources]:
+    """The figures of ptxas for every kernel of a fat binary, by mangled name.
 
-    They are kept in the cache. A file that ptxas refuses, or a compiler without ptxas, gives none.
+    They are kept in the cache. What ptxas refuses, or a compiler without ptxas, gives none.
     """
     ptxas = compiler.home / "bin" / "ptxas"
-    found: dict[str, Resources] = {}
-    for text in ptx_texts:
-        key = digest(("ptxas -v", compiler.version, text))
-        try:
-            entry = cache.get_or_build(key, partial(_assemble, ptxas, text))
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        found |= parse_usage(entry.library.read_text())
-    return found
+    key = digest(("ptxas -v", compiler.version, code.ptx, *code.options))
+    try:
+        entry = cache.get_or_build(key, partial(_assemble, ptxas, code))
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return parse_usage(entry.library.read_text())
 
 
-def _assemble(ptxas: Path, text: str, folder: Path) -> Product:
-    (folder / "kernels.ptx").write_text(text)
-    target = re.search(r"^\.target\s+(\w+)", text, re.MULTILINE)
-    command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90"]
+def _assemble(ptxas: Path, code: DeviceCode, folder: Path) -> Product:
+    (folder / "kernels.ptx").write_text(code.ptx)
+    target = re.search(r"^\.target\s+(\w+)", code.ptx, re.MULTILINE)
+    command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90", *code.options]
     command += ["kernels.ptx", "-o", "kernels.cubin"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     (folder / "kernels.cubin").unlink()

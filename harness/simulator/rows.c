@@ -2,10 +2,17 @@
 
 #include "locate.h"
 
+/* Whether race.c is not told of the first or last bytes of a row, and blocks run elsewhere that may
+ * care. */
+static int is_lost(const sim_spaces *spaces, const place *found, uint64_t address, uint64_t bytes) {
+    if (!spaces->confined || !found->is_global || !spaces->race) return 0;
+    return ((address | bytes) & (((uint64_t)1 << spaces->race->shift) - 1)) != 0;
+}
+
 /* Rows of bytes, for instructions that move more than a vector register: row i is that of thread
  * lanes[i], which has to be a multiple of `align`. What was wrong with it is noted in faults[i].
  * Returns how many rows were faulty; what cannot be read becomes poison. */
-int64_t sim_read_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
+int64_t sim_read_rows(sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
                       const uint64_t *addresses, uint64_t bytes, uint64_t align, uint8_t *out,
                       uint8_t *faults) {
     static const uint32_t poison = SIM_POISON;
@@ -18,6 +25,7 @@ int64_t sim_read_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, c
         else if (!locate(space, addresses[i], bytes, (uint64_t)lanes[i], spaces, &last, &found))
             faults[i] = SIM_OUT_OF_BOUNDS;
         else {
+            spaces->escapes += found.cells && is_lost(spaces, &found, addresses[i], bytes);
             memcpy(out, found.data, bytes);
             faults[i] = unwritten(found, 0, bytes);
         }
@@ -30,7 +38,7 @@ int64_t sim_read_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, c
 }
 
 /* Stores rows (where `in` is not NULL), and sets what the shadow holds for them. */
-int64_t sim_write_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows,
+int64_t sim_write_rows(sim_spaces *spaces, uint32_t space, uint64_t rows,
                        const int64_t *lanes, const uint64_t *addresses, uint64_t bytes,
                        uint64_t align, const uint8_t *in, uint8_t *faults, uint32_t state) {
     last_allocation last = no_allocation();
@@ -41,6 +49,8 @@ int64_t sim_write_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows,
         if (addresses[i] & (align - 1)) faults[i] = SIM_MISALIGNED;
         else if (!locate(space, addresses[i], bytes, (uint64_t)lanes[i], spaces, &last, &found))
             faults[i] = SIM_OUT_OF_BOUNDS;
+        else if (escapes(spaces, &found) || is_lost(spaces, &found, addresses[i], bytes))
+            spaces->escapes++;
         else {
             if (in) memcpy(found.data, in + i * bytes, bytes);
             memset(found.shadow, (int)state, bytes);

@@ -3,52 +3,40 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 
+from harness.simulator import limits
+from harness.simulator.callbacks import Arguments, KernelFacts, Place, connect
 from harness.simulator.counters import KernelCounters, merged
-from harness.simulator.errors import ASSERTION_FAILED, BarrierDeadlock, KernelTrap, UnmetCondition
-from harness.simulator.fatbinary import ptx_of
-from harness.simulator.library import Libraries
-from harness.simulator.machine import Machine
-from harness.simulator.memory import Memory
-from harness.simulator.sanitizer import Finding
-from harness.simulator.torch_cuda import DEVICE, SimulatedCuda
-
-CUDA_SUCCESS = 0
-CUDA_ERROR_ASSERT = 710
-CUDA_ERROR_LAUNCH_FAILURE = 719
-
-_LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_char_p,
-    ctypes.POINTER(ctypes.c_uint * 3),
-    ctypes.POINTER(ctypes.c_uint * 3),
-    ctypes.c_size_t,
-    ctypes.POINTER(ctypes.c_void_p),
+from harness.simulator.cuda_error import CudaError
+from harness.simulator.errors import (
+    ASSERTION_FAILED,
+    BarrierDeadlock,
+    KernelTrap,
+    UnmetCondition,
+    UnsupportedCall,
 )
-_SYMBOL = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+from harness.simulator.fatbinary import DeviceCode, device_code_of
+from harness.simulator.library import Libraries
+from harness.simulator.limits import LaunchBounds, LaunchRequest, Limits, RefusedLaunch
+from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.mangling import readable
+from harness.simulator.memory import Memory, OutOfDeviceMemory
+from harness.simulator.program import Program
+from harness.simulator.resources import Resources
+from harness.simulator.sanitizer import Fault, Finding
+from harness.simulator.torch_cuda import SimulatedCuda, cuda_error
 
+Usage = Callable[[DeviceCode], Mapping[str, Resources]]
+"""Asks ptxas what the kernels of a module take, by mangled name; none of what it refuses."""
 
-class _Device(ctypes.Structure):
-    """`struct sim_device` of cudart.h."""
-
-    _fields_ = (
-        ("name", ctypes.c_char * 64),
-        ("major", ctypes.c_int),
-        ("minor", ctypes.c_int),
-        ("multiprocessors", ctypes.c_int),
-        ("l2_bytes", ctypes.c_int),
-        ("total_memory", ctypes.c_size_t),
-        ("shared_per_block", ctypes.c_size_t),
-        ("shared_per_block_optin", ctypes.c_size_t),
-        ("shared_per_multiprocessor", ctypes.c_size_t),
-    )
+_FAULTS: Mapping[Fault, CudaError] = {
+    "illegal address": CudaError.ILLEGAL_ADDRESS,
+    "misaligned address": CudaError.MISALIGNED_ADDRESS,
+}
 
 
 @dataclass(frozen=True)
@@ -60,28 +48,44 @@ class Observed:
     thread_instructions: int
 
 
+@dataclass
+class _Module:
+    code: DeviceCode
+    loaded: LoadedModule
+    usage: Mapping[str, Resources] | None = None
+    limits: dict[str, Limits] = field(default_factory=dict)
+
+
+class _Stopped(Exception):
+    """A fault of the kernel, which is known by its findings."""
+
+    def __init__(self, error: CudaError) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
 class SimulatedDevice:
     """The device of this process; make one, before anything else uses torch's `cuda`."""
 
-    def __init__(self, libraries: Libraries, schedule: int = 0) -> None:
+    def __init__(
+        self, libraries: Libraries, usage: Usage, schedule: int = 0, cores: int = 1
+    ) -> None:
         # Extensions find the runtime's functions by name, as if they were linked with it.
         self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
         self.memory = Memory(self._runtime)
-        self._machine = Machine(self.memory, schedule=schedule)
-        self._modules: dict[int, Any] = {}
-        self._texts: dict[int, str] = {}
+        self._usage = usage
+        self._machine = Machine(self.memory, schedule=schedule, cores=cores)
+        self._modules: dict[int, _Module] = {}
         self._findings: list[Finding] = []
         self._launches = 0
         self._thread_instructions = 0
         self._counters: dict[str, KernelCounters] | None = None
         self._failure: BaseException | None = None
-        # ctypes does not keep callbacks alive.
-        self._callbacks = (_LAUNCH(self._guard(self._launch)), _SYMBOL(self._symbol))
-        self._runtime.sim_connect(*self._callbacks)
-        self._runtime.sim_set_device(ctypes.byref(_describe()))
-        load_library: Any = torch.ops.load_library
-        load_library(str(libraries.device))
+        self._callbacks = connect(self._runtime, self, self._error_of)
+        ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
         SimulatedCuda(self._runtime).install()
+
+    # What the harness asks
 
     def observe(self) -> Observed:
         """What happened on the device since the last call.
@@ -98,6 +102,20 @@ class SimulatedDevice:
         self._findings, self._launches, self._thread_instructions = [], 0, 0
         return seen
 
+    def raise_unread_error(self) -> None:
+        """Tell of a call that failed, where the caller has not looked.
+
+        Raises:
+            torch.AcceleratorError: cudaGetLastError() of this thread would have told an error.
+        """
+        error = self._runtime.cudaGetLastError()
+        if error:
+            raise cuda_error(self._runtime, error, " (nobody asked cudaGetLastError())")
+
+    def recover(self) -> None:
+        """Forget errors, those as well that leave real hardware unusable until the process ends."""
+        self._runtime.sim_recover()
+
     def start_counting(self) -> None:
         """Counts what kernels do from now on."""
         self._machine.counters = True
@@ -112,9 +130,13 @@ class SimulatedDevice:
         counters, self._counters = self._counters or {}, None
         return counters
 
-    def ptx(self) -> tuple[str, ...]:
-        """The PTX of all modules that were loaded."""
-        return tuple(self._texts.values())
+    def resources(self) -> dict[str, Resources]:
+        """What ptxas says of the kernels of all modules that were loaded, by mangled name."""
+        return {
+            name: resources
+            for module in self._modules.values()
+            for name, resources in self._usage_of(module).items()
+        }
 
     def leaks(self) -> tuple[int, ...]:
         """Sizes in bytes of what was allocated with cudaMalloc and is not freed."""
@@ -132,74 +154,124 @@ class SimulatedDevice:
         unwritten = self.memory.unwritten(tensor.data_ptr(), tensor.numel() * width)
         return torch.from_numpy(unwritten.reshape(-1, width).any(axis=1)).reshape(tensor.shape)
 
-    def _guard(self, launch: Callable[..., None]) -> Callable[..., int]:
-        def guarded(*arguments: Any) -> int:
-            try:
-                launch(*arguments)
-            except (BarrierDeadlock, UnmetCondition) as error:
-                # Known by its findings; a GPU would hang, and its watchdog would end the kernel.
-                self._findings += error.findings
-                return CUDA_ERROR_LAUNCH_FAILURE
-            except BaseException as error:  # an exception cannot cross the C code that called us
-                self._failure = self._failure or error
-                if isinstance(error, KernelTrap) and error.reason == ASSERTION_FAILED:
-                    return CUDA_ERROR_ASSERT
-                return CUDA_ERROR_LAUNCH_FAILURE
-            return CUDA_SUCCESS
+    # What the CUDA runtime asks: callbacks.Answers
 
-        return guarded
+    def launch(self, place: Place, launch: LaunchRequest, arguments: Arguments) -> None:
+        """Run a kernel.
 
-    def _launch(
-        self,
-        image: int,
-        module: int,
-        name: bytes,
-        grid: Any,
-        block: Any,
-        dynamic_shared_bytes: int,
-        arguments: Any,
-    ) -> None:
-        loaded = self._module(image, module)
-        kernel = loaded.kernels[name.decode()]
+        Raises:
+            Exception: it cannot be launched, or did not come to its end.
+        """
+        module = self._module(place)
+        limits.check_launch(self._limits(place), launch)
+        kernel = module.loaded.kernels[place.name]
         values = [
             ctypes.string_at(arguments[index], parameter.size)
             for index, parameter in enumerate(kernel.parameters)
         ]
         result = self._machine.launch(
-            loaded,
-            name.decode(),
-            tuple(grid.contents),
-            tuple(block.contents),
-            dynamic_shared_bytes,
+            module.loaded,
+            place.name,
+            launch.grid,
+            launch.block,
+            launch.dynamic_shared_bytes,
             values,
+            cooperative=launch.is_cooperative,
         )
         self._launches += 1
         self._thread_instructions += result.thread_instructions
         self._findings += result.findings
         if self._counters is not None and result.counters:
-            before = self._counters.get(name.decode())
+            before = self._counters.get(place.name)
             after = merged(before, result.counters) if before else result.counters
-            self._counters[name.decode()] = after
+            self._counters[place.name] = after
+        if result.fault:
+            raise _Stopped(_FAULTS[result.fault])
 
-    def _symbol(self, image: int, module: int, name: bytes) -> int:
-        return int(self._module(image, module).address_of(name.decode()))
+    def symbol(self, place: Place) -> int:
+        """The device address of a variable, 0 for none."""
+        return self._module(place).loaded.address_of(place.name)
 
-    def _module(self, image: int, module: int) -> Any:
-        if module not in self._modules:
-            self._texts[module] = ptx_of(image)
-            self._modules[module] = self._machine.load(self._texts[module])
-        return self._modules[module]
+    def describe(self, place: Place) -> KernelFacts:
+        """What cudaFuncGetAttributes tells of a kernel."""
+        module, kernel = self._module(place).loaded.module, self._limits(place)
+        resources = kernel.resources()
+        target = "".join(filter(str.isdigit, module.target))
+        constants = (v.size for v in module.variables.values() if v.space == "const")
+        return KernelFacts(
+            registers=resources.registers,
+            max_threads=limits.max_threads(kernel),
+            ptx_version=int(target),
+            static_shared=resources.shared_bytes,
+            local_bytes=resources.stack_bytes,
+            const_bytes=sum(constants),
+        )
 
+    def allow_shared(self, place: Place, dynamic_bytes: int) -> None:
+        """Check what cudaFuncSetAttribute is to allow a kernel.
 
-def _describe() -> _Device:
-    return _Device(
-        name=DEVICE.name.encode(),
-        major=DEVICE.major,
-        minor=DEVICE.minor,
-        multiprocessors=DEVICE.multi_processor_count,
-        l2_bytes=DEVICE.L2_cache_size,
-        total_memory=DEVICE.total_memory,
-        shared_per_block=DEVICE.shared_memory_per_block,
-        shared_per_block_optin=DEVICE.shared_memory_per_block_optin,
-        shared_per_multiprocessor=DEVICE.shared_memory_per_multiprocessor,
-    )
+        Raises:
+            RefusedLaunch: there is not so much.
+        """
+        limits.check_shared_memory(self._limits(place), dynamic_bytes)
+
+    def occupancy(self, place: Place, launch: LaunchRequest) -> int:
+        """How many of a launch's blocks a multiprocessor holds."""
+        return limits.blocks_that_fit(self._limits(place), launch)
+
+    def unsupported(self, what: str) -> None:
+        """Note what the simulator does not have, for `observe` to raise."""
+        self._failure = self._failure or UnsupportedCall(what)
+
+    # How it is answered
+
+    def _error_of(self, error: BaseException) -> int:
+        if isinstance(error, _Stopped):
+            return error.error
+        if isinstance(error, RefusedLaunch):
+            self._runtime.sim_explain(error.error, str(error).encode())
+            return error.error
+        if isinstance(error, OutOfDeviceMemory):
+            return CudaError.MEMORY_ALLOCATION
+        if isinstance(error, BarrierDeadlock | UnmetCondition):
+            # Known by its findings; a GPU would hang, and its watchdog would end the kernel.
+            self._findings += error.findings
+            return CudaError.LAUNCH_FAILURE
+        self._failure = self._failure or error
+        if isinstance(error, KernelTrap) and error.reason == ASSERTION_FAILED:
+            return CudaError.ASSERT
+        return CudaError.LAUNCH_FAILURE
+
+    def _module(self, place: Place) -> _Module:
+        if place.module not in self._modules:
+            code = device_code_of(place.image)
+            self._modules[place.module] = _Module(code, self._machine.load(code.ptx))
+        return self._modules[place.module]
+
+    def _limits(self, place: Place) -> Limits:
+        module = self._module(place)
+        if place.name not in module.limits:
+            bounds = LaunchBounds.of(module.loaded.kernels[place.name])
+            module.limits[place.name] = Limits(
+                readable(place.name),
+                bounds,
+                lambda: self._resources(place),
+                lambda: self._program(place).shared_bytes,
+            )
+        return module.limits[place.name]
+
+    def _program(self, place: Place) -> Program:
+        kernel = self._machine.prepare(self._module(place).loaded, place.name)
+        return kernel.prepared.compiler.program
+
+    def _resources(self, place: Place) -> Resources:
+        usage = self._usage_of(self._module(place))
+        if place.name not in usage:
+            name = readable(place.name)
+            raise RefusedLaunch(CudaError.INVALID_PTX, f"{name}: ptxas does not compile its PTX")
+        return usage[place.name]
+
+    def _usage_of(self, module: _Module) -> Mapping[str, Resources]:
+        if module.usage is None:
+            module.usage = self._usage(module.code)
+        return module.usage

@@ -11,6 +11,11 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 """From what is only worth knowing to what makes a submission wrong."""
 
 
+Fault = Literal["illegal address", "misaligned address"]
+"""What makes real hardware stop a kernel. A finding does not have to: what lies a few bytes beside
+an allocation is memory as well."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One kind of mistake at one place in the source, made by one or more threads.
@@ -31,8 +36,3 @@ class Finding:
     address: int
     count: int
     severity: Severity = "error"
-
-    @property
-    def is_illegal_access(self) -> bool:
-        """Whether real hardware would stop the kernel with an error here."""
-        return self.check == "memcheck" and self.severity == "error"

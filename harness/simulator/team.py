@@ -65,9 +65,16 @@ class Team:
         """The launch's grid and block."""
         return self.placement.geometry
 
-    def for_launch(self, private: PrivateMemory) -> Team:
+    def for_launch(self, private: PrivateMemory, print_out: Output, print_error: Output) -> Team:
         """The same for another launch; what is known of shuffles stays known."""
-        return replace(self, private=private, waited=0, clock_reads=0)
+        return replace(
+            self,
+            private=private,
+            print_out=print_out,
+            print_error=print_error,
+            waited=0,
+            clock_reads=0,
+        )
 
     @cached_property
     def lane_id(self) -> npt.NDArray[np.int64]:

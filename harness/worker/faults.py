@@ -5,6 +5,7 @@ Runs in the worker, so what it says is the worker's claim.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import traceback
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from harness.build.extension import ExtensionBuildError
-from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.errors import UnsupportedCall, UnsupportedInstruction
 from harness.simulator.fatbinary import FatBinaryError
 
 Kind = Literal["build", "refusal", "unsupported", "out of memory", "exception"]
@@ -41,12 +42,15 @@ class Fault:
 def describe(error: BaseException, submission: Path) -> Fault:
     """What `error`, raised while the submission's code ran, means."""
     if isinstance(error, ExtensionBuildError):
+        library = _missing_library(error.output)
+        if library:
+            return Fault("unsupported", library, error.output)
         return Fault("build", str(error).partition("\n")[0], error.output)
-    if isinstance(error, UnsupportedInstruction | FatBinaryError):
+    if isinstance(error, UnsupportedInstruction | UnsupportedCall | FatBinaryError):
         return Fault("unsupported", _one_line(error))
-    missing = re.search(r"undefined symbol: (\w+)", str(error))
-    if isinstance(error, ImportError) and missing:
-        return Fault("unsupported", f"the simulator has no {missing[1]}()")
+    missing = _missing_call(error)
+    if missing:
+        return Fault("unsupported", f"the simulator has no {missing}")
     where = _own_frames(error, submission)
     detail = "".join(traceback.format_list(where)).rstrip()
     place = f" ({submission.name}:{where[-1].lineno}, in {where[-1].name})" if where else ""
@@ -56,6 +60,57 @@ def describe(error: BaseException, submission: Path) -> Fault:
     if _is_refusal(error, submission):
         return Fault("refusal", _one_line(error) or text, detail)
     return Fault("exception", text, detail)
+
+
+_LIBRARIES = "cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc|nccl|nvjpeg|cutlass|cute"
+
+
+def _missing_library(output: str) -> str | None:
+    """What a compiler says where the submission uses a library that is not here."""
+    header = re.search(rf"fatal error: ((?:{_LIBRARIES})[\w./]*): No such file", output)
+    if header:
+        return f"there is no {header[1]}: of CUDA's libraries only the runtime is here"
+    name = rf"((?:{_LIBRARIES})\w*)"
+    # What the host compiler puts around names depends on the locale.
+    unknown = re.search(rf'identifier "{name}" is undefined|\W{name}\W was not declared', output)
+    if unknown:
+        return f"the simulator has no {unknown[1] or unknown[2]}"
+    return None
+
+
+_PARTS_OF_TORCH = {
+    "Torch not compiled with CUDA enabled": "such part of torch.cuda",
+    "without ATen_cuda library": "CUDA generator for torch",
+    "pin_memory=True requires a CUDA": "pinned memory for torch",
+    "Cannot access accelerator device": "torch.accelerator",
+}
+"""What it is that a CPU-only torch means in these words."""
+
+
+def _missing_call(error: BaseException) -> str | None:
+    """What a loader says where a library lacks a symbol, or a CPU-only torch what CUDA has."""
+    symbol = re.search(r"undefined symbol: (\w+)", str(error))
+    if isinstance(error, ImportError | OSError) and symbol:
+        name = demangled(symbol[1])
+        return name if "(" in name else f"{name}()"
+    dummy = re.search(r"Tried to instantiate dummy base class (\w+)", str(error))
+    if dummy:
+        return f"torch.cuda.{dummy[1]}"
+    attribute = re.search(r"module 'torch._C' has no attribute '(_cuda\w+)'", str(error))
+    if isinstance(error, AttributeError) and attribute:
+        return f"torch._C.{attribute[1]}()"
+    for words, what in _PARTS_OF_TORCH.items():
+        if words in str(error):
+            return what
+    return None
+
+
+def demangled(symbol: str) -> str:
+    """A C++ name as people write it, where it is one."""
+    demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    demangle.restype = ctypes.c_void_p
+    text = demangle(symbol.encode(), None, None, None)
+    return ctypes.string_at(text).decode() if text else symbol
 
 
 def _one_line(error: BaseException) -> str:

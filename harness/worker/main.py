@@ -6,19 +6,18 @@ import ctypes
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
+from harness.worker.baselines import BaselineSession
 from harness.worker.faults import describe
 from harness.worker.protocol import Channel, Disconnected, Message
 from harness.worker.session import Session
 from harness.worker.settings import Settings
+from harness.worker.timing import Answer
 
 _PR_SET_PDEATHSIG = 1
-
-Answer = tuple[dict[str, Any], Sequence[torch.Tensor]]
 
 
 def main() -> None:
@@ -29,15 +28,12 @@ def main() -> None:
     # The submission sees a command line of its own.
     sys.argv = [str(settings.submission)]
     torch.set_num_threads(1)
-    session = Session(settings, channel.send)
-    steps: dict[str, Callable[[Message], Answer]] = {
-        "import": session.import_submission,
-        "construct": session.construct,
-        "weights": session.set_weights,
-        "forward": session.forward,
-        "profile": session.profile,
-        "leaks": session.leaks,
-    }
+    session: Session | BaselineSession
+    if settings.baseline is None:
+        session = Session(settings, channel.send)
+    else:
+        session = BaselineSession(settings.submission, settings.baseline)
+    steps = session.steps()
     channel.send({"event": "ready"})
     try:
         while True:
@@ -50,7 +46,7 @@ def _serve(
     channel: Channel,
     steps: dict[str, Callable[[Message], Answer]],
     settings: Settings,
-    session: Session,
+    session: Session | BaselineSession,
 ) -> None:
     message = channel.receive()
     try:

@@ -19,10 +19,12 @@ import torch
 from harness.build.builder import Builder
 from harness.build.cache import Cache
 from harness.build.extension import BuildEvent, ExtensionLoader
-from harness.simulator.resources import resource_usage
+from harness.simulator.fatbinary import DeviceCode
+from harness.simulator.resources import Resources, resource_usage
 from harness.simulator.runtime import SimulatedDevice
 from harness.worker.protocol import DTYPES, Message
 from harness.worker.settings import Settings
+from harness.worker.timing import Answer, Forward, TimedCalls
 
 # Enough to notice an output that is handed out twice, without keeping all of them alive.
 _REMEMBERED_OUTPUTS = 2
@@ -34,9 +36,17 @@ class Session:
     def __init__(self, settings: Settings, notify: Callable[[dict[str, Any]], None]) -> None:
         self._settings = settings
         libraries = settings.libraries
-        self._device = SimulatedDevice(libraries, settings.schedule) if libraries else None
-        self._cache = Cache(settings.cache)
-        builder = Builder(settings.toolchain, self._cache, settings.target)
+        cache = Cache(settings.cache)
+
+        def usage(code: DeviceCode) -> dict[str, Resources]:
+            return resource_usage(settings.toolchain.cuda, cache, code)
+
+        self._device = (
+            SimulatedDevice(libraries, usage, settings.schedule, settings.cores)
+            if libraries
+            else None
+        )
+        builder = Builder(settings.toolchain, cache, settings.target)
 
         def tell(event: BuildEvent) -> None:
             if event.entry is None:
@@ -56,11 +66,26 @@ class Session:
         ExtensionLoader(settings.submission, builder, tell).install()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
+        self._calls: TimedCalls | None = None
         self._unreported: list[dict[str, Any]] = []
         self._inputs: list[torch.Tensor] = []
         self._outputs: list[torch.Tensor] = []
 
-    def import_submission(self, _: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def steps(self) -> dict[str, Callable[[Message], Answer]]:
+        """By the name that the trusted side asks for."""
+        return {
+            "import": self.import_submission,
+            "construct": self.construct,
+            "weights": self.set_weights,
+            "forward": self.forward,
+            "profile": self.profile,
+            "attach": self.attach,
+            "time": self.time,
+            "repeat": self.repeat,
+            "leaks": self.leaks,
+        }
+
+    def import_submission(self, _: Message) -> Answer:
         """Run the submission's file as a module."""
         path = self._settings.submission
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -68,21 +93,28 @@ class Session:
             raise ImportError(f"{path.name} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception:
+            self._unreported = self._raise_device_failure()
+            raise
         self._module = module
         return {}, ()
 
-    def construct(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def construct(self, message: Message) -> Answer:
         """Make a `ModelNew` on the device; answers its parameters and buffers."""
         torch.manual_seed(message.header["seed"])
         self._model, self._inputs, self._outputs = None, [], []
+        if self._device:
+            # Each case gets a device that works, whatever became of it in the one before.
+            self._device.recover()
         model = self._module.ModelNew(**message.header["arguments"])
         self._model = model.cuda().eval()
         self._raise_device_failure()
         state = self._state()
         return {"names": list(state)}, tuple(state.values())
 
-    def set_weights(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def set_weights(self, message: Message) -> Answer:
         """Overwrite parameters and buffers in place."""
         state = self._state()
         with torch.no_grad():
@@ -90,7 +122,7 @@ class Session:
                 state[name].copy_(value)
         return {}, ()
 
-    def forward(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def forward(self, message: Message) -> Answer:
         """Run the model on inputs that lie in the same storage at every call of one shape."""
         assert self._model is not None, "construct comes before forward"  # noqa: S101
         inputs = self._fill_inputs(message.tensors)
@@ -98,6 +130,8 @@ class Session:
             with torch.no_grad():
                 output = self._model(*inputs)
             torch.cuda.synchronize()
+            if self._device:
+                self._device.raise_unread_error()
         except Exception:
             # A launch that stopped the simulator is the reason; what it led to is not.
             self._unreported = self._raise_device_failure()
@@ -118,7 +152,7 @@ class Session:
             return {**header, "type": f"a tensor of {output.dtype}"}, ()
         return header, (output, *self._unwritten(output))
 
-    def profile(self, message: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def profile(self, message: Message) -> Answer:
         """Run the model once; answers what each kernel did, and what ptxas says of it."""
         if self._device is None:
             raise RuntimeError("counters are the simulator's; use --device simulator")
@@ -127,14 +161,28 @@ class Session:
             header, _ = self.forward(message)
         finally:
             counted = self._device.counted()
-        usage = resource_usage(self._settings.toolchain.cuda, self._cache, self._device.ptx())
+        usage = self._device.resources()
         kernels = [
             {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
             for name, counters in counted.items()
         ]
         return {"kernels": kernels, "findings": header["findings"]}, ()
 
-    def leaks(self, _: Message) -> tuple[dict[str, Any], Sequence[torch.Tensor]]:
+    def attach(self, message: Message) -> Answer:
+        """See inputs and output that the trusted side has on the GPU."""
+        if self._calls is None:
+            self._calls = TimedCalls()
+        return self._calls.attach(message)
+
+    def time(self, _: Message) -> Answer:
+        """One call on the shared inputs; answers its device time."""
+        return self._timed().time(self._forward())
+
+    def repeat(self, message: Message) -> Answer:
+        """Several calls in a row on the shared inputs."""
+        return self._timed().repeat(self._forward(), message.header["count"])
+
+    def leaks(self, _: Message) -> Answer:
         """Forget the model; answers the sizes of what its C++ allocated and did not free."""
         self._model, self._inputs, self._outputs = None, [], []
         gc.collect()
@@ -146,6 +194,14 @@ class Session:
         with contextlib.suppress(BaseException):
             found = found + self._raise_device_failure()
         return found
+
+    def _timed(self) -> TimedCalls:
+        assert self._calls is not None, "attach comes first"  # noqa: S101
+        return self._calls
+
+    def _forward(self) -> Forward:
+        assert self._model is not None, "construct comes first"  # noqa: S101
+        return self._model
 
     def _state(self) -> dict[str, torch.Tensor]:
         assert self._model is not None, "construct comes first"  # noqa: S101

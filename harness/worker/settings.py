@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.build.flags import Device, Target
 from harness.build.toolchain import CudaCompiler, HostCompiler, Toolchain
 from harness.simulator.library import Libraries
+from harness.worker.baselines import Kind
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,10 @@ class Settings:
     """The simulator's; None on a GPU."""
     schedule: int = 0
     """The simulator's order of blocks and warps."""
+    cores: int = 1
+    """Processes that may run blocks of one launch side by side on the simulator."""
+    baseline: Kind | None = None
+    """Which kind of baseline this is, `submission` being the reference; None for submissions."""
 
     @property
     def target(self) -> Target:
@@ -52,4 +57,6 @@ class Settings:
             libraries=libraries
             and Libraries(Path(libraries["runtime"]), Path(libraries["device"])),
             schedule=data["schedule"],
+            cores=data["cores"],
+            baseline=data["baseline"],
         )

@@ -25,7 +25,18 @@ from harness.worker.protocol import (
 )
 from harness.worker.settings import Settings
 
-Step = Literal["start", "import", "construct", "weights", "forward", "profile", "leaks"]
+Step = Literal[
+    "start",
+    "import",
+    "construct",
+    "weights",
+    "forward",
+    "profile",
+    "attach",
+    "time",
+    "repeat",
+    "leaks",
+]
 
 _OUTPUT_TAIL_BYTES = 2000
 _EXIT_SECONDS = 5.0
@@ -40,6 +51,8 @@ class Deadlines:
     """For each extension; the time of a build does not count towards the step that asked for it."""
     step: float = 120.0
     """For importing the submission, constructing it, or one call."""
+    first_call: float = 300.0
+    """For a baseline's first call, in which cuDNN tries algorithms or torch compiles."""
 
 
 class WorkerFailure(RuntimeError):
@@ -86,16 +99,28 @@ class Worker:
             )
 
     def __enter__(self) -> Worker:
-        self._await_answer("start", self._deadlines.start)
+        self.start()
         return self
+
+    def start(self) -> None:
+        """Wait until the process, which has begun already, can be asked for something.
+
+        Raises:
+            WorkerFailure: it cannot.
+        """
+        self._await_answer("start", self._deadlines.start)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def request(
-        self, step: Step, header: dict[str, Any] | None = None, tensors: Sequence[torch.Tensor] = ()
+        self,
+        step: Step,
+        header: dict[str, Any] | None = None,
+        tensors: Sequence[torch.Tensor] = (),
+        seconds: float | None = None,
     ) -> Message:
-        """Ask for one step and wait for its answer.
+        """Ask for one step and wait for its answer, for so many seconds or the step's deadline.
 
         Raises:
             WorkerFailure: it did not answer in time, died, or answered nonsense.
@@ -103,7 +128,7 @@ class Worker:
         # A worker that died says why when its answer is awaited.
         with contextlib.suppress(Disconnected):
             self._channel.send({**(header or {}), "step": step}, tensors)
-        return self._await_answer(step, self._deadlines.step)
+        return self._await_answer(step, seconds or self._deadlines.step)
 
     def close(self) -> None:
         """Kill the worker and everything that it started."""
@@ -165,5 +190,8 @@ _PHRASE: dict[Step, str] = {
     "weights": "setting the weights",
     "forward": "running forward",
     "profile": "counting what forward does",
+    "attach": "opening shared memory",
+    "time": "running a timed call",
+    "repeat": "running calls in a row",
     "leaks": "looking for memory that was not freed",
 }

@@ -47,12 +47,11 @@ class GpuMemory:
 
 @dataclass(frozen=True)
 class GpuModule:
-    """A loaded module; `kernels` has its entries' names, `cooperative` who waits for the grid."""
+    """A loaded module; `kernels` has its entries' names."""
 
     driver: Driver
     handle: ctypes.c_void_p
     kernels: frozenset[str]
-    cooperative: frozenset[str]
 
     def address_of(self, variable: str) -> int:
         """Where a variable of the module lies; 0 if there is none of that name."""
@@ -129,9 +128,8 @@ class GpuMachine:
             )
         except GpuError as error:
             raise GpuError(f"{error}: {log.value.decode(errors='replace')}") from None
-        entries = dict(re.findall(r"\.entry\s+([\w$]+)(.*?)(?=\.entry|\Z)", ptx_text, re.DOTALL))
-        waiting = (name for name, body in entries.items() if "%envreg" in body)
-        return GpuModule(self._driver, handle, frozenset(entries), frozenset(waiting))
+        names = re.findall(r"\.entry\s+([\w$]+)", ptx_text)
+        return GpuModule(self._driver, handle, frozenset(names))
 
     def encode_tiled(self, *arguments: object) -> int:
         """Call cuTensorMapEncodeTiled; not 0 where it refuses."""
@@ -145,6 +143,8 @@ class GpuMachine:
         block: tuple[int, int, int],
         dynamic_shared_bytes: int,
         parameters: Sequence[bytes],
+        *,
+        cooperative: bool = False,
     ) -> LaunchResult:
         """Run a kernel to its end.
 
@@ -161,7 +161,7 @@ class GpuMachine:
         buffers = [ctypes.create_string_buffer(value, len(value)) for value in parameters]
         arguments = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
         launch = (function, *grid, *block, dynamic_shared_bytes, None, arguments)
-        if kernel_name in loaded.cooperative:
+        if cooperative:
             self._driver.call("cuLaunchCooperativeKernel", *launch)
         else:
             self._driver.call("cuLaunchKernel", *launch, None)

@@ -55,10 +55,14 @@ class Device:
         grid: tuple[int, int, int] = (1, 1, 1),
         block: tuple[int, int, int] = (32, 1, 1),
         dynamic_shared_bytes: int = 0,
+        *,
+        cooperative: bool = False,
     ) -> LaunchResult:
         """Launches the kernel whose mangled name contains `kernel`."""
         (name,) = (n for n in module.kernels if kernel in n)
-        return self.machine.launch(module, name, grid, block, dynamic_shared_bytes, arguments)
+        return self.machine.launch(
+            module, name, grid, block, dynamic_shared_bytes, arguments, cooperative=cooperative
+        )
 
     def encode_tiled(
         self, tensor: Sequence[object], *, interleave: int, swizzle: int, fill: int

@@ -10,9 +10,9 @@ from harness.simulator.errors import UnmetCondition, UnsupportedInstruction
 from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.memory import POISON
 from tests.simulator.conftest import Compile
-from tests.simulator.support import Array, Device, int32, pointer
+from tests.simulator.support import Array, Device, bits, int32, pointer
 
-UINT16, UINT32, FLOAT32, TFLOAT32 = 1, 2, 7, 11
+UINT16, UINT32, FLOAT16, FLOAT32, TFLOAT32 = 1, 2, 6, 7, 11
 
 
 @pytest.fixture
@@ -246,6 +246,19 @@ def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span
         line = number // 8
         place = number ^ (line % per_span)
         assert np.array_equal(got[place], chunks[number]), number
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(FLOAT16, np.float16), (FLOAT32, np.float32), (TFLOAT32, np.float32)]
+)
+def test_the_nan_outside_of_a_tensor(
+    device: Device, module: LoadedModule, kind: int, dtype: type[np.generic]
+) -> None:
+    """Which NaN it is, is the GPU's choice."""
+    x = np.ones((8, 16), dtype)
+    shared, *_ = run_box(device, module, x, kind, (16, 8), (8, 0), fill=1)
+    assert (shared[:, :8] == 1).all()
+    assert (bits(shared[:, 8:]) == {2: 0x7FF7, 4: 0x7FF77FF7}[x.itemsize]).all()
 
 
 def test_what_lies_outside_can_be_nan(device: Device, module: LoadedModule) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import BarrierDeadlock
+from harness.simulator.errors import BarrierDeadlock, KernelTrap
 from harness.simulator.machine import LoadedModule
 from tests.simulator.support import Array, Device, bits, int32, pointer
 
@@ -267,10 +267,19 @@ def test_barrier_of_the_grid(device: Device, ptx: str, chunk_lanes: int) -> None
     y, x = device.put(np.zeros(n, np.int32)), device.put(np.zeros(n, np.int32))
     arguments = [pointer(y), pointer(x)]
     loaded = chunked.machine.load(ptx)
-    result = chunked.launch(loaded, "grid_barrier", arguments, (4, 1, 1), (64, 1, 1))
+    where = loaded, "grid_barrier", arguments, (4, 1, 1), (64, 1, 1)
+    result = chunked.launch(*where, cooperative=True)
     assert result.findings == ()
     expected = 3 * (n - 1 - np.arange(n)) + 3
     assert np.array_equal(device.get(y, np.zeros(n, np.int32)), expected)
+
+
+@pytest.mark.simulator_only
+def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: LoadedModule) -> None:
+    """There is none in a launch that is not cooperative: cooperative groups trap."""
+    y = device.put(np.zeros(64, np.int32))
+    with pytest.raises(KernelTrap):
+        device.launch(module, "grid_barrier", [pointer(y), pointer(y)], block=(64, 1, 1))
 
 
 @pytest.mark.simulator_only

@@ -4,7 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.counters import AccessCounts, KernelCounters, classify, merged
+from harness.simulator.classes import classify, floating_point_operations
+from harness.simulator.counters import AccessCounts, KernelCounters, merged
 from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.memory import Memory
 from harness.simulator.ptx import Instruction
@@ -173,6 +174,11 @@ def test_nothing_is_counted_unless_asked(memory: Memory, counted_ptx: str) -> No
     assert device.launch(module, "copy_quads", [pointer(x), pointer(y)]).counters is None
 
 
+def instruction(name: str) -> Instruction:
+    opcode, *modifiers = name.split(".")
+    return Instruction(opcode, tuple(modifiers), (), None, None, name)
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -189,13 +195,32 @@ def test_nothing_is_counted_unless_asked(memory: Memory, counted_ptx: str) -> No
         ("div.rn.f32", "special"),
         ("div.s32", "integer"),
         ("shfl.sync.down.b32", "other"),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "matrix"),
     ],
 )
 def test_classes(name: str, expected: str) -> None:
     """Each instruction is counted once, in the class of what it does."""
-    opcode, *modifiers = name.split(".")
-    instruction = Instruction(opcode, tuple(modifiers), (), None, None, name)
-    assert classify(instruction) == expected
+    assert classify(instruction(name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fma.rn.f32", ("f32", 2)),
+        ("add.rn.bf16x2", ("bf16", 2)),
+        ("div.rn.f32", ("f32", 0)),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ("tf32", 2 * 16 * 8 * 8 // 32)),
+        ("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32", ("s8", 0)),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", ("f16", 2 * 16 * 16 * 16 // 32)),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32", ("bf16", 256)),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", ("", 0)),
+        ("wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32", ("tf32", 2 * 64 * 64 * 8 // 128)),
+        ("wgmma.commit_group.sync.aligned", ("", 0)),
+    ],
+)
+def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None:
+    """A product of matrices counts by the type of its factors, shared out among its threads."""
+    assert floating_point_operations(instruction(name)) == expected
 
 
 @pytest.mark.parametrize(

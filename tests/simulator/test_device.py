@@ -26,7 +26,7 @@ from pathlib import Path
 from harness.simulator.library import Libraries
 from harness.simulator.runtime import SimulatedDevice
 
-device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])))
+device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), lambda code: {})
 """
 
 

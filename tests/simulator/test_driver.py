@@ -2,13 +2,12 @@
 
 import ctypes
 import subprocess
-from pathlib import Path
 
 import pytest
 
-import harness.simulator
 from harness.build.toolchain import ToolchainError, find_cuda_compiler
 from harness.simulator.actions.tensor_map import TensorMap
+from harness.simulator.library import RUNTIME_SOURCES
 
 pytestmark = pytest.mark.simulator_only
 
@@ -22,9 +21,8 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     except ToolchainError as error:
         pytest.skip(str(error))
     target = tmp_path_factory.mktemp("runtime") / "libruntime.so"
-    sources = sorted(Path(harness.simulator.__file__).parent.glob("*.c"))
     flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-isystem", str(include)]
-    command = ["cc", *flags, *map(str, sources), "-lm", "-o", str(target)]
+    command = ["cc", *flags, *map(str, RUNTIME_SOURCES), "-lm", "-o", str(target)]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(target))
 
@@ -63,12 +61,3 @@ def test_tensor_maps_are_encoded_through_the_driver(runtime: ctypes.CDLL, by_ver
     assert (tensor.address, tensor.dims, tensor.strides) == (1 << 32, (100, 30, 4), (2, 208, 6400))
     assert (tensor.counts, tensor.steps, tensor.swizzle) == ((64, 8, 1), (1, 1, 2), 3)
     assert encode(start, 99, *arguments[2:]) == 1
-
-
-def test_an_unknown_entry_point(runtime: ctypes.CDLL) -> None:
-    """A driver function that is not here is not found, and says so."""
-    found, status = ctypes.c_void_p(1), ctypes.c_int(-1)
-    error = runtime.cudaGetDriverEntryPointByVersion(
-        b"cuNothing", ctypes.byref(found), 12000, ctypes.c_ulonglong(0), ctypes.byref(status)
-    )
-    assert (error, status.value, found.value) == (0, 1, None)

@@ -12,7 +12,11 @@ from harness.simulator.errors import (
 )
 from harness.simulator.machine import LoadedModule
 from harness.simulator.mangling import readable
+from harness.simulator.sanitizer import Fault
 from tests.simulator.support import Array, Device, int32, int64, pointer
+
+ILLEGAL: Fault = "illegal address"
+MISALIGNED: Fault = "misaligned address"
 
 
 @pytest.fixture
@@ -161,7 +165,7 @@ def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: Lo
     assert finding.file is not None
     with open(finding.file) as source:  # noqa: PTH123
         assert "line of the store" in source.read().split("\n")[(finding.line or 0) - 1]
-    assert result.is_illegal
+    assert result.fault is None
     assert device.get(target, np.zeros(4, np.float32)).tolist() == [0, 1, 2, 3]
 
 
@@ -174,7 +178,7 @@ def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> Non
     (finding,) = result.findings
     assert finding.check == "initcheck"
     assert finding.count == 32
-    assert not result.is_illegal
+    assert result.fault is None
     assert np.isnan(device.get(target, np.zeros(32, np.float32))).all()
 
 
@@ -189,26 +193,33 @@ def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None
 
 @pytest.mark.simulator_only
 @pytest.mark.parametrize(
-    ("address", "message"),
+    ("address", "message", "fault"),
     [
-        ("freed", "4-byte load at byte 0 of a 128-byte allocation that has been freed"),
-        ("before", "4-byte load 32 bytes before the start of a 128-byte allocation"),
-        ("null", "4-byte load through a null pointer: 0x0"),
-        ("host", "4-byte load through an address that is not device memory: 0x7000000000000"),
-        ("odd", "misaligned 4-byte load: address 0x{odd:x} is not a multiple of 4"),
+        ("freed", "4-byte load at byte 0 of a 128-byte allocation that has been freed", None),
+        ("before", "4-byte load 32 bytes before the start of a 128-byte allocation", None),
+        ("null", "4-byte load through a null pointer: 0x0", ILLEGAL),
+        (
+            "host",
+            "4-byte load through an address that is not device memory: 0x7000000000000",
+            ILLEGAL,
+        ),
+        ("far", "4-byte load 4194180 bytes past the end of a 128-byte allocation", ILLEGAL),
+        ("odd", "misaligned 4-byte load: address 0x{odd:x} is not a multiple of 4", MISALIGNED),
     ],
 )
 def test_messages_of_wrong_loads(
-    device: Device, module: LoadedModule, address: str, message: str
+    device: Device, module: LoadedModule, address: str, message: str, fault: Fault | None
 ) -> None:
-    """Each way of missing an allocation is named."""
+    """Each way of missing an allocation is named; some of them would stop a GPU."""
     good = device.put(np.zeros(32, np.float32))
     freed = device.put(np.zeros(32, np.float32))
     device.machine.memory.free(freed)
     bad = {"freed": freed, "before": good - 32, "null": 0, "host": 7 << 48, "odd": good + 1}
     target = device.put(np.zeros(32, np.float32))
+    bad["far"] = target + (4 << 20)
     result = device.launch(module, "copies", [pointer(target), pointer(bad[address])])
     assert result.findings[0].message == message.format(odd=good + 1)
+    assert result.fault == fault
 
 
 @pytest.mark.simulator_only

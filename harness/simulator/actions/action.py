@@ -145,7 +145,7 @@ class Action:
     can end any more expires, and `run` is called all the same.
 
     `stores_through` are positions among the inputs of addresses, other than of shared memory, that
-    it may store to, and `granule` is how many bytes of memory it takes at least at a time.
+    it may store to, and `row_bytes` is how many bytes of memory it takes at a time, at least.
     """
 
     inputs: tuple[Input, ...]
@@ -157,7 +157,7 @@ class Action:
     stores_through: tuple[int, ...] = ()
     stores_anywhere: bool = False
     """Whether it may store where no address among its inputs leads."""
-    granule: int = 4
+    row_bytes: int = 16
 
 
 Maker = Callable[[Instruction], Action]

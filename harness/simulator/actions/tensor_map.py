@@ -15,8 +15,9 @@ MAP_BYTES = 128
 _MARK = 0x70616D5F6D6973FF
 _LAYOUT = "<QQ5Q4Q5H5BBBBB"
 _BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
-_NANS = {6: 0x7FFF, 7: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF, 9: 0x7FFF} | dict.fromkeys(
-    (10, 11, 12), 0x7FFFFFFF
+# The NaN outside of a tensor, by element type: an H200 fills with this pattern.
+_NANS = {6: 0x7FF7, 7: 0x7FF77FF7, 8: 0x7FF77FF77FF77FF7, 9: 0x7FF7} | dict.fromkeys(
+    (10, 11, 12), 0x7FF77FF7
 )
 _FLUSHED, _TF32 = (10, 12), (11, 12)
 

@@ -27,7 +27,7 @@ def compute(context: Context, instruction: Instruction) -> None:
     for register, kind in zip(outputs, operation.outputs, strict=True):
         if listing.bits[register] != BITS[kind] and register != listing.numbers.get("_64"):
             raise context.unsupported()
-    listing.add(Compute(operation, inputs, outputs), 1)
+    listing.add(Compute(operation, inputs, outputs, instruction), 1)
 
 
 def handles_flag(instruction: Instruction) -> bool:
@@ -50,7 +50,7 @@ def with_flag(context: Context, instruction: Instruction) -> None:
     outputs = context.targets(target) + (flag,) * carry.writes_flag(instruction)
     if len(inputs) != len(operation.inputs) or len(outputs) != len(operation.outputs):
         raise context.unsupported()
-    context.listing.add(Compute(operation, inputs, outputs), 1)
+    context.listing.add(Compute(operation, inputs, outputs, instruction), 1)
 
 
 def collective(context: Context, instruction: Instruction) -> None:
@@ -71,7 +71,7 @@ def collective(context: Context, instruction: Instruction) -> None:
         place = context.place(instruction.location)
         context.listing.add(Meet(inputs[-1], place, instruction.name))
         context.listing.add(Order("warp"))
-    context.listing.add(Collective(operation, inputs, outputs), 1)
+    context.listing.add(Collective(operation, inputs, outputs, instruction), 1)
 
 
 def action(context: Context, instruction: Instruction) -> bool:

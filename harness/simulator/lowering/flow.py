@@ -112,8 +112,8 @@ def _reduction(
         operation = warp.block_reduction(instruction)
     except (UnknownForm, ValueError):
         raise context.unsupported() from None
-    inputs = (context.source(predicate),)
-    context.listing.add(Collective(operation, inputs, context.targets(result)), 1)
+    inputs, outputs = (context.source(predicate),), context.targets(result)
+    context.listing.add(Collective(operation, inputs, outputs, instruction), 1)
 
 
 def _cluster_barrier(context: Context, modifiers: tuple[str, ...], place: Location | None) -> None:

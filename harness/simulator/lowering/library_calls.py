@@ -21,12 +21,12 @@ def call(
     kinds = tuple(f"u{listing.bits[r]}" for r in inputs)
     if name == "__assertfail":
         failed = Operation(kinds, (), printing.assertfail)
-        listing.add(Collective(failed, inputs, ()), 1)
+        listing.add(Collective(failed, inputs, (), instruction), 1)
         listing.add(Trap(context.place(instruction.location), ASSERTION_FAILED))
         return
     taken = listing.number("printed", 32)
     printed = Operation(kinds, ("u32",), printing.vprintf)
-    listing.add(Collective(printed, inputs, (taken,)), 1)
+    listing.add(Collective(printed, inputs, (taken,), instruction), 1)
     place = context.place(instruction.location)
     for operand in results.parts:
         if isinstance(operand, Symbol):

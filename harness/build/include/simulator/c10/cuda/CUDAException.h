@@ -1,10 +1,14 @@
-// Checks of CUDA calls, with the real ones' names, class and wording.
+// Checks of CUDA calls, with the real ones' names, class and wording; where the simulator knows why
+// a launch was refused, the message says so.
 #pragma once
 
 #include <c10/util/Exception.h>
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <string>
+
+extern "C" const char* sim_explanation(int error);
 
 namespace c10::cuda::detail {
 
@@ -12,10 +16,10 @@ inline void check(cudaError_t error, const char* function, const char* file, uns
   if (error == cudaSuccess)
     return;
   (void)cudaGetLastError();
-  throw c10::AcceleratorError(
-      {function, file, line},
-      static_cast<int32_t>(error),
-      std::string("CUDA error: ") + cudaGetErrorString(error));
+  std::string message = std::string("CUDA error: ") + cudaGetErrorString(error);
+  if (const std::string why = sim_explanation(error); !why.empty())
+    message += " (" + why + ")";
+  throw c10::AcceleratorError({function, file, line}, static_cast<int32_t>(error), message);
 }
 
 } // namespace c10::cuda::detail

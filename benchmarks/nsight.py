@@ -1,0 +1,75 @@
+"""Runs Nsight Compute and reads what it prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel: each metric's value, without those that were not measured."""
+
+    kernel: str
+    values: dict[str, float]
+
+
+def supported(command: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """Those of the metrics that this ncu measures of the command on this GPU.
+
+    Names change with ncu and the GPU, and one that is not known may fail a whole measurement.
+    """
+    launches = _measured(command, metrics)
+    if launches is None:
+        return [metric for metric in metrics if _is_supported(command, metric)]
+    return [m for m in metrics if any(m in launch.values for launch in launches)]
+
+
+def _is_supported(command: Sequence[str], metric: str) -> bool:
+    return any(launch.values for launch in _measured(command, [metric]) or ())
+
+
+def measure(command: Sequence[str], metrics: Sequence[str]) -> list[Launch]:
+    """The command's launches, in their order.
+
+    Raises:
+        RuntimeError: ncu fails; the message is what it says.
+    """
+    launches = _measured(command, metrics)
+    if launches is None:
+        raise RuntimeError(_ncu(command, metrics).stdout[-2000:])
+    return launches
+
+
+def _ncu(command: Sequence[str], metrics: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    options = ["--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
+    return subprocess.run(
+        ["ncu", *options, "--metrics", ",".join(metrics), *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def _measured(command: Sequence[str], metrics: Sequence[str]) -> list[Launch] | None:
+    """None where ncu fails."""
+    done = _ncu(command, metrics)
+    start = done.stdout.find('"ID"')
+    if done.returncode or start < 0:
+        return None
+    rows = csv.DictReader(io.StringIO(done.stdout[start:]))
+    # The row below the header has units, and what is said in between belongs to no launch.
+    return [
+        Launch(row["Kernel Name"], _values(row, metrics)) for row in rows if row["ID"].isdigit()
+    ]
+
+
+def _values(row: dict[str, str], metrics: Sequence[str]) -> dict[str, float]:
+    # Sums over instructions are followed by how many instructions those are.
+    found = {m: re.match(r"[\d,.]+", row.get(m) or "") for m in metrics}
+    return {m: float(text[0].replace(",", "")) for m, text in found.items() if text}

@@ -1,0 +1,117 @@
+"""The few calls of the CUDA driver that torch does not offer, through ctypes.
+
+The driver's interface is stable across releases. Every call works in the context that torch makes
+current in a thread with its first operation on the GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_HANDLE_BYTES = 64
+# CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag that there is.
+_LAZY_PEER_ACCESS = 1
+
+# How NumPy's array interface calls the types of inputs and outputs.
+_TYPE_NAMES = {
+    torch.float64: "<f8",
+    torch.float32: "<f4",
+    torch.float16: "<f2",
+    torch.int64: "<i8",
+    torch.int32: "<i4",
+    torch.uint8: "|u1",
+}
+
+
+class DriverError(RuntimeError):
+    """A call of the driver failed; the message names it and CUDA's error."""
+
+
+class _IpcHandle(ctypes.Structure):
+    _fields_ = (("reserved", ctypes.c_char * _HANDLE_BYTES),)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """Device memory as torch.as_tensor takes it."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "shape": self.shape,
+            "typestr": _TYPE_NAMES[self.dtype],
+            "data": (self.address, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+class Driver:
+    """libcuda."""
+
+    def __init__(self) -> None:
+        # torch's context becomes this thread's.
+        torch.zeros(1, device="cuda")
+        self._library = ctypes.CDLL("libcuda.so.1")
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of memory that torch's allocator knows nothing of.
+
+        A block of that allocator can hold other tensors too, and another process that opens one
+        of them sees the whole block.
+        """
+        address = ctypes.c_uint64()
+        self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
+        return address.value
+
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        self._call("cuMemFree_v2", ctypes.c_uint64(address))
+
+    def export(self, address: int) -> str:
+        """What another process needs to see this memory, in hexadecimal."""
+        handle = _IpcHandle()
+        self._call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
+        return bytes(handle).hex()
+
+    def open(self, handle: str) -> int:
+        """The address at which this process sees another's memory."""
+        address = ctypes.c_uint64()
+        opened = _IpcHandle.from_buffer_copy(bytes.fromhex(handle))
+        flags = ctypes.c_uint(_LAZY_PEER_ACCESS)
+        self._call("cuIpcOpenMemHandle_v2", ctypes.byref(address), opened, flags)
+        return address.value
+
+    def close(self, address: int) -> None:
+        """The inverse of `open`."""
+        self._call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
+
+    def forget_persisting_lines(self) -> None:
+        """Let nothing stay in the L2 cache for having been marked as persisting."""
+        self._call("cuCtxResetPersistingL2Cache")
+
+    def version(self) -> str:
+        """The newest CUDA release that the driver supports."""
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
+        return f"{version.value // 1000}.{version.value % 1000 // 10}"
+
+    def _call(self, name: str, *arguments: object) -> None:
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorString(status, ctypes.byref(text))
+            raise DriverError(f"{name}: {(text.value or b'unknown error').decode()}")
+
+
+def tensor_at(address: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """A contiguous tensor on memory that is there already, and stays as long as it is used."""
+    return torch.as_tensor(_Memory(address, shape, dtype), device="cuda")

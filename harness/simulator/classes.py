@@ -1,0 +1,89 @@
+"""What class an instruction is counted in, and how many floating-point operations it stands for.
+
+Additions and multiplications count one, fused ones two, as in Nsight Compute; what a division or
+square root is made of does not count. Those of matrix instructions are of the type of the factors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from harness.simulator.ptx import Instruction
+
+SPACES = ("global", "shared", "local", "param", "generic")
+
+_CONTROL = frozenset({"bra", "brx", "ret", "exit", "call", "trap", "brkpt"})
+_BARRIER = frozenset({"bar", "barrier", "membar", "fence", "mbarrier"})
+_SPECIAL = frozenset({"div", "rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"})
+_OPERATIONS: Mapping[str, int] = MappingProxyType(
+    {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
+)
+_OTHER = frozenset({"mov", "shfl", "vote", "match", "redux", "activemask", "cvta", "isspacep"})
+_HALF = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
+_MATRIX: Mapping[str, int] = MappingProxyType({"mma": 32, "wmma": 32, "wgmma": 128})
+"""Threads that work on matrices together, by opcode."""
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
+_INTEGERS = frozenset({"b1", "s4", "u4", "s8", "u8"})
+
+
+def classify(instruction: Instruction) -> str:
+    """The class that an instruction is counted in."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    kind = modifiers[-1] if modifiers else ""
+    if opcode in ("ld", "ldu", "st", "atom", "red"):
+        space = next(
+            (s for m in modifiers if (s := m.split("::")[0]) in (*SPACES, "const")), "generic"
+        )
+        name = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
+        return f"{name} {space}"
+    if opcode in _BARRIER:
+        return "barrier"
+    if opcode in _CONTROL:
+        return "control"
+    if opcode == "cvt":
+        return "conversion"
+    if opcode in _SPECIAL and kind[:1] in ("f", "b"):
+        return "special"
+    if opcode in _MATRIX:
+        return "matrix"
+    if opcode in _OTHER:
+        return "other"
+    # A comparison is of the type of its operands, a selection of its result's.
+    if kind in _HALF:
+        return "half"
+    return {"f32": "float32", "f64": "float64", "f32x2": "float32"}.get(
+        kind, "integer" if kind[:1] in ("s", "u", "b", "p") else "other"
+    )
+
+
+def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
+    """The type and number of what one thread's execution counts for, of a matrix product its share.
+
+    >>> name = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+    >>> opcode, *modifiers = name.split(".")
+    >>> floating_point_operations(Instruction(opcode, tuple(modifiers), (), None, None, name))
+    ('tf32', 64)
+    """
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode in _MATRIX:
+        return _matrix_operations(opcode, modifiers)
+    kind = modifiers[-1] if modifiers else ""
+    if kind not in _HALF and kind not in ("f32", "f64", "f32x2"):
+        return kind, 0
+    each = 2 if kind.endswith("x2") else 1
+    return kind.removesuffix("x2"), _OPERATIONS.get(opcode, 0) * each
+
+
+def _matrix_operations(opcode: str, modifiers: Sequence[str]) -> tuple[str, int]:
+    if opcode != "mma" and modifiers[0] not in ("mma", "mma_async"):
+        return "", 0
+    position, shape = next(
+        (i, found) for i, m in enumerate(modifiers) if (found := _SHAPE.match(m))
+    )
+    # What follows are the types of D, A, B and perhaps C; wmma names D and C alone for float16.
+    types = [m for m in modifiers[position + 1 :] if m not in ("row", "col", "satfinite")]
+    kind = "f16" if len(types) == 2 else types[1]
+    m, n, k = (int(number) for number in shape.groups())
+    return kind, 0 if kind in _INTEGERS else 2 * m * n * k // _MATRIX[opcode]

@@ -1,0 +1,22 @@
+"""The errors of CUDA that the machine itself gives."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class CudaError(IntEnum):
+    """A `cudaError_t`."""
+
+    SUCCESS = 0
+    INVALID_VALUE = 1
+    MEMORY_ALLOCATION = 2
+    INVALID_CONFIGURATION = 9
+    INVALID_PTX = 218
+    ILLEGAL_ADDRESS = 700
+    LAUNCH_OUT_OF_RESOURCES = 701
+    ASSERT = 710
+    MISALIGNED_ADDRESS = 716
+    LAUNCH_FAILURE = 719
+    COOPERATIVE_LAUNCH_TOO_LARGE = 720
+    NOT_SUPPORTED = 801

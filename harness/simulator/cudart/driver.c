@@ -1,0 +1,96 @@
+/* The part of the CUDA driver that a submission's host code calls: tensor maps, what tells about
+ * the device, and the runtime's ways to the driver's functions. */
+#include <cuda.h>
+#include <string.h>
+
+#include "../tensor_map.h"
+#include "internal.h"
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                void *address, const cuuint64_t *dims, const cuuint64_t *strides,
+                                const cuuint32_t *box, const cuuint32_t *element_strides,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  (void)promotion;
+  int failed = sim_encode_tiled((sim_tensor_map *)map, (uint32_t)type, rank,
+                                (uint64_t)(uintptr_t)address, (const uint64_t *)dims,
+                                (const uint64_t *)strides, box, element_strides,
+                                (uint32_t)interleave, (uint32_t)swizzle, (uint32_t)fill);
+  return failed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* The numbers of both kinds of errors are the same, and so are the texts. */
+CUresult cuGetErrorString(CUresult error, const char **text) {
+  *text = cudaGetErrorString((cudaError_t)error);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name) {
+  switch (error) {
+    case CUDA_SUCCESS: *name = "CUDA_SUCCESS"; break;
+    case CUDA_ERROR_INVALID_VALUE: *name = "CUDA_ERROR_INVALID_VALUE"; break;
+    case CUDA_ERROR_INVALID_DEVICE: *name = "CUDA_ERROR_INVALID_DEVICE"; break;
+    default: *name = cudaGetErrorName((cudaError_t)error);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned flags) { return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
+
+CUresult cuDriverGetVersion(int *version) { return (CUresult)cudaDriverGetVersion(version); }
+
+CUresult cuDeviceGetCount(int *count) { return (CUresult)cudaGetDeviceCount(count); }
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  *device = ordinal;
+  return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device) { return cuDeviceGet(device, 0); }
+
+CUresult cuCtxSynchronize(void) { return (CUresult)cudaDeviceSynchronize(); }
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+  return (CUresult)cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device);
+}
+
+static const struct {
+  const char *name;
+  void *function;
+} entry_points[] = {
+#define ENTRY(function) {#function, (void *)function}
+    ENTRY(cuTensorMapEncodeTiled), ENTRY(cuGetErrorString), ENTRY(cuGetErrorName),
+    ENTRY(cuInit),                 ENTRY(cuDriverGetVersion), ENTRY(cuDeviceGetCount),
+    ENTRY(cuDeviceGet),            ENTRY(cuCtxGetDevice),   ENTRY(cuCtxSynchronize),
+    ENTRY(cuDeviceGetAttribute),
+#undef ENTRY
+};
+
+static void *entry_point(const char *symbol) {
+  for (size_t i = 0; i < sizeof entry_points / sizeof *entry_points; ++i)
+    if (!strcmp(symbol, entry_points[i].name)) return entry_points[i].function;
+  return NULL;
+}
+
+static cudaError_t find(const char *symbol, void **function,
+                        enum cudaDriverEntryPointQueryResult *status) {
+  if (!symbol || !function) return sim_report(cudaErrorInvalidValue);
+  *function = entry_point(symbol);
+  if (!*function) sim_machine.unsupported(symbol);
+  if (status)
+    *status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return *function || status ? cudaSuccess : sim_report(cudaErrorSymbolNotFound);
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *status) {
+  (void)flags;
+  return find(symbol, function, status);
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
+                                             unsigned int version, unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *status) {
+  (void)version, (void)flags;
+  return find(symbol, function, status);
+}

@@ -1,0 +1,193 @@
+/* Launching kernels, and what the host may ask of and set for them. */
+#include "internal.h"
+
+/* ---- the triple angle brackets ------------------------------------------------------------------ */
+
+struct configuration {
+  dim3 grid, block;
+  size_t shared;
+  cudaStream_t stream;
+};
+
+/* A launch inside an argument of a launch nests; eight levels are more than nvcc produces. */
+static __thread struct configuration configurations[8];
+static __thread int configuration_depth;
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+  if (configuration_depth == 8) return 1;
+  configurations[configuration_depth++] = (struct configuration){grid, block, shared, stream};
+  return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream) {
+  if (configuration_depth == 0) return sim_report(cudaErrorMissingConfiguration);
+  struct configuration c = configurations[--configuration_depth];
+  *grid = c.grid, *block = c.block, *shared = c.shared, *(cudaStream_t *)stream = c.stream;
+  return cudaSuccess;
+}
+
+/* ---- launches ----------------------------------------------------------------------------------- */
+
+static cudaError_t launch(const void *function, struct configuration c, void **arguments,
+                          int is_cooperative) {
+  NEED_CONTEXT();
+  struct sim_symbol kernel;
+  if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
+  if (!sim_is_stream(c.stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  struct sim_launch how = {
+      .grid = {c.grid.x, c.grid.y, c.grid.z},
+      .block = {c.block.x, c.block.y, c.block.z},
+      .dynamic_shared = c.shared,
+      .dynamic_shared_limit = kernel.dynamic_shared_limit,
+      .is_cooperative = is_cooperative,
+  };
+  return sim_report((cudaError_t)sim_machine.launch(kernel.place, &how, arguments));
+}
+
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+                             size_t shared, cudaStream_t stream) {
+  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 0);
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
+                                        void **arguments, size_t shared, cudaStream_t stream) {
+  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 1);
+}
+
+/* nvcc's stubs ask for a handle first; ours is the host's stand-in itself. */
+cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function) {
+  *kernel = (cudaKernel_t)function;
+  return cudaSuccess;
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, cudaStream_t stream) {
+  return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+}
+
+/* Attributes that only say how fast something should be, or what may overlap, change nothing. */
+static cudaError_t apply_attribute(const cudaLaunchAttribute *attribute, int *is_cooperative,
+                                   cudaEvent_t *completion) {
+  const cudaLaunchAttributeValue *value = &attribute->val;
+  switch (attribute->id) {
+    case cudaLaunchAttributeCooperative: *is_cooperative = value->cooperative; break;
+    case cudaLaunchAttributeClusterDimension:
+      if (!value->clusterDim.x || !value->clusterDim.y || !value->clusterDim.z)
+        return sim_report(cudaErrorInvalidClusterSize);
+      if (value->clusterDim.x * value->clusterDim.y * value->clusterDim.z > 1)
+        return sim_unsupported("clusters of more than one block");
+      break;
+    case cudaLaunchAttributeProgrammaticEvent: *completion = value->programmaticEvent.event; break;
+    case cudaLaunchAttributeLaunchCompletionEvent:
+      *completion = value->launchCompletionEvent.event;
+      break;
+    case cudaLaunchAttributeDeviceUpdatableKernelNode:
+      return sim_unsupported("cudaLaunchAttributeDeviceUpdatableKernelNode");
+    default: break;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function,
+                                void **arguments) {
+  if (!config || (config->numAttrs && !config->attrs)) return sim_report(cudaErrorInvalidValue);
+  int is_cooperative = 0;
+  cudaEvent_t completion = NULL;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    cudaError_t error = apply_attribute(&config->attrs[i], &is_cooperative, &completion);
+    if (error) return error;
+  }
+  struct configuration c = {config->gridDim, config->blockDim, config->dynamicSmemBytes,
+                            config->stream};
+  cudaError_t error = launch(function, c, arguments, is_cooperative);
+  if (!error && completion) error = cudaEventRecord(completion, config->stream);
+  return error;
+}
+
+/* ---- attributes of kernels ---------------------------------------------------------------------- */
+
+enum { default_shared = 48 * 1024 };
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function) {
+  NEED_CONTEXT();
+  struct sim_symbol kernel;
+  struct sim_kernel facts;
+  if (!attributes) return sim_report(cudaErrorInvalidValue);
+  if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
+  cudaError_t error = (cudaError_t)sim_machine.describe(kernel.place, &facts);
+  if (error) return sim_report(error);
+  long limit = kernel.dynamic_shared_limit;
+  *attributes = (struct cudaFuncAttributes){
+      .sharedSizeBytes = facts.static_shared,
+      .constSizeBytes = facts.const_bytes,
+      .localSizeBytes = facts.local_bytes,
+      .maxThreadsPerBlock = facts.max_threads,
+      .numRegs = facts.registers,
+      .ptxVersion = facts.ptx_version,
+      .binaryVersion = 10 * sim_properties.major + sim_properties.minor,
+      .maxDynamicSharedSizeBytes =
+          limit < 0 ? default_shared - (int)facts.static_shared : (int)limit,
+      .preferredShmemCarveout = cudaSharedmemCarveoutDefault,
+  };
+  return cudaSuccess;
+}
+
+static cudaError_t set_dynamic_shared(const void *function, struct sim_place kernel, int bytes) {
+  if (bytes < 0) return sim_report(cudaErrorInvalidValue);
+  cudaError_t error = (cudaError_t)sim_machine.allow_shared(kernel, (size_t)bytes);
+  if (!error) sim_limit_dynamic_shared(function, bytes);
+  return sim_report(error);
+}
+
+cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute,
+                                 int value) {
+  NEED_CONTEXT();
+  struct sim_symbol kernel;
+  if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
+  switch (attribute) {
+    case cudaFuncAttributeMaxDynamicSharedMemorySize:
+      return set_dynamic_shared(function, kernel.place, value);
+    case cudaFuncAttributePreferredSharedMemoryCarveout:
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+    case cudaFuncAttributeClusterSchedulingPolicyPreference: return cudaSuccess;
+    case cudaFuncAttributeRequiredClusterWidth:
+    case cudaFuncAttributeRequiredClusterHeight:
+    case cudaFuncAttributeRequiredClusterDepth:
+      return value > 1 ? sim_unsupported("clusters of more than one block") : cudaSuccess;
+    default: return sim_report(cudaErrorInvalidValue);
+  }
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache config) {
+  (void)config;
+  NEED_CONTEXT();
+  struct sim_symbol kernel;
+  return sim_find_symbol(function, &kernel) ? cudaSuccess
+                                            : sim_report(cudaErrorInvalidDeviceFunction);
+}
+
+/* ---- occupancy ---------------------------------------------------------------------------------- */
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
+                                                                   const void *function,
+                                                                   int threads, size_t shared,
+                                                                   unsigned flags) {
+  NEED_CONTEXT();
+  struct sim_symbol kernel;
+  if (!blocks || threads <= 0 || flags > cudaOccupancyDisableCachingOverride)
+    return sim_report(cudaErrorInvalidValue);
+  if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
+  struct sim_launch how = {
+      .grid = {1, 1, 1},
+      .block = {(unsigned)threads, 1, 1},
+      .dynamic_shared = shared,
+      .dynamic_shared_limit = kernel.dynamic_shared_limit,
+  };
+  return sim_report((cudaError_t)sim_machine.occupancy(kernel.place, &how, blocks));
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
+                                                          int threads, size_t shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared,
+                                                                cudaOccupancyDefault);
+}

@@ -1,0 +1,323 @@
+/* Memory: allocation, copies, fills. All of it lies in arena.c's range, and every call is done when
+ * it returns, on whatever stream. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../arena.h"
+#include "internal.h"
+
+/* ---- allocation --------------------------------------------------------------------------------- */
+
+static cudaError_t allocate(void **pointer, size_t bytes, sim_kind kind) {
+  NEED_CONTEXT();
+  if (!pointer) return sim_report(cudaErrorInvalidValue);
+  *pointer = sim_alloc_owned(bytes, kind);
+  return *pointer || !bytes ? cudaSuccess : sim_report(cudaErrorMemoryAllocation);
+}
+
+/* The live allocation that holds the address, or NULL. */
+static const sim_allocation *find_live(const void *pointer) {
+  const sim_allocation *found = sim_find((uint64_t)pointer);
+  int holds = found && found->live && (uint64_t)pointer < found->start + found->size;
+  return holds ? found : NULL;
+}
+
+/* Memory is given back in a broken context too, where CUDA's calls only say what broke it. */
+static cudaError_t give_back(void *pointer, int is_host_memory) {
+  const sim_allocation *found = find_live(pointer);
+  int fits = !pointer || (found && (found->kind == sim_kind_pinned) == is_host_memory);
+  if (!fits || sim_free(pointer)) return sim_report(cudaErrorInvalidValue);
+  return sim_broken();
+}
+
+cudaError_t cudaMalloc(void **pointer, size_t bytes) {
+  return allocate(pointer, bytes, sim_kind_device);
+}
+
+cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMalloc(pointer, bytes);
+}
+
+cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height) {
+  if (!pitch) return sim_report(cudaErrorInvalidValue);
+  *pitch = (width + 511) / 512 * 512;
+  return cudaMalloc(pointer, *pitch * height);
+}
+
+cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned flags) {
+  if (!bytes || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost))
+    return sim_report(cudaErrorInvalidValue);
+  return allocate(pointer, bytes, sim_kind_managed);
+}
+
+cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
+  return allocate(pointer, bytes, sim_kind_pinned);
+}
+
+cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+  if (flags & ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
+    return sim_report(cudaErrorInvalidValue);
+  return cudaMallocHost(pointer, bytes);
+}
+
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
+  const sim_allocation *found = find_live(host);
+  if (!device || flags || !found || found->kind != sim_kind_pinned)
+    return sim_report(cudaErrorInvalidValue);
+  *device = host;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *pointer) { return give_back(pointer, 0); }
+
+cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
+  if (!pointer || !sim_is_stream(stream)) return sim_report(cudaErrorInvalidValue);
+  return cudaFree(pointer);
+}
+
+cudaError_t cudaFreeHost(void *pointer) { return give_back(pointer, 1); }
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+  NEED_CONTEXT();
+  *total = sim_get_limit();
+  *free_bytes = sim_get_limit() - sim_live_bytes();
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
+                                     const void *pointer) {
+  NEED_CONTEXT();
+  if (!attributes) return sim_report(cudaErrorInvalidValue);
+  static const enum cudaMemoryType types[] = {
+      [sim_kind_device] = cudaMemoryTypeDevice,
+      [sim_kind_pinned] = cudaMemoryTypeHost,
+      [sim_kind_managed] = cudaMemoryTypeManaged,
+  };
+  const sim_allocation *found = find_live(pointer);
+  void *same = (void *)pointer;
+  *attributes = (struct cudaPointerAttributes){
+      .type = found ? types[found->kind] : cudaMemoryTypeUnregistered,
+      .device = found ? 0 : cudaInvalidDeviceId,
+      .devicePointer = found ? same : NULL,
+      .hostPointer = found && found->kind == sim_kind_device ? NULL : same,
+  };
+  return cudaSuccess;
+}
+
+/* Where managed memory is, and how it will be used, matters for speed alone. */
+cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaMemLocation location,
+                                 unsigned flags, cudaStream_t stream) {
+  (void)bytes, (void)location, (void)flags, (void)stream;
+  NEED_CONTEXT();
+  return find_live(pointer) ? cudaSuccess : sim_report(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice,
+                          struct cudaMemLocation location) {
+  (void)advice;
+  return cudaMemPrefetchAsync(pointer, bytes, location, 0, NULL);
+}
+
+/* ---- the default pool, which is all of the memory ------------------------------------------------ */
+
+static char default_pool;
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device) {
+  if (device) return sim_report(cudaErrorInvalidDevice);
+  *pool = (cudaMemPool_t)&default_pool;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device) {
+  return cudaDeviceGetDefaultMemPool(pool, device);
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute,
+                                    void *value) {
+  (void)attribute, (void)value;
+  return pool == (cudaMemPool_t)&default_pool ? cudaSuccess : sim_report(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes) {
+  (void)bytes;
+  return cudaMemPoolSetAttribute(pool, cudaMemPoolReuseFollowEventDependencies, NULL);
+}
+
+cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+  if (pool != (cudaMemPool_t)&default_pool) return sim_report(cudaErrorInvalidValue);
+  return cudaMallocAsync(pointer, bytes, stream);
+}
+
+/* ---- copies ------------------------------------------------------------------------------------- */
+
+/* Host memory: not the device's at all, or within one allocation that the host can use as well. */
+static int is_host_range(const void *pointer, size_t bytes) {
+  if (!sim_contains(pointer)) return pointer != NULL;
+  const sim_allocation *found = find_live(pointer);
+  return found && found->kind != sim_kind_device &&
+         (uint64_t)pointer + bytes <= found->start + found->size;
+}
+
+/* The device's: one live allocation holds all of it. */
+static int is_device_range(const void *pointer, size_t bytes) {
+  const sim_allocation *found = find_live(pointer);
+  return found && (uint64_t)pointer + bytes <= found->start + found->size;
+}
+
+static int is_any_range(const void *pointer, size_t bytes) {
+  return is_host_range(pointer, bytes) || is_device_range(pointer, bytes);
+}
+
+static int ends_fit(const void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+  switch (kind) {
+    case cudaMemcpyHostToHost: return is_host_range(to, bytes) && is_host_range(from, bytes);
+    case cudaMemcpyHostToDevice: return is_device_range(to, bytes) && is_host_range(from, bytes);
+    case cudaMemcpyDeviceToHost: return is_host_range(to, bytes) && is_device_range(from, bytes);
+    case cudaMemcpyDeviceToDevice: return is_device_range(to, bytes) && is_device_range(from, bytes);
+    default: return is_any_range(to, bytes) && is_any_range(from, bytes);
+  }
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+  NEED_CONTEXT();
+  if ((unsigned)kind > cudaMemcpyDefault) return sim_report(cudaErrorInvalidMemcpyDirection);
+  if (!bytes) return cudaSuccess;
+  if (!ends_fit(to, from, bytes, kind)) return sim_report(cudaErrorInvalidValue);
+  memmove(to, from, bytes);
+  sim_copy_written(to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMemcpy(to, from, bytes, kind);
+}
+
+cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device,
+                           size_t bytes) {
+  if (to_device || from_device) return sim_report(cudaErrorInvalidDevice);
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                                size_t bytes, cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMemcpyPeer(to, to_device, from, from_device, bytes);
+}
+
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                         size_t width, size_t height, enum cudaMemcpyKind kind) {
+  NEED_CONTEXT();
+  if (width > to_pitch || width > from_pitch) return sim_report(cudaErrorInvalidPitchValue);
+  for (size_t row = 0; row < height; ++row) {
+    cudaError_t error = cudaMemcpy((char *)to + row * to_pitch,
+                                   (const char *)from + row * from_pitch, width, kind);
+    if (error) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+}
+
+/* ---- fills -------------------------------------------------------------------------------------- */
+
+cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
+  NEED_CONTEXT();
+  if (!bytes) return cudaSuccess;
+  if (!is_device_range(pointer, bytes)) return sim_report(cudaErrorInvalidValue);
+  memset(pointer, value, bytes);
+  sim_mark_written(pointer, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMemset(pointer, value, bytes);
+}
+
+cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height) {
+  NEED_CONTEXT();
+  if (width > pitch) return sim_report(cudaErrorInvalidPitchValue);
+  for (size_t row = 0; row < height; ++row) {
+    cudaError_t error = cudaMemset((char *)pointer + row * pitch, value, width);
+    if (error) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMemset2D(pointer, pitch, value, width, height);
+}
+
+/* ---- variables ---------------------------------------------------------------------------------- */
+
+cudaError_t cudaGetSymbolAddress(void **address, const void *host) {
+  NEED_CONTEXT();
+  struct sim_symbol variable;
+  if (!address) return sim_report(cudaErrorInvalidValue);
+  if (!sim_find_symbol(host, &variable)) return sim_report(cudaErrorInvalidSymbol);
+  *address = (void *)sim_machine.symbol(variable.place);
+  return *address ? cudaSuccess : sim_report(cudaErrorInvalidSymbol);
+}
+
+cudaError_t cudaGetSymbolSize(size_t *bytes, const void *host) {
+  NEED_CONTEXT();
+  struct sim_symbol variable;
+  if (!bytes) return sim_report(cudaErrorInvalidValue);
+  if (!sim_find_symbol(host, &variable)) return sim_report(cudaErrorInvalidSymbol);
+  *bytes = variable.size;
+  return cudaSuccess;
+}
+
+/* Where `bytes` bytes from `offset` on of a variable are. */
+static cudaError_t within_symbol(char **address, const void *host, size_t bytes, size_t offset) {
+  struct sim_symbol variable;
+  void *start;
+  cudaError_t error = cudaGetSymbolAddress(&start, host);
+  if (error) return error;
+  sim_find_symbol(host, &variable);
+  if (offset > variable.size || bytes > variable.size - offset)
+    return sim_report(cudaErrorInvalidValue);
+  *address = (char *)start + offset;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyToSymbol(const void *host, const void *from, size_t bytes, size_t offset,
+                               enum cudaMemcpyKind kind) {
+  char *address;
+  if (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost)
+    return sim_report(cudaErrorInvalidMemcpyDirection);
+  cudaError_t error = within_symbol(&address, host, bytes, offset);
+  return error ? error : cudaMemcpy(address, from, bytes, kind);
+}
+
+cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t bytes,
+                                    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMemcpyToSymbol(host, from, bytes, offset, kind);
+}
+
+cudaError_t cudaMemcpyFromSymbol(void *to, const void *host, size_t bytes, size_t offset,
+                                 enum cudaMemcpyKind kind) {
+  char *address;
+  if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost)
+    return sim_report(cudaErrorInvalidMemcpyDirection);
+  cudaError_t error = within_symbol(&address, host, bytes, offset);
+  return error ? error : cudaMemcpy(to, address, bytes, kind);
+}
+
+cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *host, size_t bytes, size_t offset,
+                                      enum cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
+  return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
+}

@@ -1,0 +1,240 @@
+/* Streams and events. Everything runs at once and in program order, so that every stream is always
+ * drained and every event has happened; what is kept is what the host may ask for. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "internal.h"
+
+/* ---- handles: those in the list are live ---------------------------------------------------------- */
+
+struct handle {
+  struct handle *next;
+  unsigned flags;
+  int priority;
+  unsigned long long id;
+  int is_recorded;
+  struct timespec recorded;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct handle *streams, *events;
+static unsigned long long last_id;
+
+static struct handle *create(struct handle **list, unsigned flags, int priority) {
+  struct handle *handle = calloc(1, sizeof *handle);
+  if (!handle) return NULL;
+  pthread_mutex_lock(&lock);
+  *handle = (struct handle){.next = *list, .flags = flags, .priority = priority, .id = ++last_id};
+  *list = handle;
+  pthread_mutex_unlock(&lock);
+  return handle;
+}
+
+static int is_live(struct handle *list, const void *handle) {
+  pthread_mutex_lock(&lock);
+  while (list && list != handle) list = list->next;
+  pthread_mutex_unlock(&lock);
+  return list != NULL;
+}
+
+static cudaError_t destroy(struct handle **list, void *handle) {
+  pthread_mutex_lock(&lock);
+  while (*list && *list != handle) list = &(*list)->next;
+  struct handle *found = *list;
+  if (found) *list = found->next;
+  pthread_mutex_unlock(&lock);
+  free(found);
+  return found ? sim_broken() : sim_report(cudaErrorInvalidResourceHandle);
+}
+
+/* ---- streams ------------------------------------------------------------------------------------ */
+
+enum { greatest_priority = -5 };
+
+static __thread cudaStream_t current_stream;
+
+void *sim_current_stream(void) { return current_stream; }
+
+void sim_set_current_stream(void *stream) { current_stream = stream; }
+
+static int is_default(cudaStream_t stream) {
+  return !stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+}
+
+int sim_is_stream(cudaStream_t stream) { return is_default(stream) || is_live(streams, stream); }
+
+static cudaError_t check_stream(cudaStream_t stream) {
+  NEED_CONTEXT();
+  return sim_is_stream(stream) ? cudaSuccess : sim_report(cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+  NEED_CONTEXT();
+  if (!stream || flags & ~(unsigned)cudaStreamNonBlocking) return sim_report(cudaErrorInvalidValue);
+  priority = priority > 0 ? 0 : priority < greatest_priority ? greatest_priority : priority;
+  *stream = (cudaStream_t)create(&streams, flags, priority);
+  return *stream ? cudaSuccess : sim_report(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return destroy(&streams, stream); }
+
+/* Torch's pools: 32 streams of each of its priorities, given out in turn and never destroyed. */
+enum { pool_size = 32, pool_priorities = 4 };
+
+void *sim_stream_from_pool(int priority) {
+  static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+  static struct handle *pools[pool_priorities][pool_size];
+  static unsigned next[pool_priorities];
+  int level = priority > 0 ? 0 : priority <= -pool_priorities ? pool_priorities - 1 : -priority;
+  pthread_mutex_lock(&pool_lock);
+  struct handle **place = &pools[level][next[level]++ % pool_size];
+  if (!*place) *place = create(&streams, cudaStreamNonBlocking, -level);
+  struct handle *stream = *place;
+  pthread_mutex_unlock(&pool_lock);
+  return stream;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return check_stream(stream); }
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return check_stream(stream); }
+
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flags) {
+  cudaError_t error = check_stream(stream);
+  if (!error) *flags = is_default(stream) ? cudaStreamDefault : ((struct handle *)stream)->flags;
+  return error;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) {
+  cudaError_t error = check_stream(stream);
+  if (!error) *priority = is_default(stream) ? 0 : ((struct handle *)stream)->priority;
+  return error;
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id) {
+  cudaError_t error = check_stream(stream);
+  if (!error) *id = is_default(stream) ? 0 : ((struct handle *)stream)->id;
+  return error;
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device) {
+  cudaError_t error = check_stream(stream);
+  if (!error) *device = 0;
+  return error;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  NEED_CONTEXT();
+  if (least) *least = 0;
+  if (greatest) *greatest = greatest_priority;
+  return cudaSuccess;
+}
+
+/* Nothing is ever captured: that call is not here. */
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
+  cudaError_t error = check_stream(stream);
+  if (!error) *status = cudaStreamCaptureStatusNone;
+  return error;
+}
+
+/* Priorities and cache windows matter for speed alone. */
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
+                                   const cudaStreamAttrValue *value) {
+  (void)attribute, (void)value;
+  return check_stream(stream);
+}
+
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void *pointer, size_t bytes,
+                                     unsigned flags) {
+  (void)pointer, (void)bytes, (void)flags;
+  return check_stream(stream);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+  cudaError_t error = check_stream(stream);
+  if (error) return error;
+  if (!function) return sim_report(cudaErrorInvalidValue);
+  function(data);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *data,
+                                  unsigned flags) {
+  cudaError_t error = check_stream(stream);
+  if (error) return error;
+  if (!callback || flags) return sim_report(cudaErrorInvalidValue);
+  callback(stream, cudaSuccess, data);
+  return cudaSuccess;
+}
+
+/* ---- events ------------------------------------------------------------------------------------- */
+
+static cudaError_t check_event(cudaEvent_t event) {
+  NEED_CONTEXT();
+  return is_live(events, event) ? cudaSuccess : sim_report(cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+  NEED_CONTEXT();
+  unsigned known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+  if (!event || flags & ~known) return sim_report(cudaErrorInvalidValue);
+  *event = (cudaEvent_t)create(&events, flags, 0);
+  return *event ? cudaSuccess : sim_report(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy(&events, event); }
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  cudaError_t error = check_event(event);
+  if (!error) error = check_stream(stream);
+  if (error) return error;
+  struct handle *handle = (struct handle *)event;
+  handle->is_recorded = 1;
+  clock_gettime(CLOCK_MONOTONIC, &handle->recorded);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  (void)flags;
+  return cudaEventRecord(event, stream);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return check_event(event); }
+
+cudaError_t cudaEventQuery(cudaEvent_t event) { return check_event(event); }
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  (void)flags;
+  cudaError_t error = check_stream(stream);
+  return error ? error : check_event(event);
+}
+
+static int is_timed(cudaEvent_t event) {
+  const struct handle *handle = (struct handle *)event;
+  return handle->is_recorded && !(handle->flags & cudaEventDisableTiming);
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  cudaError_t error = check_event(start);
+  if (!error) error = check_event(end);
+  if (error) return error;
+  if (!milliseconds) return sim_report(cudaErrorInvalidValue);
+  if (!is_timed(start) || !is_timed(end)) return sim_report(cudaErrorInvalidResourceHandle);
+  const struct timespec *a = &((struct handle *)start)->recorded;
+  const struct timespec *b = &((struct handle *)end)->recorded;
+  *milliseconds = (float)(1e3 * (double)(b->tv_sec - a->tv_sec) +
+                          1e-6 * (double)(b->tv_nsec - a->tv_nsec));
+  return cudaSuccess;
+}

@@ -1,0 +1,41 @@
+"""The simulated device's figures: those of an H200, but for its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """The simulated device, with the names of `torch.cuda.get_device_properties()`.
+
+    Bytes, and threads, registers or blocks for one multiprocessor.
+    """
+
+    name: str = "Simulated sm_90 device"
+    major: int = 9
+    minor: int = 0
+    total_memory: int = 8 << 30
+    multi_processor_count: int = 132
+    max_threads_per_multi_processor: int = 2048
+    max_threads_per_block: int = 1024
+    regs_per_multiprocessor: int = 65536
+    warp_size: int = 32
+    L2_cache_size: int = 60 << 20
+    shared_memory_per_block: int = 48 << 10
+    shared_memory_per_block_optin: int = 227 << 10
+    shared_memory_per_multiprocessor: int = 228 << 10
+    is_integrated: int = 0
+    is_multi_gpu_board: int = 0
+    gcnArchName: str = ""  # noqa: N815 - torch's name
+
+    @property
+    def architecture(self) -> str:
+        """The compute capability without its dot."""
+        return f"{self.major}{self.minor}"
+
+
+DEVICE: Final = DeviceProperties()
+MAX_BLOCK: Final = (1024, 1024, 64)
+MAX_GRID: Final = (2**31 - 1, 65535, 65535)

@@ -1,0 +1,1 @@
+"""How fast submissions are on a GPU: measured beside their baselines, kept, and compared."""

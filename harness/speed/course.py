@@ -1,0 +1,234 @@
+"""The course of one measurement: warm-up, rounds, and what tells whether to believe them."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import torch
+from torch import Tensor
+
+from harness.gpu.state import Monitor
+from harness.grid import Case
+from harness.speed.contender import (
+    Contender,
+    ContenderError,
+    Sample,
+)
+from harness.speed.floor import Rates, Work
+from harness.speed.measurement import Conditions, Measurement
+from harness.speed.plan import Plan
+from harness.speed.result import Timing
+from harness.speed.rounds import Samples, Stage, run_rounds, warm_up
+from harness.speed.statistics import median_of, ratio_of
+from harness.speed.verify import Checksum, FullCheck
+from harness.worker.supervisor import WorkerFailure
+
+_LEAST_ROUNDS = 11
+_LOOK_EVERY = 5
+
+# Of the calls that count, this share is compared in full; which, nobody knows before.
+_FULL_SHARE = 0.02
+
+# A batch without pauses, for the trusted clock: long enough that a message's way does not count.
+_BATCH_SECONDS = 0.25
+_CLAIM_TOLERANCE = 0.1
+_MESSAGE_SECONDS = 2e-3
+
+# Work that ends so much after the call's own stream, call after call, is not on that stream. The
+# host notices the end of any call some tens of microseconds late.
+_LATE_MS = 0.2
+
+# A cold cache and a copy's best bandwidth leave no room for times below this part of the floor.
+_BELOW_FLOOR = 0.9
+
+
+@dataclass
+class _Findings:
+    """What was noticed, each thing once."""
+
+    by_name: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, name: str, line: str) -> None:
+        known = self.by_name.setdefault(name, [])
+        if line not in known:
+            known.append(line)
+
+
+class Course:
+    """One measurement."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        case: Case,
+        weights: Mapping[str, Tensor],
+        stage: Stage,
+        rates: Rates,
+        work: Work,
+        monitor: Monitor,
+    ) -> None:
+        self._plan = plan
+        self._stage = stage
+        self._rates = rates
+        self._work = work
+        self._monitor = monitor
+        self._full = FullCheck(plan.problem, case, weights, stage.output.device)
+        self._precision = {entry.name: entry.precision for entry in plan.entries}
+        self._checksums = (
+            {
+                precision: Checksum(
+                    case, weights, stage.output.shape, precision, stage.output.device
+                )
+                for precision in {entry.precision for entry in plan.entries}
+            }
+            if plan.problem.is_transposed_convolution
+            else {}
+        )
+        self._findings = _Findings()
+        self._chance = secrets.SystemRandom()
+        self._is_checked_in_full: set[str] = set()
+
+    def run(
+        self,
+        entrants: Sequence[Contender],
+        baselines: Sequence[Contender],
+        say: Callable[[str], None],
+    ) -> Measurement:
+        """Warm up, rounds, and the trusted clock."""
+        seconds = self._plan.request.deadlines.first_call
+        for contender in entrants:
+            warm_up(self._stage, contender, seconds, self._verify)
+        contenders = list(entrants)
+        for contender in baselines:
+            try:
+                warm_up(self._stage, contender, seconds, self._verify)
+            except (ContenderError, WorkerFailure) as error:
+                say(f"{contender.name} is left out: {error}")
+            else:
+                contenders.append(contender)
+        samples = run_rounds(
+            self._stage,
+            contenders,
+            self._monitor,
+            self._verify,
+            self._is_enough,
+            self._plan.seconds,
+        )
+        if not samples.states:
+            raise ContenderError("the GPU was throttled in every round; let it cool down")
+        for contender in entrants:
+            self._hold_clock_against(contender, samples.times[contender.name])
+            self._compare_with_floor(contender.name, samples.times[contender.name])
+            self._look_for_late_work(contender.name, samples.idles[contender.name])
+        return self._measurement(samples)
+
+    def _verify(self, name: str, sample: Sample) -> None:
+        """Check the output that lies in shared memory."""
+        precision = self._precision.get(name)
+        if precision is None:
+            return
+        expected = {
+            "type": "torch.Tensor",
+            "device": "cuda",
+            "shape": list(self._stage.output.shape),
+            "dtype": "float32",
+        }
+        for key, value in expected.items():
+            if sample.output.get(key) != value:
+                raise ContenderError(
+                    f"{name}: the output's {key} is {sample.output.get(key)}, not {value}"
+                )
+        checksum = self._checksums.get(precision)
+        if checksum is not None:
+            error = checksum.error(self._stage.inputs[0], self._stage.output)
+            if not error <= 1:
+                raise ContenderError(f"{name}: a timed call's output is wrong, by its checksum")
+        first = name not in self._is_checked_in_full
+        if first or checksum is None or self._chance.random() < _FULL_SHARE:
+            self._is_checked_in_full.add(name)
+            comparison = self._full.comparison(self._stage.inputs, self._stage.output)
+            if comparison.mismatch is not None:
+                raise ContenderError(
+                    f"{name}: a timed call's output is wrong: {comparison.mismatch.message}"
+                )
+            torch.cuda.empty_cache()
+
+    def _is_enough(self, samples: Samples) -> bool:
+        rounds = len(samples.states)
+        if rounds < _LEAST_ROUNDS or rounds % _LOOK_EVERY:
+            return False
+        first = samples.times[self._plan.entries[0].name]
+        others = [
+            times for name, times in samples.times.items() if name != self._plan.entries[0].name
+        ]
+        if not others:
+            return median_of(first).relative_width < self._plan.width
+        return all(ratio_of(other, first).relative_width < self._plan.width for other in others)
+
+    def _hold_clock_against(self, contender: Contender, times: Sequence[float]) -> None:
+        """Time a batch from outside: the claims cannot be far below what it took."""
+        median = statistics.median(times) / 1e3
+        count = max(3, round(_BATCH_SECONDS / max(median, 1e-5)))
+        self._stage.set()
+        start = time.perf_counter()
+        contender.repeat(count)
+        each = (time.perf_counter() - start - _MESSAGE_SECONDS) / count
+        if median < each * (1 - _CLAIM_TOLERANCE):
+            self._findings.add(
+                contender.name,
+                f"its worker tells of {1e3 * median:.3f} ms a call, but {count} calls in a row "
+                f"took {1e3 * each:.3f} ms each by this side's clock",
+            )
+
+    def _compare_with_floor(self, name: str, times: Sequence[float]) -> None:
+        median, floor = statistics.median(times), self._work.floor_ms(self._rates)
+        if median < _BELOW_FLOOR * floor:
+            self._findings.add(
+                name,
+                f"{median:.3f} ms is less than moving the bytes or doing the arithmetic takes, "
+                f"{floor:.3f} ms",
+            )
+
+    def _look_for_late_work(self, name: str, idles: Sequence[float]) -> None:
+        late = statistics.median(idles)
+        if late > _LATE_MS:
+            self._findings.add(
+                name, f"the device was busy for {late:.3f} ms after the call's own stream was done"
+            )
+
+    def _measurement(self, samples: Samples) -> Measurement:
+        states = samples.states
+        names = torch.cuda.get_device_name(), torch.version.cuda or ""
+        return Measurement(
+            timings={name: timing_of(times) for name, times in samples.times.items()},
+            findings={name: tuple(lines) for name, lines in self._findings.by_name.items()},
+            conditions=Conditions(
+                device=names[0],
+                driver=self._monitor.driver(),
+                cuda=names[1],
+                torch=torch.__version__,
+                cudnn=str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
+                clocks_mhz=statistics.median(state.clock_mhz for state in states),
+                power_watts=statistics.median(state.power_watts for state in states),
+                temperature_celsius=statistics.median(
+                    state.temperature_celsius for state in states
+                ),
+                bandwidth_gbs=self._rates.bytes_per_second / 1e9,
+            ),
+            floor_ms=self._work.floor_ms(self._rates),
+            bytes=self._work.bytes,
+            flops=self._work.flops,
+            discarded=samples.discarded,
+            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+
+def timing_of(samples: Sequence[float]) -> Timing:
+    """The median of samples, with its interval."""
+    median = median_of(samples)
+    return Timing(median.value, (median.low, median.high), tuple(samples))

@@ -1,0 +1,99 @@
+"""The time that no kernel can beat on a problem, from its bytes and operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from harness.grid import Case
+from harness.problem import Problem
+
+# Enough for a steady rate, and far more than any cache holds.
+_COPY_BYTES = 1 << 30
+_MATRIX_SIZE = 8192
+_REPEATS = 10
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a GPU reached here and now.
+
+    Attributes:
+        bytes_per_second: Of a large copy, bytes read plus written.
+        flops_per_second: Of a large matrix product in bfloat16, the fastest arithmetic that a
+            result of any precision class can be made with.
+    """
+
+    bytes_per_second: float
+    flops_per_second: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a problem takes at least.
+
+    Attributes:
+        bytes: Of reading every input and weight once and writing the output once.
+        flops: Two for each term of each output that exists; 0 where that is not known.
+    """
+
+    bytes: int
+    flops: int
+
+    def floor_ms(self, rates: Rates) -> float:
+        """Milliseconds; the larger of moving the bytes and doing the operations."""
+        moving = self.bytes / rates.bytes_per_second
+        return 1e3 * max(moving, self.flops / rates.flops_per_second)
+
+
+def measured_rates() -> Rates:
+    """Measure the GPU that torch uses; takes about a tenth of a second."""
+    source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    copying = _fastest_ms(lambda: target.copy_(source))
+    matrix = torch.randn(_MATRIX_SIZE, _MATRIX_SIZE, device="cuda", dtype=torch.bfloat16)
+    product = torch.empty_like(matrix)
+    multiplying = _fastest_ms(lambda: torch.mm(matrix, matrix, out=product))
+    return Rates(
+        bytes_per_second=2e3 * _COPY_BYTES / copying,
+        flops_per_second=2e3 * _MATRIX_SIZE**3 / multiplying,
+    )
+
+
+def work_of(problem: Problem, case: Case, weight_bytes: int, output: torch.Tensor) -> Work:
+    """What a case takes, given the bytes of its weights and a tensor like its output."""
+    inputs = sum(
+        math.prod(shape) * getattr(torch, dtype).itemsize
+        for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
+    )
+    total = inputs + weight_bytes + output.numel() * output.itemsize
+    return Work(total, _flops(case) if problem.is_transposed_convolution else 0)
+
+
+def _flops(case: Case) -> int:
+    """Two for each (output, channel, tap) whose input position exists."""
+    sizes = case.convolution
+    terms = 0
+    for tap in range(sizes.kernel_size):
+        # Input i meets output i * stride - padding + tap * dilation.
+        shift = tap * sizes.dilation - sizes.padding
+        first = max(0, math.ceil(-shift / sizes.stride))
+        last = min(sizes.length - 1, (sizes.output_length - 1 - shift) // sizes.stride)
+        terms += max(0, last - first + 1)
+    channels = sizes.in_channels // sizes.groups
+    return 2 * sizes.batch * sizes.out_channels * channels * terms
+
+
+def _fastest_ms(operation: Callable[[], object]) -> float:
+    times: list[float] = []
+    for _ in range(_REPEATS):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record()
+        operation()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end))
+    return min(times)

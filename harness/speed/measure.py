@@ -1,0 +1,160 @@
+"""Time submissions and baselines together on this machine's GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.evaluate import settings_for
+from harness.gpu.driver import Driver
+from harness.gpu.shared import Exported, Shape
+from harness.gpu.state import Monitor
+from harness.grid import Case, cases_for
+from harness.problem import Problem
+from harness.speed.contender import (
+    Contender,
+    ContenderError,
+    ask,
+    prepare_baseline,
+    prepare_submission,
+)
+from harness.speed.course import Course
+from harness.speed.floor import measured_rates, work_of
+from harness.speed.measurement import Measurement
+from harness.speed.plan import Plan
+from harness.speed.rounds import Stage
+from harness.values import runs_for, values_for
+from harness.worker.baselines import Kind
+from harness.worker.supervisor import Worker, WorkerFailure
+
+PRECISIONS = ("fp32", "tf32")
+
+
+def baseline_name(kind: Kind, precision: str) -> str:
+    """How a baseline is called in results and tables."""
+    return f"{kind} {precision}"
+
+
+def measure(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Measurement:
+    """Time all contenders of a plan in the same rounds.
+
+    A baseline that fails or takes too long for its first call is left out, and `say` is told.
+
+    Raises:
+        ContenderError: A submission cannot be timed, or gave a wrong output.
+        WorkerFailure: A submission's worker died or took too long.
+        harness.gpu.driver.DriverError: Two processes cannot share memory on this GPU.
+    """
+    case = _native_case(plan)
+    weights = values_for(plan.problem, _tiny(case), runs_for(plan.problem)[0]).weights
+    driver = Driver()
+    output = _output_shape(plan.problem, case)
+    shapes = [
+        Shape(tuple(shape), getattr(torch, dtype))
+        for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
+    ]
+    weight_bytes = sum(weight.numel() * weight.itemsize for weight in weights.values())
+    with ExitStack() as stack:
+        company = stack.enter_context(_Company(plan))
+        monitor = stack.enter_context(Monitor())
+        rates = measured_rates()
+        torch.cuda.empty_cache()
+        shared = stack.enter_context(Exported(driver, [*shapes, Shape(output, torch.float32)]))
+        work = work_of(plan.problem, case, weight_bytes, shared.tensors[-1])
+        course = Course(plan, case, weights, Stage(driver, shared.tensors), rates, work, monitor)
+        entrants = company.submissions(case, weights, shared)
+        baselines = company.baselines(case, weights, shared, say)
+        return course.run(entrants, baselines, say)
+
+
+class _Company:
+    """The contenders' workers, which start up side by side. Use as a context manager."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._settings = settings_for(plan.request)
+        self._stack = ExitStack()
+        self._submissions: list[Worker] = []
+        self._baselines: dict[Kind, Worker] = {}
+
+    def __enter__(self) -> _Company:
+        with self._stack:
+            self._submissions = [
+                self._begin(submission=entry.path.resolve()) for entry in self._plan.entries
+            ]
+            self._baselines = {
+                kind: self._begin(submission=self._plan.problem.path, baseline=kind)
+                for kind in self._plan.kinds
+            }
+            # Nothing went wrong: they live until the end.
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _begin(self, **changes: Any) -> Worker:
+        settings = replace(self._settings, **changes)
+        worker = Worker(settings, self._plan.request.deadlines, lambda _event: None)
+        self._stack.callback(worker.close)
+        return worker
+
+    def submissions(
+        self, case: Case, weights: Mapping[str, Tensor], shared: Exported
+    ) -> list[Contender]:
+        """Ready to be called; raises what `prepare_submission` does."""
+        contenders = []
+        for entry, worker in zip(self._plan.entries, self._submissions, strict=True):
+            worker.start()
+            ask(worker, "import", {})
+            prepare_submission(worker, case, weights, shared)
+            contenders.append(Contender(entry.name, worker, {}))
+        return contenders
+
+    def baselines(
+        self,
+        case: Case,
+        weights: Mapping[str, Tensor],
+        shared: Exported,
+        say: Callable[[str], None],
+    ) -> list[Contender]:
+        """Those that can be constructed; `say` is told of the others."""
+        contenders = []
+        for kind, worker in self._baselines.items():
+            try:
+                worker.start()
+                prepare_baseline(worker, case, weights, shared)
+            except (ContenderError, WorkerFailure) as error:
+                say(f"{kind} is left out: {error}")
+                continue
+            contenders += [
+                Contender(baseline_name(kind, precision), worker, {"precision": precision})
+                for precision in PRECISIONS
+            ]
+        return contenders
+
+
+def _native_case(plan: Plan) -> Case:
+    cases = cases_for(plan.problem, plan.submission, "quick", "cuda", seed=plan.request.seed)
+    return next(case for case in cases if case.label == "native")
+
+
+def _tiny(case: Case) -> Case:
+    """The same constructor arguments with next to no input: only the weights are wanted."""
+    return replace(case, input_shapes=tuple((1,) * len(shape) for shape in case.input_shapes))
+
+
+def _output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
+    with torch.device("meta"):
+        model = problem.model(**case.arguments)
+        inputs = [
+            torch.empty(shape, dtype=getattr(torch, dtype))
+            for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
+        ]
+        output = model(*inputs)
+    return tuple(output.shape)

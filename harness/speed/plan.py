@@ -1,0 +1,51 @@
+"""What is to be measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.discovery import Submission
+from harness.evaluate import Request
+from harness.oracle import Precision
+from harness.problem import Problem
+from harness.worker.baselines import KINDS, Kind
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A submission that takes part.
+
+    Attributes:
+        name: Unique among the contenders.
+        path: Its file.
+        precision: The class that it was found to be of; its outputs are held to it.
+    """
+
+    name: str
+    path: Path
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be measured.
+
+    Attributes:
+        problem: The reference.
+        submission: As discovered; tells which arguments the constructor takes.
+        entries: Who takes part.
+        kinds: Which baselines do.
+        request: How to build and how long to wait.
+        seconds: For the rounds, at most.
+        width: The rounds end when half the 95 % interval of every ratio that matters, of each
+            entry to the fastest baseline or to the first entry, is a smaller fraction than this.
+    """
+
+    problem: Problem
+    submission: Submission
+    entries: tuple[Entry, ...]
+    request: Request
+    kinds: tuple[Kind, ...] = KINDS
+    seconds: float = 30.0
+    width: float = 0.01

@@ -1,0 +1,178 @@
+"""A measured speed as it is kept: one JSON line for each submission, problem and run.
+
+Lines are added, never changed: the newest that was made of a file's very content counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.oracle import Precision
+
+SCHEMA = 1
+"""Of the JSON form.
+
+1: the first.
+"""
+
+FOLDER = Path("results")
+"""Below the folder from which pytest or the command line is called."""
+
+_COMPARABLE = ("device", "driver", "torch", "cudnn", "problem", "problem_hash", "schema")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Device times of one contender.
+
+    Attributes:
+        median_ms: Of the samples.
+        interval_ms: Its 95 % confidence interval.
+        samples_ms: Every sample that counts, in the order of the rounds.
+    """
+
+    median_ms: float
+    interval_ms: tuple[float, float]
+    samples_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SpeedResult:
+    """One submission's speed on one problem.
+
+    Attributes:
+        submission: Its name.
+        content_hash: SHA-256 of its file.
+        problem: The problem's name.
+        problem_hash: SHA-256 of the reference's file.
+        precision: The submission's class over the whole grid, the timed shape included.
+        median_ms, interval_ms, samples_ms: As in `Timing`.
+        speedup: The median of the fastest baseline of its own class over the submission's.
+        speedup_interval: Its 95 % confidence interval.
+        baseline: Which one that is.
+        baselines: All of them by name, such as "eager tf32"; measured in the same run.
+        floor_ms: What no kernel can beat: bytes at the measured bandwidth of copying, or operations
+            at the measured rate of the fastest arithmetic, whichever takes longer.
+        bytes: Of reading every input and weight once and writing the output once.
+        flops: Floating-point operations of the terms that exist.
+        build_seconds: Of compiling its extensions, when that was done.
+        findings: What is suspicious about the times, one line each; empty for a result to trust.
+        rounds: Samples of each contender.
+        discarded: Rounds thrown away because the GPU was throttled.
+        device: The GPU's name.
+        driver, cuda, torch, cudnn: Versions.
+        clocks_mhz: Median clock of the multiprocessors while measuring.
+        power_watts, temperature_celsius: Medians while measuring.
+        bandwidth_gbs: Of a large copy, bytes read plus written, in 10^9 a second.
+        harness: Version.
+        measured_at: UTC, ISO 8601.
+    """
+
+    submission: str
+    content_hash: str
+    problem: str
+    problem_hash: str
+    precision: Precision
+    median_ms: float
+    interval_ms: tuple[float, float]
+    samples_ms: tuple[float, ...]
+    speedup: float
+    speedup_interval: tuple[float, float]
+    baseline: str
+    baselines: Mapping[str, Timing]
+    floor_ms: float
+    bytes: int
+    flops: int
+    build_seconds: float
+    findings: tuple[str, ...]
+    rounds: int
+    discarded: int
+    device: str
+    driver: str
+    cuda: str
+    torch: str
+    cudnn: str
+    clocks_mhz: float
+    power_watts: float
+    temperature_celsius: float
+    bandwidth_gbs: float
+    harness: str
+    measured_at: str
+    schema: int = field(default=SCHEMA)
+
+    @property
+    def floor_fraction(self) -> float:
+        """The floor over the median: 1 is as fast as can be."""
+        return self.floor_ms / self.median_ms
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> SpeedResult:
+        """Make a result from what `to_json` gave.
+
+        Raises:
+            ValueError: It is of another schema, or no result at all.
+        """
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise ValueError(f"not a speed result of schema {SCHEMA}; measure it again")
+        try:
+            return cls(
+                **{
+                    **data,
+                    **_pairs(data, "interval_ms", "speedup_interval", "samples_ms", "findings"),
+                    "baselines": {
+                        name: Timing(**{**timing, **_pairs(timing, "interval_ms", "samples_ms")})
+                        for name, timing in data["baselines"].items()
+                    },
+                }
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a result that does not fit schema {SCHEMA}: {error}") from None
+
+
+def why_not_comparable(first: SpeedResult, second: SpeedResult) -> str | None:
+    """What keeps two results' times from being compared, or None: they were measured alike."""
+    for name in _COMPARABLE:
+        mine, theirs = getattr(first, name), getattr(second, name)
+        if mine != theirs:
+            return f"{name} is {mine} in one and {theirs} in the other"
+    return None
+
+
+def append(result: SpeedResult, folder: Path) -> Path:
+    """Add a result to those of its problem; answers the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result.problem}.jsonl"
+    with path.open("a") as file:
+        # One call for the line: two runs at once must not mix theirs.
+        file.write(result.to_json() + "\n")
+    return path
+
+
+def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
+    """The results of a problem, the oldest first; lines of another schema are left out."""
+    path = folder / f"{problem}.jsonl"
+    if not path.exists():
+        return
+    for line in path.read_text().splitlines():
+        try:
+            yield SpeedResult.from_json(line)
+        except ValueError:
+            continue
+
+
+def _pairs(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """JSON's lists as tuples."""
+    return {name: tuple(data[name]) for name in names}

@@ -1,0 +1,120 @@
+"""Rounds of timed calls, contenders in random order, every call with values of its own."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from harness.gpu.driver import Driver
+from harness.gpu.state import Monitor, State
+from harness.speed.contender import Contender, Sample
+
+# Warm-up ends when so many calls in a row bring no time below the least by more than this.
+_STEADY_CALLS = 3
+_STEADY = 0.01
+_MOST_WARM_UPS = 30
+
+# Times of a cache's size that are read and written to empty it.
+_FLUSHES = 2
+
+Verify = Callable[[str, Sample], None]
+
+
+class Stage:
+    """The GPU and the shared tensors; sees to it that every call finds the same conditions."""
+
+    def __init__(self, driver: Driver, tensors: Sequence[Tensor]) -> None:
+        self._driver = driver
+        self.inputs = tuple(tensors[:-1])
+        self.output = tensors[-1]
+        self._generator = torch.Generator("cuda")
+        cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+        self._flush = torch.zeros(_FLUSHES * cache, dtype=torch.uint8, device="cuda")
+
+    def set(self) -> None:
+        """New inputs, an output that nothing wrote, a cold L2 cache, an idle device."""
+        self._generator.manual_seed(secrets.randbits(63))
+        for tensor in self.inputs:
+            if tensor.dtype.is_floating_point:
+                tensor.uniform_(generator=self._generator)
+            else:
+                tensor.random_(0, 2, generator=self._generator)
+        self.output.fill_(math.nan)
+        self._driver.forget_persisting_lines()
+        self._flush.add_(1)
+        torch.cuda.synchronize()
+
+
+@dataclass
+class Samples:
+    """What the rounds gave so far.
+
+    Attributes:
+        times: Milliseconds by contender, one for each round.
+        idles: How much later the whole device was idle, likewise.
+        discarded: Rounds that were thrown away because the GPU was throttled.
+        states: A look at the GPU after each round.
+    """
+
+    times: dict[str, list[float]]
+    idles: dict[str, list[float]]
+    discarded: int = 0
+    states: list[State] = field(default_factory=list)
+
+
+def warm_up(
+    stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify
+) -> list[Sample]:
+    """Call until the times stop falling."""
+    samples: list[Sample] = []
+    least = math.inf
+    steady = 0
+    while steady < _STEADY_CALLS and len(samples) < _MOST_WARM_UPS:
+        stage.set()
+        sample = contender.time(None if samples else first_call_seconds)
+        verify(contender.name, sample)
+        samples.append(sample)
+        steady = 0 if sample.milliseconds < least * (1 - _STEADY) else steady + 1
+        least = min(least, sample.milliseconds)
+    return samples
+
+
+def run_rounds(
+    stage: Stage,
+    contenders: Sequence[Contender],
+    monitor: Monitor,
+    verify: Verify,
+    is_enough: Callable[[Samples], bool],
+    seconds: float,
+) -> Samples:
+    """Rounds until it is enough, or time is up.
+
+    A round in which the GPU was throttled counts for none of the contenders.
+    """
+    samples = Samples({c.name: [] for c in contenders}, {c.name: [] for c in contenders})
+    order = list(contenders)
+    chance = secrets.SystemRandom()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not is_enough(samples):
+        chance.shuffle(order)
+        taken: dict[str, Sample] = {}
+        for contender in order:
+            stage.set()
+            sample = contender.time()
+            verify(contender.name, sample)
+            taken[contender.name] = sample
+        state = monitor.state()
+        if state.is_throttled:
+            samples.discarded += 1
+            continue
+        samples.states.append(state)
+        for name, sample in taken.items():
+            samples.times[name].append(sample.milliseconds)
+            samples.idles[name].append(sample.idle_ms)
+    return samples

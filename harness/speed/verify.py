@@ -1,0 +1,120 @@
+"""Whether what a timed call returned is right: in full for some calls, by a checksum for all.
+
+The checksum is Freivalds' idea (1977) for a linear map. With signs r that the submission never
+sees, <r, y> must be <A' r, x> for y = A x, where A' is the adjoint: one ordinary convolution, made
+once. That costs one pass over x and y for each call, whatever A costs. Of errors e, each within its
+bound b, Hoeffding's inequality says P(|<r, e>| > t |b|) <= 2 exp(-t t / 2) for random signs; t = 8
+makes a wrong accusation rarer than one in 10^13. What it does not see, a few wrong elements among
+many, the full comparison of calls chosen afterwards does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from harness.compare import Comparison
+from harness.grid import Case
+from harness.judge import judge
+from harness.oracle import CLASSES, Precision, gamma
+from harness.problem import Problem
+from harness.values import Run, Values
+
+_DEVIATIONS = 8.0
+# Elements that are converted to float64 at a time.
+_SLICE = 1 << 26
+
+_RUN = Run("timed", "uniform", "A")
+
+
+class Checksum:
+    """Checks outputs of one transposed convolution with inputs in [0, 1)."""
+
+    def __init__(
+        self,
+        case: Case,
+        weights: Mapping[str, Tensor],
+        output_shape: Sequence[int],
+        precision: Precision,
+        device: torch.device,
+    ) -> None:
+        sizes = case.convolution
+        weight = next(w for name, w in weights.items() if name.endswith("weight")).to(device)
+        bias = next((b for name, b in weights.items() if name.endswith("bias")), None)
+        _, channels, length = output_shape
+        signs = torch.randint(0, 2, (channels, length), device=device, dtype=torch.int8) * 2 - 1
+        self._signs = signs.double().flatten()
+        adjoint = nn.functional.conv1d(
+            signs.double()[None],
+            weight.double(),
+            stride=sizes.stride,
+            padding=sizes.padding,
+            dilation=sizes.dilation,
+            groups=sizes.groups,
+        )
+        # What output padding appends may let one position more come back than there are inputs.
+        self._adjoint = adjoint[0, :, : sizes.length].flatten()
+        self._offset = 0.0
+        if bias is not None:
+            self._offset = float((signs.sum(1) * bias.double().to(device)).sum())
+        self._allowed = _DEVIATIONS * math.sqrt(self._squared_bounds(case, weight, bias, precision))
+
+    def error(self, x: Tensor, y: Tensor) -> float:
+        """The largest error of any row's checksum, as a fraction of what is allowed.
+
+        NaN where the output is not finite.
+
+        Args:
+            x: Input (batch, in_channels, length), on the checksum's device.
+            y: What is to be its output (batch, out_channels, output length).
+        """
+        expected = _products(x, self._adjoint) + self._offset
+        difference = (_products(y, self._signs) - expected).abs()
+        # An infinity or NaN anywhere is in the sum of its row.
+        return float(difference.max()) / self._allowed if difference.isfinite().all() else math.nan
+
+    @staticmethod
+    def _squared_bounds(
+        case: Case, weight: Tensor, bias: Tensor | None, precision: Precision
+    ) -> float:
+        """The sum of the squares of every output's bound, for one row of inputs below 1."""
+        sizes = case.convolution
+        allowed = next(each for each in CLASSES if each.name == precision)
+        terms = (weight.shape[0] // sizes.groups) * sizes.kernel_size + 1
+        # The magnitude is at most the sum of the absolute weights that meet in an output channel.
+        grouped = weight.abs().double().reshape(sizes.groups, -1, *weight.shape[1:])
+        magnitude = grouped.sum(dim=(1, 3)).flatten()
+        if bias is not None:
+            magnitude = magnitude + bias.abs().double().to(magnitude.device)
+        grown = (1 + allowed.roundoff) ** allowed.roundings
+        rounding = gamma(torch.tensor(float(terms + allowed.extra_terms)), allowed.accumulation)
+        lost = (terms + 1) * allowed.smallest * (2 + float(weight.abs().max()))
+        bounds = (grown - 1 + float(rounding) * grown) * magnitude + lost
+        return float((bounds**2).sum()) * sizes.output_length
+
+
+def _products(rows: Tensor, vector: Tensor) -> Tensor:
+    """The float64 product of each row, flattened, with a vector."""
+    flat = rows.flatten(1)
+    step = max(1, _SLICE // flat.shape[1])
+    parts = [flat[i : i + step].double() @ vector for i in range(0, len(flat), step)]
+    return torch.cat(parts)
+
+
+@dataclass(frozen=True)
+class FullCheck:
+    """Compares whole outputs with the oracle, on the GPU."""
+
+    problem: Problem
+    case: Case
+    weights: Mapping[str, Tensor]
+    device: torch.device
+
+    def comparison(self, inputs: tuple[Tensor, ...], output: Tensor) -> Comparison:
+        """As every case is judged."""
+        values = Values(self.weights, inputs)
+        return judge(self.problem, self.case, _RUN, values, output, self.device)

@@ -1,0 +1,133 @@
+"""Timing on a real GPU: what is measured, and which lies are noticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support import SUBMISSIONS, Outcome, pytest_
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+REFERENCE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1):
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(
+            in_channels, out_channels, kernel_size, stride=stride, bias=False
+        )
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def get_inputs():
+    return [torch.rand(8, 32, 65536)]
+
+
+def get_init_inputs():
+    return [32, 32, 3]
+"""
+
+HONEST = (SUBMISSIONS / "flat_index.py").read_text()
+
+# What follows the plain model, under another name, takes its place.
+PLAIN = HONEST.replace("class ModelNew(", "class Plain(")
+CONSTRUCTOR = """
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride=stride)
+        self.calls, self.kept, self.stream = 0, None, None
+"""
+
+HALVES_ITS_TIMES = """
+_elapsed_time = torch.cuda.Event.elapsed_time
+torch.cuda.Event.elapsed_time = lambda start, end: _elapsed_time(start, end) / 2
+"""
+
+RETURNS_WHAT_IT_REMEMBERS = f"""
+
+class ModelNew(Plain):
+{CONSTRUCTOR}
+    def forward(self, x):
+        if x.numel() < 1_000_000:
+            return super().forward(x)
+        self.calls += 1
+        if self.calls <= 6:
+            self.kept = super().forward(x)
+        return self.kept.clone()
+"""
+
+WORKS_ON_ANOTHER_STREAM = f"""
+
+class ModelNew(Plain):
+{CONSTRUCTOR}
+    def forward(self, x):
+        if x.numel() < 1_000_000:
+            return super().forward(x)
+        if self.stream is None:
+            self.stream = torch.cuda.Stream()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            return super().forward(x)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    return tmp_path
+
+
+def timed(folder: Path, source: str, *options: str) -> Outcome:
+    """Time a submission; its tests' output."""
+    (folder / "mine.py").write_text(source)
+    return pytest_(
+        "mine.py::test_speed", "--reference", "reference.py", "--speed-seconds", "5", *options,
+        folder=folder,
+    )  # fmt: skip
+
+
+def test_an_honest_submission(folder: Path) -> None:
+    """It is timed beside six baselines; benchmark's JSON and the kept result have the figures."""
+    done = timed(folder, HONEST, "--benchmark-json", "benchmark.json")
+    assert done.status == 0, done.out
+    (line,) = (folder / "results" / "reference.jsonl").read_text().splitlines()
+    result = json.loads(line)
+    assert result["findings"] == []
+    assert len(result["baselines"]) == 6
+    assert result["median_ms"] > result["floor_ms"] > 0
+    written = json.loads((folder / "benchmark.json").read_text())
+    assert written["machine_info"]["gpu"]["name"] == result["device"]
+    (own,) = (b for b in written["benchmarks"] if "submission" in b["name"])
+    assert own["stats"]["median"] == pytest.approx(result["median_ms"] / 1e3)
+    assert own["group"] == "reference"
+
+
+def test_times_that_the_worker_halves(folder: Path) -> None:
+    """The trusted side's own clock says that calls in a row took longer."""
+    done = timed(folder, HONEST + HALVES_ITS_TIMES)
+    assert done.status == 1
+    assert "by this side's clock" in done.out
+
+
+def test_an_output_of_an_earlier_call(folder: Path) -> None:
+    """Every call has values of its own, and a checksum that the submission cannot know."""
+    done = timed(folder, PLAIN + RETURNS_WHAT_IT_REMEMBERS)
+    assert done.status == 1
+    assert "a timed call's output is wrong" in done.out
+
+
+def test_work_that_goes_on_after_the_call(folder: Path) -> None:
+    """On a stream that nobody waits for, it counts against who left it there."""
+    done = timed(folder, PLAIN + WORKS_ON_ANOTHER_STREAM)
+    assert done.status == 1
+    assert "after the call's own stream was done" in done.out or "is wrong" in done.out

@@ -1,0 +1,137 @@
+"""What of a kernel fits on a multiprocessor, and what may be launched."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.build.toolchain import find_c_compiler, find_cuda_compiler
+from harness.simulator.cuda_error import CudaError
+from harness.simulator.limits import (
+    LaunchBounds,
+    LaunchRequest,
+    Limits,
+    RefusedLaunch,
+    check_launch,
+    max_threads,
+)
+from harness.simulator.ptx import Function
+from harness.simulator.resources import MULTIPROCESSORS, Resources, occupancy
+
+pytestmark = pytest.mark.simulator_only
+
+SOURCE = Path(__file__).with_name("occupancy.c")
+
+
+@pytest.fixture(scope="module")
+def nvidias(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that asks NVIDIA's header."""
+    program = tmp_path_factory.mktemp("occupancy") / "occupancy"
+    include = find_cuda_compiler().include
+    subprocess.run(
+        [find_c_compiler().path, "-w", f"-I{include}", SOURCE, "-o", program], check=True
+    )
+    return program
+
+
+@pytest.mark.parametrize("architecture", MULTIPROCESSORS)
+def test_occupancy_is_nvidias(nvidias: Path, architecture: str) -> None:
+    """Of every mixture of registers, shared memory and threads, as many blocks fit."""
+    limits = MULTIPROCESSORS[architecture]
+    registers = (0, 16, 33, 40, 63, 64, 72, 100, 128, 168, 255)
+    shared = ((0, 0), (1, 0), (4096, 1000), (0, 48 << 10), (1024, limits.shared_bytes - 2048))
+    threads = (1, 32, 33, 96, 128, 200, 256, 384, 640, 992, 1024)
+    asked = list(itertools.product(registers, shared, threads))
+    lines = "".join(f"{r} {fixed} {dynamic} {t}\n" for r, (fixed, dynamic), t in asked)
+    most = limits.warps * 32, limits.shared_bytes
+    command = [str(nvidias), architecture[0], architecture[1], *map(str, most)]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+    ours = [occupancy(r, sum(both), t, architecture).blocks for r, both, t in asked]
+    assert ours == list(map(int, done.stdout.split()))
+
+
+def limits(registers: int = 32, shared: int = 0, **bounds: object) -> Limits:
+    """A kernel that ptxas would say this of."""
+    resources = Resources(registers, 0, 0, 0, shared)
+    return Limits("k", LaunchBounds(**bounds), lambda: resources, lambda: shared)  # type: ignore[arg-type]
+
+
+def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> LaunchRequest:
+    """A launch without shared memory."""
+    return LaunchRequest((blocks, 1, 1), (threads, 1, 1), 0, None, cooperative)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "launch", "error", "words"),
+    [
+        (
+            limits(registers=65),
+            request(1024),
+            CudaError.LAUNCH_OUT_OF_RESOURCES,
+            "k: 1024 threads of 65 registers each in a block, of 65536 registers",
+        ),
+        (
+            limits(max_threads=64),
+            request(65),
+            CudaError.LAUNCH_OUT_OF_RESOURCES,
+            "k: 65 threads in a block, where its __launch_bounds__ say 64",
+        ),
+        (
+            limits(required=(64, 1, 1)),
+            request(32),
+            CudaError.INVALID_VALUE,
+            "k: a block of 32 x 1 x 1, where it is compiled for 64 x 1 x 1 alone",
+        ),
+        (
+            limits(),
+            LaunchRequest((1, 1, 1), (64, 4, 5), 0, None, False),
+            CudaError.INVALID_CONFIGURATION,
+            "k: 1280 threads in a block, of at most 1024",
+        ),
+        (
+            limits(shared=3000),
+            LaunchRequest((1, 1, 1), (32, 1, 1), 47000, None, False),
+            CudaError.INVALID_VALUE,
+            "k: 47000 bytes of dynamic shared memory and 3000 of static, of 49152; more needs "
+            "cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
+        ),
+        (
+            limits(registers=64),
+            request(1024, blocks=133, cooperative=True),
+            CudaError.COOPERATIVE_LAUNCH_TOO_LARGE,
+            "k: 133 blocks in a cooperative launch, of which the device holds 132 at a time",
+        ),
+    ],
+)
+def test_refusals(kernel: Limits, launch: LaunchRequest, error: CudaError, words: str) -> None:
+    """Each has CUDA's error, and says what was asked for and what there is."""
+    with pytest.raises(RefusedLaunch) as caught:
+        check_launch(kernel, launch)
+    assert (caught.value.error, str(caught.value)) == (error, words)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "launch"),
+    [
+        (limits(registers=64), request(1024)),
+        (limits(registers=255), request(256)),
+        (limits(max_threads=64), request(64)),
+        (limits(registers=64), request(1024, blocks=132, cooperative=True)),
+        (limits(registers=64), request(1024, blocks=1000)),
+        (limits(shared=3000), LaunchRequest((1, 1, 1), (32, 1, 1), 60000, 60000, False)),
+    ],
+)
+def test_what_just_fits_is_launched(kernel: Limits, launch: LaunchRequest) -> None:
+    """The limits themselves are possible."""
+    check_launch(kernel, launch)
+
+
+def test_bounds_are_read_from_directives() -> None:
+    """`.maxntid` limits the product; `.reqntid` wants the very extent."""
+    directives = (".maxntid 32, 8, 2", ".reqntid 16", ".minnctapersm 2")
+    kernel = Function("k", True, (), (), {}, {}, (), (), {}, directives)
+    assert LaunchBounds.of(kernel) == LaunchBounds(512, (16, 1, 1))
+    assert max_threads(limits(registers=168, max_threads=512)) == 384

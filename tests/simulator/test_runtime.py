@@ -1,0 +1,139 @@
+"""The CUDA runtime's calls, made by host code that nvcc has compiled.
+
+runtime.cu says what each call returned; runtime.txt has what it must say, on a GPU as well.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import interpreter
+from harness.build.builder import Builder
+from harness.build.cache import Cache, default_root
+from harness.build.flags import Extension, Target
+from harness.build.toolchain import find_toolchain
+from harness.simulator.library import build_libraries
+from tests.support import run
+
+pytestmark = pytest.mark.simulator_only
+
+SOURCE = Path(__file__).with_name("runtime.cu")
+
+SCRIPT = """
+import ctypes, sys
+from pathlib import Path
+from harness.build.cache import Cache, default_root
+from harness.build.toolchain import find_toolchain
+from harness.simulator.library import Libraries
+from harness.simulator.resources import resource_usage
+from harness.simulator.runtime import SimulatedDevice
+
+compiler, cache = find_toolchain().cuda, Cache(default_root())
+libraries = Libraries(Path(sys.argv[1]), Path(sys.argv[2]))
+device = SimulatedDevice(libraries, lambda code: resource_usage(compiler, cache, code))
+program = ctypes.CDLL(sys.argv[3])
+
+def observe(what):
+    try:
+        seen = [f"{f.check}: {f.message} in {f.kernel}:{f.line}" for f in device.observe().findings]
+    except Exception as error:
+        seen = [f"{type(error).__name__}: {error}"]
+    print(f"[{what}]", *seen, sep="\\n", flush=True)
+
+for name in sys.argv[4:]:
+    device.recover()
+    assert program.run(name.encode()) == 0
+    observe(f"{name} observed")
+device.recover()
+print("[clusters]", program.launch_clusters(), sep="\\n")
+observe("clusters observed")
+print("[entry points]", program.ask_driver(b"cuTensorMapEncodeTiled"), sep="\\n")
+print(program.ask_driver(b"cuNothing"))
+observe("entry points observed")
+print("[destroyed stream]", program.use_destroyed_stream(), sep="\\n")
+"""
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """Lines by the heading in brackets that they stand under."""
+    parts = re.split(r"^\[(.+)\]$", text, flags=re.MULTILINE)[1:]
+    return {
+        name: body.split("\n")[1:-1] for name, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+EXPECTED = sections(SOURCE.with_suffix(".txt").read_text())
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What all of the program's scenarios printed, and what the device observed of each."""
+    cache, toolchain = Cache(default_root()), find_toolchain()
+    libraries = build_libraries(cache, toolchain)
+    extension = Extension("runtime", ((SOURCE.name, SOURCE.read_text()),))
+    program = Builder(toolchain, cache, Target("simulator")).build(extension)
+    folder = tmp_path_factory.mktemp("runtime")
+    (folder / "script.py").write_text(SCRIPT)
+    paths = (libraries.runtime, libraries.device, program.library)
+    command = [interpreter.command("harness")[0], "script.py", *map(str, paths), *EXPECTED]
+    done = run(command, folder)
+    assert done.status == 0, done.err
+    return sections(done.out)
+
+
+@pytest.mark.parametrize("scenario", EXPECTED)
+def test_calls_answer_as_cuda_does(answers: dict[str, list[str]], scenario: str) -> None:
+    """Every call of a scenario returns what CUDA returns, and has its effect."""
+    assert answers[scenario] == EXPECTED[scenario]
+
+
+@pytest.mark.parametrize("scenario", [name for name in EXPECTED if "broken" not in name])
+def test_correct_use_finds_nothing(answers: dict[str, list[str]], scenario: str) -> None:
+    """What the calls write counts as written, and refused launches leave nothing to tell."""
+    assert answers[f"{scenario} observed"] == []
+
+
+def line_of(text: str) -> int:
+    """Where runtime.cu has it."""
+    (number,) = (n for n, row in enumerate(SOURCE.read_text().split("\n"), 1) if text in row)
+    return number
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kernel", "message"),
+    [
+        (
+            "null_pointer",
+            "void add(",
+            "memcheck: 4-byte load through a null pointer: 0x0 in add:{}",
+        ),
+        ("misaligned_address", "void misaligned(", "misaligned 4-byte store: address"),
+        ("assert", "void asserts(", "KernelTrap: asserts: assertion failed in block (0, 0, 0)"),
+        ("trap", "void traps(", "KernelTrap: traps: trap in block (0, 0, 0), thread (0, 0, 0) at"),
+    ],
+)
+def test_what_broke_the_context_is_observed(
+    answers: dict[str, list[str]], scenario: str, kernel: str, message: str
+) -> None:
+    """Beside the error that every call returns, there is what happened and where."""
+    first = answers[f"broken_by_{scenario} observed"][0]
+    assert message.format(line_of(kernel)) in first
+    assert first.endswith(f":{line_of(kernel)}")
+
+
+def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
+    """The call returns an error, and the device tells what it has not got."""
+    assert answers["clusters"] == ["801"]
+    assert answers["clusters observed"] == [
+        "UnsupportedCall: the simulator has no clusters of more than one block"
+    ]
+    assert answers["entry points"] == ["0", "1001"]
+    assert answers["entry points observed"] == ["UnsupportedCall: the simulator has no cuNothing()"]
+
+
+def test_destroyed_stream_is_refused(answers: dict[str, list[str]]) -> None:
+    """A launch on it fails with cudaErrorInvalidResourceHandle; a GPU may do anything."""
+    assert answers["destroyed stream"] == ["400"]

@@ -1,0 +1,61 @@
+"""Wavefronts of shared memory: how many the simulator counts for a warp's access."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.memory import Memory
+from tests.simulator.support import Device, int32, pointer
+
+pytestmark = pytest.mark.simulator_only
+
+SOURCE = Path(__file__).with_name("wavefronts.cu")
+PATTERNS = re.findall(r"case \d+:.*// (.+)", SOURCE.read_text())
+
+RECORDED: dict[str, dict[str, list[int]]] = json.loads(
+    Path(__file__).with_name("wavefronts.json").read_text()
+)["wavefronts"]
+"""Of GPUs, for 4, 8 and 16 bytes a thread; benchmarks/shared_wavefronts.py measures them."""
+
+
+@pytest.fixture(scope="session")
+def patterns_ptx(compile_ptx: Callable[..., str]) -> str:
+    return compile_ptx(SOURCE)
+
+
+@pytest.fixture
+def device(memory: Memory) -> Device:
+    return Device(Machine(memory, counters=True, racecheck=False))
+
+
+def wavefronts(device: Device, module: LoadedModule, kind: str, nbytes: int, pattern: str) -> int:
+    """The wavefronts of the access that the pattern is about."""
+    into, out_of = (device.put(np.zeros(4096, np.uint32)) for _ in range(2))
+    arguments = [int32(PATTERNS.index(pattern)), pointer(into), pointer(out_of)]
+    counters = device.launch(module, f"{kind}_{nbytes}", arguments).counters
+    assert counters is not None
+    found = [a for a in counters.accesses if (a.kind, a.space) == (kind, "shared")]
+    # The kernel that loads fills its room with stores, and the other way round.
+    (access,) = found
+    assert access.bytes_per_thread == nbytes
+    assert access.requests == 1
+    return access.wavefronts
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern"), [(kind, pattern) for kind in RECORDED for pattern in RECORDED[kind]]
+)
+def test_wavefronts_are_those_of_a_gpu(
+    device: Device, patterns_ptx: str, kind: str, pattern: str
+) -> None:
+    """128 bytes at a time; where partners load one element, twice as many threads are served."""
+    module = device.machine.load(patterns_ptx)
+    counted = [wavefronts(device, module, kind, nbytes, pattern) for nbytes in (4, 8, 16)]
+    assert counted == RECORDED[kind][pattern]

@@ -1,0 +1,40 @@
+"""The least time that a problem takes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.discovery import discover
+from harness.grid import Case, cases_for
+from harness.problem import load
+from harness.speed.floor import Rates, Work, work_of
+from tests.support import REFERENCE, SUBMISSIONS
+
+PROBLEM = load(REFERENCE / "conv_transpose1d.py")
+(SUBMISSION,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
+
+
+@pytest.mark.parametrize("case", cases_for(PROBLEM, SUBMISSION)[1:], ids=lambda case: case.id)
+def test_flops_are_those_of_terms_that_exist(case: Case) -> None:
+    """Ones on ones count terms: the reference itself says how many there are."""
+    model = PROBLEM.model(**{**case.arguments, "bias": False}).double()
+    torch.nn.init.ones_(next(model.parameters()))
+    x = torch.ones(case.input_shapes[0], dtype=torch.float64)
+    with torch.no_grad():
+        terms = int(model(x).sum())
+    assert work_of(PROBLEM, case, 0, torch.empty(0)).flops == 2 * terms
+
+
+def test_bytes_are_read_and_written_once() -> None:
+    """Input, weights and output count once each."""
+    case = cases_for(PROBLEM, SUBMISSION)[0]
+    elements = case.input_shapes[0][0] * case.input_shapes[0][1] * case.input_shapes[0][2]
+    assert work_of(PROBLEM, case, 100, torch.empty(7)).bytes == 4 * elements + 100 + 28
+
+
+def test_the_slower_of_moving_and_computing_counts() -> None:
+    """They can overlap, and neither can be done without."""
+    rates = Rates(bytes_per_second=1e9, flops_per_second=1e12)
+    assert Work(10**6, 10**6).floor_ms(rates) == pytest.approx(1.0)
+    assert Work(10**6, 10**10).floor_ms(rates) == pytest.approx(10.0)

@@ -1,0 +1,43 @@
+"""Medians, ratios, and how sure they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.speed.statistics import median_of, ratio_of
+
+
+def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
+    """Of 400 sets of samples from a skewed distribution, about 95 % have the true median inside."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(400):
+        found = median_of(rng.exponential(size=40).tolist())
+        held += found.low <= np.log(2) <= found.high
+    assert 0.93 <= held / 400 <= 0.99
+
+
+def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
+    """The same for a ratio of medians, of which the bootstrap is only nearly right."""
+    rng = np.random.default_rng(1)
+    held = 0
+    for _ in range(100):
+        over, under = rng.normal(20, 0.5, 40), rng.normal(10, 0.5, 40)
+        found = ratio_of(over.tolist(), under.tolist())
+        held += found.low <= 2 <= found.high
+    assert held >= 88
+
+
+def test_the_same_samples_give_the_same_interval() -> None:
+    """A gate must not decide otherwise when it is asked again."""
+    samples = np.random.default_rng(2).normal(5, 1, 30).tolist()
+    assert ratio_of(samples, samples[::-1]) == ratio_of(samples, samples[::-1])
+
+
+@pytest.mark.parametrize("samples", [[3.0], [3.0, 3.0]])
+def test_few_samples_are_no_error(samples: list[float]) -> None:
+    """The interval is the samples' range."""
+    found = median_of(samples)
+    assert (found.value, found.low, found.high) == (3.0, 3.0, 3.0)
+    assert ratio_of(samples, samples).value == 1.0

@@ -1,0 +1,92 @@
+"""The checksum that every timed call's output must have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.discovery import discover
+from harness.grid import Case, cases_for
+from harness.oracle import Precision
+from harness.problem import load
+from harness.speed.verify import Checksum
+from harness.values import runs_for, values_for
+from tests.support import REFERENCE, SUBMISSIONS
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Right:
+    """A case with weights, inputs in [0, 1) and the output that the reference gives in float32."""
+
+    case: Case
+    weights: Mapping[str, Tensor]
+    x: Tensor
+    y: Tensor
+
+    def error(self, y: Tensor, precision: Precision = "fp32") -> float:
+        """Of an output, as a fraction of what the class allows."""
+        checksum = Checksum(self.case, self.weights, self.y.shape, precision, CPU)
+        return checksum.error(self.x, y)
+
+
+def right(wanted: str) -> Right:
+    """Of the case with that id."""
+    problem = load(REFERENCE / "conv_transpose1d.py")
+    (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
+    case = next(case for case in cases_for(problem, submission) if case.id.startswith(wanted))
+    weights = values_for(problem, case, runs_for(problem)[0]).weights
+    model = problem.model(**case.arguments)
+    model.load_state_dict(dict(weights))
+    shape = (4, *case.input_shapes[0][1:])
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        return Right(case, weights, x, model(x))
+
+
+def ids() -> list[str]:
+    problem = load(REFERENCE / "conv_transpose1d.py")
+    (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
+    return [case.id for case in cases_for(problem, submission)]
+
+
+@pytest.mark.parametrize("case_id", ids())
+def test_right_outputs_pass(case_id: str) -> None:
+    """Whatever stride, padding, groups and bias: float32's rounding is far within the bound."""
+    found = right(case_id)
+    assert found.error(found.y) < 0.5
+
+
+def test_few_wrong_elements_of_a_small_output_are_seen() -> None:
+    """One element of a row that is wrong by its own size stands out of rounding."""
+    found = right("reduced")
+    wrong = found.y.clone()
+    wrong[2, 5, 7] += 1
+    assert found.error(wrong) > 1
+
+
+def test_a_row_of_another_input_is_seen() -> None:
+    """Rows are summed one by one, so that none can stand for another."""
+    found = right("reduced")
+    assert found.error(found.y.flip(0)) > 1
+
+
+def test_what_is_not_finite_is_seen() -> None:
+    """A NaN that nobody overwrote makes the sum no number, which passes no comparison."""
+    found = right("reduced")
+    wrong = found.y.clone()
+    wrong[0, 0, 0] = torch.nan
+    assert not found.error(wrong) <= 1
+
+
+def test_half_precision_passes_as_such_and_not_as_float32() -> None:
+    """The bound is that of the submission's own class."""
+    found = right("reduced")
+    coarse = found.y * (1 + 2.0**-6)
+    assert found.error(coarse, "fp32") > 1
+    assert found.error(coarse, "bf16") < 1

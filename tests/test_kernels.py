@@ -1,0 +1,121 @@
+"""Kernels that use what the fastest ones use, as submissions, and what a missing barrier gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.case_check import failing_findings
+from harness.discovery import discover
+from harness.evaluate import Request
+from harness.grid import cases_for
+from harness.pool import Pool
+from harness.problem import load
+from harness.report import Report
+from tests.support import REFERENCE, ROOT
+
+FOLDER = ROOT / "tests" / "kernels"
+PROBLEM = REFERENCE / "conv_transpose1d_dilated.py"
+EVERY = 6
+"""Of the cases other than the problem's own, one in this many is run."""
+
+PRECISIONS = {"tiled": "fp32", "warp_reduction": "fp32", "tensor_core": "tf32", "hopper": "tf32"}
+
+BARRIER = "__syncthreads();"
+# What each barrier of tiled.py is for, and the stores and loads that race without it, all as the
+# comments at the ends of the lines say it.
+RACES = {
+    "loaded before used": {
+        ("store inputs", "load inputs"),
+        ("store weights", "load weights"),
+    },
+    "used before overwritten": {
+        ("store inputs", "load inputs"),
+        ("store weights", "load weights"),
+        # The results take the place of both.
+        ("store results", "load inputs"),
+        ("store results", "load weights"),
+    },
+    "stored before written out": {("store results", "load results")},
+}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """Evaluators, as the command line starts them."""
+    with Pool(2) as evaluators:
+        yield evaluators
+
+
+def request(path: Path, *, own_case_only: bool = False) -> Request:
+    """Asks for the problem's own configuration, and for some of the others."""
+    (submission,) = discover([path]).submissions
+    own, *others = cases_for(load(PROBLEM), submission)
+    cases = [own] if own_case_only else [own, *others[::EVERY]]
+    return Request(path, PROBLEM, "simulator", only=frozenset(case.id for case in cases))
+
+
+@pytest.fixture(scope="module")
+def checked(pool: Pool) -> dict[str, Report]:
+    """Every kernel's report."""
+    futures = [pool.submit(request(path)) for path in sorted(FOLDER.glob("*.py"))]
+    return {future.result().submission: future.result() for future in futures}
+
+
+def test_every_kernel_is_checked(checked: dict[str, Report]) -> None:
+    """No file of the folder is left without an expectation here."""
+    assert set(checked) == set(PRECISIONS)
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_kernel_passes(checked: dict[str, Report], name: str) -> None:
+    """A right kernel passes every case, in its precision class, and nothing at all is found."""
+    report = checked[name]
+    assert report.verdict == "passed", report.message
+    assert report.count("passed") == len(report.cases) > 5
+    assert report.precision == PRECISIONS[name]
+    assert [finding for case in report.cases for finding in case.findings] == []
+    assert report.notes == ()
+
+
+@pytest.fixture(scope="module")
+def without_barrier(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    """tiled.py without one of its barriers at a time, by what the barrier is for."""
+    text = (FOLDER / "tiled.py").read_text()
+    futures = {}
+    for found in re.finditer(rf"{re.escape(BARRIER)}  // (.+)", text):
+        path = tmp_path_factory.mktemp("barrier") / "tiled.py"
+        path.write_text(text[: found.start()] + text[found.start() + len(BARRIER) :])
+        futures[found[1]] = pool.submit(request(path, own_case_only=True))
+    assert len(futures) == text.count(BARRIER), "each barrier says what it is for"
+    return {purpose: future.result() for purpose, future in futures.items()}
+
+
+def test_every_barrier_is_taken_out(without_barrier: dict[str, Report]) -> None:
+    """No barrier of tiled.py is left without an expectation here."""
+    assert set(without_barrier) == set(RACES)
+
+
+@pytest.mark.parametrize("purpose", RACES)
+def test_missing_barrier_is_a_race(without_barrier: dict[str, Report], purpose: str) -> None:
+    """Whichever barrier is missing: races fail the case, at the lines that it would order."""
+    report = without_barrier[purpose]
+    assert report.verdict == "failed"
+    (case,) = report.cases
+    lines = (FOLDER / "tiled.py").read_text().splitlines()
+    told = set()
+    for finding in failing_findings(case.findings):
+        assert finding["check"] == "racecheck"
+        assert finding["message"].endswith("no barrier between them")
+        pair = re.search(
+            r"-byte store at tiled\.py:(\d+) races with the load at tiled\.py:(\d+) by thread",
+            finding["message"],
+        )
+        assert pair, finding["message"]
+        store, load_ = (lines[int(number) - 1].rpartition("// ")[2] for number in pair.groups())
+        told.add((store, load_))
+    assert told <= RACES[purpose]
+    assert {store for store, _ in told} == {store for store, _ in RACES[purpose]}

@@ -1,0 +1,81 @@
+"""What the worker makes of exceptions that speak of something missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.build.extension import ExtensionBuildError
+from harness.worker.faults import describe
+
+SUBMISSION = Path("absent.py")
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (
+            "kernel.py:3:10: fatal error: cublas_v2.h: No such file or directory\n"
+            "compilation terminated.",
+            "there is no cublas_v2.h: of CUDA's libraries only the runtime is here",
+        ),
+        (
+            "In file included from a.cu:1:\n/usr/include/b.h:4:10: fatal error: cudnn.h: No such "
+            "file or directory",
+            "there is no cudnn.h: of CUDA's libraries only the runtime is here",
+        ),
+        (
+            'kernel.py(12): error: identifier "cublasSgemm" is undefined',
+            "the simulator has no cublasSgemm",
+        ),
+        (
+            "kernel.py:9:3: error: ‘cufftPlan1d’ was not declared in this scope",  # noqa: RUF001
+            "the simulator has no cufftPlan1d",
+        ),
+        ('kernel.py(12): error: identifier "scalar_type" is undefined', None),
+        ("kernel.py:3:10: fatal error: mine.h: No such file or directory", None),
+    ],
+)
+def test_library_that_is_not_here_is_unsupported(output: str, message: str | None) -> None:
+    """A header or a function of cuBLAS and its like is named; other errors are the submission's."""
+    fault = describe(ExtensionBuildError("kernel", output), SUBMISSION)
+    if message is None:
+        assert fault.kind == "build"
+    else:
+        assert (fault.kind, fault.message) == ("unsupported", message)
+
+
+@pytest.mark.parametrize(
+    ("error", "missing"),
+    [
+        (ImportError("a.so: undefined symbol: cudaGraphLaunch"), "cudaGraphLaunch()"),
+        (OSError("a.so: undefined symbol: cublasSgemm_v2"), "cublasSgemm_v2()"),
+        (
+            ImportError("a.so: undefined symbol: _ZN2at4cuda24getCurrentCUDABlasHandleEb"),
+            "at::cuda::getCurrentCUDABlasHandle(bool)",
+        ),
+        (RuntimeError("Tried to instantiate dummy base class CUDAGraph"), "torch.cuda.CUDAGraph"),
+        (
+            RuntimeError("Cannot get CUDA generator without ATen_cuda library. PyTorch splits"),
+            "CUDA generator for torch",
+        ),
+        (
+            AttributeError("module 'torch._C' has no attribute '_cuda_sleep'"),
+            "torch._C._cuda_sleep()",
+        ),
+    ],
+)
+def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) -> None:
+    """Symbols that the loader misses, in C++'s words, and parts of a CUDA build of torch."""
+    fault = describe(error, SUBMISSION)
+    assert (fault.kind, fault.message) == ("unsupported", f"the simulator has no {missing}")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ImportError("No module named 'triton'"), RuntimeError("undefined symbol: x"), OSError("full")],
+)
+def test_other_errors_stay_exceptions(error: Exception) -> None:
+    """What only sounds like it is the submission's own mistake."""
+    assert describe(error, SUBMISSION).kind == "exception"
