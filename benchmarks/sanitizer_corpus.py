@@ -30,7 +30,7 @@ def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "defective"
         compiler = str(find_cuda_compiler().nvcc)
-        options = ["-DWITH_HOST", "-lineinfo", "-arch=sm_90", "-O3"]
+        options = ["-DWITH_HOST", "-lineinfo", "-O3", "-gencode=arch=compute_90a,code=sm_90a"]
         subprocess.run([compiler, *options, str(SOURCE), "-o", str(program)], check=True)
         results = {name: {tool: examine(program, name, tool) for tool in TOOLS} for name in names}
     target.write_text(json.dumps({"machine": describe_gpu(), "kernels": results}, indent=1) + "\n")

@@ -16,11 +16,22 @@ static __attribute__((noinline)) void note_read(const sim_shape *shape, const si
     if (bytes == 4 && last == lane && !shape->how &&
         sim_race_is_known(spaces->race, found.cells, lane, found.since))
         return;
-    sim_race_read(spaces->race, found.cells, bytes, lane, shape->site, shape->how, found.since,
+    uint64_t cells = sim_race_cell_count(spaces->race, bytes);
+    sim_race_read(spaces->race, found.cells, cells, lane, shape->site, shape->how, found.since,
                   address);
     if (last != lane)
-        sim_race_read(spaces->race, found.cells, bytes, last, shape->site, shape->how,
+        sim_race_read(spaces->race, found.cells, cells, last, shape->site, shape->how,
                       found.since, address);
+}
+
+/* What was wrong before or is wrong with an element whose bytes are not all written; the value is
+ * poison where a copy is pending. */
+static __attribute__((noinline)) uint8_t not_written(place found, uint32_t at, uint32_t width,
+                                                     uint8_t before, uint64_t *value) {
+    for (uint32_t b = 0; b < width; b++)
+        if (found.shadow[at + b] == SIM_PENDING) *value = SIM_POISON | (uint64_t)SIM_POISON << 32;
+    uint8_t fault = unwritten(found, at, width);
+    return fault ? fault : before;
 }
 
 /* The loops below are one source for all shapes; the callers pass constants for the common shapes,
@@ -46,7 +57,8 @@ load(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
             uint64_t value = SIM_POISON | (uint64_t)SIM_POISON << 32;
             if (fault == SIM_FINE || fault == SIM_UNINITIALISED) {
                 value = read_element(found.data + e * width, width, shape->sign_extend);
-                if (!all_written(found.shadow + e * width, width)) fault = SIM_UNINITIALISED;
+                if (!all_written(found.shadow + e * width, width))
+                    fault = not_written(found, e * width, width, fault, &value);
             }
             write_element(targets[e] + lane * register_width, register_width, value);
         }

@@ -11,6 +11,10 @@ enum { SIM_GLOBAL, SIM_SHARED, SIM_LOCAL, SIM_PARAM, SIM_GENERIC };
 /* What was wrong with one thread's access, in `fault`. Kept in step with access.py. */
 enum { SIM_FINE, SIM_OUT_OF_BOUNDS, SIM_MISALIGNED, SIM_UNINITIALISED };
 
+/* What the shadow holds for each byte. Of a copy that nobody has waited for the data is there, but
+ * reads as poison. */
+enum { SIM_UNWRITTEN, SIM_WRITTEN, SIM_PENDING };
+
 /* A space of which each block or thread has its own part of `size` bytes: thread t sees the part
  * number owner[t], or part 0 when there is no `owner`. */
 typedef struct sim_window {

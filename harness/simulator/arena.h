@@ -2,7 +2,8 @@
  *
  * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
  * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
- * written it, 1 afterwards. Processes forked from this one share all of it.
+ * written it, 1 afterwards (and what access.h says while a kernel runs). Processes forked from this
+ * one share all of it.
  */
 #ifndef SIM_ARENA_H
 #define SIM_ARENA_H

@@ -130,7 +130,7 @@ int64_t sim_atomic(const sim_shape *shape, sim_spaces *spaces, const int64_t *la
         else if (escapes(spaces, &found))
             spaces->escapes++;
         else {
-            if (!all_written(found.shadow, width)) fault = SIM_UNINITIALISED;
+            if (!all_written(found.shadow, width)) fault = unwritten(found, 0, width);
             if (found.cells) note_write(shape, spaces, found, 0, lane, address, NULL);
             old = read_element(found.data, width, 0);
             uint64_t a = read_element(operand + lane * (strides & 1) * width, width, 0);

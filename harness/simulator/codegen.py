@@ -27,6 +27,7 @@ from harness.simulator.program import (
     Compute,
     Constant,
     Order,
+    Perform,
     Program,
     Source,
     Step,
@@ -34,6 +35,7 @@ from harness.simulator.program import (
 from harness.simulator.ptx import TYPE_BYTES, Immediate
 
 GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
+_ACTION_NAMES = {"cp": "asynchronous copy", "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,11 @@ class Compiler:
         steps = (step for block in program.blocks for step in block.steps)
         self.sites = [step for step in steps if isinstance(step, Access)]
         self._site_numbers = {id(step): number for number, step in enumerate(self.sites)}
+        self._action_sites: dict[int, int] = {}
+        for block in program.blocks:
+            if isinstance(block.end, Perform):
+                self._action_sites[id(block.end)] = len(self.sites)
+                self.sites += [_access_of(block.end, is_store=s) for s in (False, True)]
         self._constants: dict[tuple[str, Immediate], tuple[str, Array]] = {}
         self._shapes: dict[tuple[int, bool], Shape] = {}
         self._temporaries: dict[tuple[int, int], int] = {}
@@ -166,6 +173,10 @@ class Compiler:
         """The number of a place in the program that accesses memory: where it is in `sites`."""
         return self._site_numbers[id(step)]
 
+    def action_site(self, end: Perform, *, is_store: bool) -> int:
+        """The number of an action's place: it has one for what it reads, one for what it writes."""
+        return self._action_sites[id(end)] + is_store
+
     def shape(self, step: Access, *, once: bool = False) -> Shape:
         """What access.c is told about the access; `once` if one stands for all threads."""
         site = self.site(step)
@@ -186,6 +197,23 @@ class Compiler:
                 once,
             )
         return self._shapes[site, once]
+
+
+def _access_of(end: Perform, *, is_store: bool) -> Access:
+    """An action's reading or writing, as far as counts and messages are concerned."""
+    zero = Constant(Immediate(0))
+    return Access(
+        GENERIC,
+        "b8",
+        end.action.row_bytes,
+        zero,
+        0,
+        end.instruction,
+        end.location,
+        (),
+        (zero,) if is_store else (),
+        name=_ACTION_NAMES.get(end.instruction.opcode, ""),
+    )
 
 
 def constant_array(value: Immediate, kind: str) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.agents import Agents
 from harness.simulator.counters import Counts, KernelCounters, Totals
 from harness.simulator.errors import BarrierDeadlock, UnmetCondition
 from harness.simulator.faults import Faults
@@ -118,7 +119,9 @@ class Launch:
         self._blocks = self._blocks_at_once()
         self._lanes = self._blocks * geometry.threads
         self._placement = Placement(geometry, host.schedule, program.lanes_together)
-        self.watch = self._observers()
+        self._sync = SyncChecks(program.name, self._placement)
+        self.races = self._race_detection()
+        self.counts = self._counting()
         self._places: list[Place] = []
         self._elsewhere = 0
 
@@ -173,12 +176,12 @@ class Launch:
 
     def touched(self, into: npt.NDArray[np.uint8]) -> None:
         """Fills in what this process has touched, as `Races.touched` does."""
-        if self.watch.races:
-            self.watch.races.touched(into)
+        if self.races:
+            self.races.touched(into)
 
     def totals(self) -> Totals | None:
         """What this process has counted, where it counts."""
-        return self.watch.counts.totals() if self.watch.counts else None
+        return self.counts.totals() if self.counts else None
 
     def add(self, thread_instructions: int, totals: Totals | None, counted: Sites | None) -> bool:
         """Adds what another process has done, which started from `counted`.
@@ -187,19 +190,19 @@ class Launch:
             Whether the counts add up.
         """
         self._elsewhere += thread_instructions
-        counts = self.watch.counts
+        counts = self.counts
         if counts is None or totals is None or counted is None:
             return counts is None
         return counts.add(totals, counted)
 
     def end(self) -> None:
         """Must be called when no more blocks run."""
-        if self.watch.races:
-            self.watch.races.end()
+        if self.races:
+            self.races.end()
 
     def result(self) -> LaunchResult:
         """What was done."""
-        executed, counts = self.thread_instructions, self.watch.counts
+        executed, counts = self.thread_instructions, self.counts
         threads = self._geometry.blocks * self._geometry.threads
         self.kernel.instructions_per_thread = executed // threads
         sites = self._prepared.compiler.sites
@@ -212,14 +215,13 @@ class Launch:
         return range(first, min(first + self._blocks, self._geometry.blocks))
 
     def _findings(self) -> tuple[Finding, ...]:
-        watch, sites = self.watch, self._prepared.compiler.sites
-        races = watch.races.findings(sites) if watch.races else ()
+        races = self.races.findings(self._prepared.compiler.sites) if self.races else ()
         faults = self._places[0].faults.findings if self._places else ()
-        return (*faults, *races, *watch.sync.findings)
+        return (*faults, *races, *self._sync.findings)
 
     def _place(self) -> Place:
         """Room for one chunk: only those that wait for others need more than one."""
-        watch, first = self.watch, self._places[0] if self._places else None
+        first = self._places[0] if self._places else None
         frame = Frame(self._lanes) if first else self._first_frame()
         private = PrivateMemory(
             self._lanes,
@@ -232,13 +234,11 @@ class Launch:
         faults = Faults(
             self._prepared.compiler, self._host.memory, self._placement, private, others
         )
-        private.spaces.profile = watch.counts and watch.counts.pointer
-        if watch.races and not first:
-            private.spaces.race = watch.races.pointer
-        elif watch.races and first:
-            # The clocks are those of one chunk; of several that run in turns they tell nothing.
-            watch.races.stop()
-            first.private.spaces.race = None
+        private.spaces.profile = self.counts and self.counts.pointer
+        clocks = self.races.clocks() if self.races else None
+        private.spaces.race = clocks and clocks.pointer
+        agents = Agents(clocks) if clocks else None
+        watch = Watch(self._placement, self._sync, clocks, agents, self.counts)
         scheduler = Scheduler(self._prepared, frame, private, faults, watch, self._team(private))
         self._places.append(Place(frame, private, faults, scheduler))
         return self._places[-1]
@@ -266,29 +266,29 @@ class Launch:
         self.kernel.team = team
         return team
 
-    def _observers(self) -> Watch:
+    def _race_detection(self) -> Races | None:
         host, program = self._host, self._program
-        races = counts = None
-        if host.racecheck and not self.kernel.traits:
+        if not host.racecheck:
+            return None
+        if not self.kernel.traits:
             self.kernel.traits = Traits.of(program)
-        traits = self.kernel.traits
-        # What mbarriers order is not followed.
-        if host.racecheck and traits and not traits.has_mbarrier:
-            races = Races(
-                host.native,
-                host.history,
-                host.memory,
-                program.name,
-                traits,
-                self._placement,
-                self._lanes,
-                self._shared_bytes,
-                self._arguments,
-            )
-        if host.counters:
-            sites = len(self._prepared.compiler.sites)
-            counts = Counts(program, self._geometry, self._lanes, sites)
-        return Watch(self._placement, SyncChecks(program.name, self._placement), races, counts)
+        return Races(
+            host.native,
+            host.history,
+            host.memory,
+            program.name,
+            self.kernel.traits,
+            self._placement,
+            self._lanes,
+            self._shared_bytes,
+            self._arguments,
+        )
+
+    def _counting(self) -> Counts | None:
+        if not self._host.counters:
+            return None
+        sites = len(self._prepared.compiler.sites)
+        return Counts(self._program, self._geometry, self._lanes, sites)
 
     def _blocks_at_once(self) -> int:
         threads, blocks = self._geometry.threads, self._geometry.blocks

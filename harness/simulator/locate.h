@@ -121,15 +121,27 @@ static inline last_allocation no_allocation(void) {
     return (last_allocation){0, 0, (int64_t)(sim_arena_shadow() - sim_arena_base()), NULL};
 }
 
+/* What is wrong with reading bytes that are not all written: nothing, if they are pending and
+ * race.c, which knows of the copy, reports whoever reads them. */
+static __attribute__((unused)) uint8_t unwritten(place found, uint32_t at, uint64_t bytes) {
+    for (uint64_t b = 0; b < bytes; b++) {
+        uint8_t state = found.shadow[at + b];
+        if (state == SIM_UNWRITTEN || (state == SIM_PENDING && !found.cells))
+            return SIM_UNINITIALISED;
+    }
+    return SIM_FINE;
+}
+
 /* Tells race.c of a store or an atomic; `source` is what is stored, NULL if that is not known. */
-static __attribute__((noinline, unused)) void note_write(const sim_shape *shape, const sim_spaces *spaces,
-                                                 place found, uint32_t element,
-                                                 uint64_t lane, uint64_t address,
-                                                 const uint8_t *source) {
+static __attribute__((noinline, unused)) void note_write(const sim_shape *shape,
+                                                         const sim_spaces *spaces, place found,
+                                                         uint32_t element, uint64_t lane,
+                                                         uint64_t address, const uint8_t *source) {
     uint32_t width = shape->width, at = element * width;
     int same = source && memcmp(found.data + at, source, width) == 0;
-    sim_race_write(spaces->race, found.cells + (at >> spaces->race->shift), width, lane,
-                   shape->site, shape->how, found.since, address + at, same);
+    sim_race_write(spaces->race, found.cells + (at >> spaces->race->shift),
+                   sim_race_cell_count(spaces->race, width), lane, shape->site, shape->how,
+                   found.since, address + at, same);
 }
 
 #endif

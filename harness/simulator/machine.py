@@ -63,10 +63,7 @@ class Machine:
     Args:
         memory: the device's.
         chunk_lanes: most threads that run together.
-        racecheck: whether races are looked for; they are no longer, in a launch, once blocks of
-            one chunk have come to wait for blocks of another, whose accesses would be unordered.
-            Kernels that use mbarriers are not looked at, and of no kernel what matrix and copy
-            instructions read and write.
+        racecheck: whether races are looked for.
         counters: whether launches count what they do, which takes about twice the time.
         schedule: the order of blocks and warps, as `Placement` has it.
         cores: most processes, this one included, that run blocks of one launch side by side; their

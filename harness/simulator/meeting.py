@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.departures import Departures
 from harness.simulator.program import Barrier, Meet
-from harness.simulator.synccheck import Arrivals
+from harness.simulator.synccheck import Arrival, Arrivals
 from harness.simulator.team import Array, Lanes, Team
 
 Going = tuple[int, Lanes]
@@ -47,8 +48,9 @@ class Barriers:
     number, when all threads of the block that have not ended have.
     """
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: Team, departures: Departures) -> None:
         self._team = team
+        self._departures = departures
         self.waiting: list[WaitingAtBarrier] = []
         self._arrivals: dict[int, npt.NDArray[np.int64]] = {}
         """For each barrier and block, threads that arrived and went on."""
@@ -109,15 +111,20 @@ class Barriers:
         for number, blocks in complete.items():
             released = np.repeat(blocks, self._team.threads)
             arrivals = [
-                (waiting.barrier, waiting.lanes & released)
+                Arrival(
+                    waiting.barrier,
+                    waiting.lanes & released,
+                    self._departures.have_passed(waiting.block - 1),
+                )
                 for waiting in self.waiting
                 if waiting.barrier.number == number and not waiting.barrier.is_arrival
             ]
-            arrivals = [(barrier, lanes) for barrier, lanes in arrivals if lanes.any()]
+            arrivals = [arrival for arrival in arrivals if arrival.lanes.any()]
             gone_on = self._gone_on.get(number)
             if gone_on is not None and (met := gone_on & released).any():
                 signal = next(w.barrier for w in self.waiting if w.barrier.number == number)
-                arrivals.append((replace(signal, is_arrival=True), met))
+                nobody = np.zeros_like(met)
+                arrivals.append(Arrival(replace(signal, is_arrival=True), met, nobody))
                 self._gone_on[number] = gone_on & ~released
             if arrivals:
                 tell(arrivals)

@@ -55,6 +55,17 @@ class Shape(ctypes.Structure):
     )
 
 
+class Actor(ctypes.Structure):
+    """`sim_actor`: who accesses rows of memory, and at which place in the program."""
+
+    _fields_ = (
+        ("site", ctypes.c_uint32),
+        ("how", ctypes.c_uint32),
+        ("agent", ctypes.c_uint32),
+        ("clock", ctypes.c_uint32),
+    )
+
+
 class SiteCounts(ctypes.Structure):
     """`sim_site_counts`: what is counted at one place in the program."""
 
@@ -75,6 +86,11 @@ class SiteProfile(ctypes.Structure):
 
 OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
 """What access.h has in `fault`."""
+UNWRITTEN, WRITTEN, PENDING = range(3)
+"""What access.h has in the shadow of memory."""
+READS, LOOKS, WRITES, WAITED_READS, WAITED_WRITES = range(5)
+"""What race.c is told of rows. Who looks is not remembered, because another reader stands for it;
+copies that read or write have been waited for."""
 
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 _SITE = (_POINTER, _POINTER, _POINTER, _U64, _POINTER, _U32)
@@ -84,7 +100,11 @@ _ACCESS = {
     "sim_store": (*_SITE, _U32, _POINTER, _POINTER, _POINTER, _POINTER),
     "sim_atomic": (*_SITE, _U32, _U32, _POINTER, _POINTER, _POINTER),
     "sim_read_rows": _ROWS,
-    "sim_write_rows": _ROWS,
+    "sim_write_rows": (*_ROWS, _U32),
+}
+_ROW_STATES = {
+    "sim_settle_rows": (_POINTER, _U32, _U64, _POINTER, _POINTER, _U64),
+    "sim_race_rows": (*_ROWS, _U32),
 }
 _ORDER = {
     "sim_race_warp_sync": (_POINTER, _POINTER, _U64),
@@ -109,10 +129,12 @@ class Native:
         self.atomic = library.sim_atomic
         self.read_rows = library.sim_read_rows
         self.write_rows = library.sim_write_rows
-        for name, arguments in _ORDER.items():
+        for name, arguments in (*_ORDER.items(), *_ROW_STATES.items()):
             function = getattr(library, name)
             function.argtypes = arguments
             function.restype = None
+        self.settle_rows = library.sim_settle_rows
+        self.race_rows = library.sim_race_rows
         self.warp_sync = library.sim_race_warp_sync
         self.fence = library.sim_race_fence
         self.race_barrier = library.sim_race_barrier

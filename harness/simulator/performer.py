@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.actions.action import Action
-from harness.simulator.actions.transfers import (
-    Array,
-    BarrierDeliveries,
-    Bytes,
-    GroupedCopies,
-    Lanes,
-    Transfer,
-)
+from harness.simulator.actions.action import Action, Crew
+from harness.simulator.actions.transfers import Array, Lanes
 from harness.simulator.codegen import Compiler, constant_array
+from harness.simulator.crew import Workplace
 from harness.simulator.errors import UnmetCondition
-from harness.simulator.faults import Faults
-from harness.simulator.frame import Frame, Placement, PrivateMemory
-from harness.simulator.native import MISALIGNED
-from harness.simulator.program import Access, Constant, Perform, Program
-from harness.simulator.ptx import Immediate
+from harness.simulator.frame import Frame, Placement
+from harness.simulator.program import Constant, Perform, Program
 
 Mask = npt.NDArray[np.bool_]
 
@@ -44,33 +30,26 @@ class Performer:
         self,
         compiler: Compiler,
         frame: Frame,
-        private: PrivateMemory,
         placement: Placement,
-        faults: Faults,
+        workplace: Workplace,
     ) -> None:
         self._compiler = compiler
         self._frame = frame
-        self._private = private
         self._placement = placement
         self._geometry = placement.geometry
-        self._faults = faults
+        self._workplace = workplace
         self.parked: dict[int, Mask] = {}
         self._expired: dict[int, Mask] = {}
         self._expirations = 0
-        self.first_block = 0
-        self.grouped = GroupedCopies(frame.lanes)
-        self.bulk = GroupedCopies(frame.lanes)
-        self.deliveries = BarrierDeliveries()
 
     def start(self, first_block: int) -> None:
         """Makes everything fresh for other blocks."""
         self.parked, self._expired, self._expirations = {}, {}, 0
-        self.first_block = first_block
+        self._workplace.first_block = first_block
 
     def finish(self) -> None:
         """Completes what is under way when all threads have ended."""
-        for transfer in (*self.grouped.drain(), *self.bulk.drain(), *self.deliveries.drain()):
-            self.land(transfer)
+        self._workplace.finish()
 
     def arrive(self, position: int, end: Perform, lanes: Mask, uniform: int) -> tuple[Mask, int]:
         """Executes the action for those who can go; the others are parked.
@@ -127,7 +106,7 @@ class Performer:
         error = UnmetCondition(
             program.name,
             end.instruction.text,
-            self._placement.block(self.first_block + block),
+            self._placement.block(self._workplace.first_block + block),
             self._placement.thread(thread),
             int(np.count_nonzero(mine)),
             end.action.group,
@@ -159,7 +138,7 @@ class Performer:
             if len(chosen):
                 self._expirations = 0
             return going, []
-        crew = _Crew(self, end, chosen)
+        crew = self._crew(end, chosen)
         inputs = self._inputs(end, chosen, uniform)
         true = ready(crew, *inputs)
         if true.any():
@@ -173,7 +152,7 @@ class Performer:
 
     def _perform(self, end: Perform, lanes: Lanes, uniform: int) -> int:
         inputs = self._inputs(end, lanes, uniform)
-        results = end.action.run(_Crew(self, end, lanes), *inputs)
+        results = end.action.run(self._crew(end, lanes), *inputs)
         slots = self._compiler.slots
         for register, kind, values in zip(
             end.outputs, end.action.output_kinds, results or (), strict=True
@@ -189,6 +168,9 @@ class Performer:
                 uniform &= ~(1 << register)
             self._frame.varying[slot][lanes] = values
         return uniform
+
+    def _crew(self, end: Perform, lanes: Lanes) -> Crew:
+        return self._workplace.crew(end, lanes, self._geometry.threads)
 
     def _inputs(self, end: Perform, lanes: Lanes, uniform: int) -> list[Array]:
         values: list[Array] = []
@@ -213,150 +195,6 @@ class Performer:
                 value = value.astype(np.uint64) + np.uint64(offset % 2**64)
             values.append(value)
         return values
-
-    # Memory
-
-    def land(self, transfer: Transfer) -> None:
-        """Writes what a copy brings. Its faults were found when it was started."""
-        faults = np.zeros(len(transfer.lanes), np.uint8)
-        self._rows(
-            self._compiler.native.write_rows, transfer.space, transfer.lanes, transfer.addresses,
-            transfer.data, 1, faults,
-        )  # fmt: skip
-
-    def checked(
-        self,
-        function: Any,
-        end: Perform,
-        space: int,
-        lanes: Lanes,
-        addresses: Array,
-        rows: Bytes | int,
-        align: int,
-        *,
-        is_store: bool,
-    ) -> None:
-        """Calls a function of rows.c for rows of memory, and reports what it found wrong."""
-        faults = np.zeros(len(lanes), np.uint8)
-        nbytes = rows if isinstance(rows, int) else rows.shape[1]
-        if not self._rows(function, space, lanes, addresses, rows, align or nbytes, faults):
-            return
-        for row in np.flatnonzero(faults)[:256]:
-            code = int(faults[row])
-            width = align if code == MISALIGNED and align else nbytes
-            step = _access(end, space, width, is_store=is_store)
-            address = int(addresses[row])
-            self._faults.note_access(step, code, address, int(lanes[row]), self.first_block)
-
-    def _rows(
-        self,
-        function: Any,
-        space: int,
-        lanes: Lanes,
-        addresses: Array,
-        rows: Bytes | int,
-        align: int,
-        faults: Bytes,
-    ) -> int:
-        lanes = np.ascontiguousarray(lanes, np.int64)
-        addresses = np.ascontiguousarray(addresses, np.uint64)
-        if isinstance(rows, int):
-            nbytes, data = rows, None
-        else:
-            nbytes, data = rows.shape[1], rows.ctypes.data
-        return int(
-            function(
-                self._private.pointer,
-                space,
-                len(lanes),
-                lanes.ctypes.data,
-                addresses.ctypes.data,
-                nbytes,
-                align,
-                data,
-                faults.ctypes.data,
-            )
-        )
-
-    @property
-    def block_threads(self) -> int:
-        """Threads of one block."""
-        return self._geometry.threads
-
-    @property
-    def compiler(self) -> Compiler:
-        """The compiler, for its native functions."""
-        return self._compiler
-
-
-@dataclass
-class _Crew:
-    """The threads at one action; see actions.action.Crew."""
-
-    performer: Performer
-    end: Perform
-    lanes: Lanes
-
-    @property
-    def block_threads(self) -> int:
-        return self.performer.block_threads
-
-    @property
-    def copies(self) -> GroupedCopies:
-        return self.performer.grouped
-
-    @property
-    def bulk_copies(self) -> GroupedCopies:
-        return self.performer.bulk
-
-    @property
-    def deliveries(self) -> BarrierDeliveries:
-        return self.performer.deliveries
-
-    @property
-    def library(self) -> ctypes.CDLL:
-        return self.performer.compiler.native.library
-
-    def native(self, name: str) -> Callable[..., None]:
-        return self.performer.compiler.native.on_arrays(name)
-
-    def read(
-        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, align: int = 0
-    ) -> Bytes:
-        rows = np.empty((len(lanes), nbytes), np.uint8)
-        function = self.performer.compiler.native.read_rows
-        self.performer.checked(
-            function, self.end, space, lanes, addresses, rows, align, is_store=False
-        )
-        return rows
-
-    def write(
-        self, space: int, lanes: Lanes, addresses: Array, rows: Bytes, align: int = 0
-    ) -> None:
-        function = self.performer.compiler.native.write_rows
-        rows = np.ascontiguousarray(rows)
-        self.performer.checked(
-            function, self.end, space, lanes, addresses, rows, align, is_store=True
-        )
-
-    def expect(
-        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, align: int = 0
-    ) -> None:
-        function = self.performer.compiler.native.write_rows
-        self.performer.checked(
-            function, self.end, space, lanes, addresses, nbytes, align, is_store=True
-        )
-
-    def land(self, transfer: Transfer) -> None:
-        self.performer.land(transfer)
-
-
-def _access(end: Perform, space: int, nbytes: int, *, is_store: bool) -> Access:
-    zero = Constant(Immediate(0))
-    sources = (zero,) if is_store else ()
-    return Access(
-        space, "b8", nbytes, zero, 0, end.instruction, end.location, (), sources
-    )  # fmt: skip
 
 
 def _plain(bits: int) -> str:

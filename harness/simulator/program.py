@@ -74,10 +74,14 @@ class Access:
     targets: tuple[int, ...] = ()
     sources: tuple[Source, ...] = ()
     operation: str = ""
+    name: str = ""
+    """What it is, where it is none of these three."""
 
     @property
     def kind(self) -> str:
         """What to call it in a message."""
+        if self.name:
+            return self.name
         return "atomic" if self.operation else "store" if self.sources else "load"
 
     @property

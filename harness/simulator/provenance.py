@@ -6,7 +6,7 @@ read memory that never is, and pay nothing where that is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.simulator.program import (
@@ -37,7 +37,6 @@ class Traits:
     stored_through: frozenset[Origin]
     access_bytes: int
     has_fence: bool
-    has_mbarrier: bool
 
     @classmethod
     def of(cls, program: Program) -> Traits:
@@ -46,7 +45,6 @@ class Traits:
             stored_through(program),
             access_bytes(program),
             has_fence(program),
-            has_mbarrier(program),
         )
 
 
@@ -73,8 +71,18 @@ def stored_through(program: Program) -> frozenset[Origin]:
                     origins[register] = before | found
                     changed = True
     stores = [s for s in steps if isinstance(s, Access) and s.sources]
-    reached = (_of((s.address,), origins) for s in stores if s.space not in (_SHARED, _LOCAL))
+    reached = [_of((s.address,), origins) for s in stores if s.space not in (_SHARED, _LOCAL)]
+    for perform in _performs(program):
+        action = perform.action
+        addresses = [perform.inputs[position] for position in action.stores_through]
+        reached.append(_of(addresses, origins))
+        if action.stores_anywhere:
+            reached.append(frozenset({ANYWHERE}))
     return frozenset[Origin]().union(*reached)
+
+
+def _performs(program: Program) -> Iterator[Perform]:
+    return (block.end for block in program.blocks if isinstance(block.end, Perform))
 
 
 def _of(sources: Iterable[Source], origins: dict[int, frozenset[Origin]]) -> frozenset[Origin]:
@@ -105,7 +113,7 @@ def access_bytes(program: Program) -> int:
         for step in block.steps
         if isinstance(step, Access) and step.space not in (_LOCAL, _PARAM)
     ]
-    return min([4, *widths])
+    return min([4, *widths, *(perform.action.row_bytes for perform in _performs(program))])
 
 
 def has_fence(program: Program) -> bool:
@@ -114,13 +122,4 @@ def has_fence(program: Program) -> bool:
         isinstance(step, Order) and step.kind == "fence"
         for block in program.blocks
         for step in block.steps
-    )
-
-
-def has_mbarrier(program: Program) -> bool:
-    """Whether threads synchronise through mbarriers."""
-    return any(
-        "mbarrier" in block.end.instruction.name
-        for block in program.blocks
-        if isinstance(block.end, Perform)
     )

@@ -4,6 +4,9 @@
 
 #include "access.h"
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define RARELY(condition) __builtin_expect((condition) != 0, 0)
+
 /* Cells of the allocation that starts at `start`, or NULL where races are not looked for. */
 sim_race_cell *sim_race_cells(const sim_race *race, uint64_t start) {
     uint64_t low = 0, high = race->area_count;
@@ -15,10 +18,22 @@ sim_race_cell *sim_race_cells(const sim_race *race, uint64_t start) {
     return low < race->area_count && race->areas[low].start == start ? race->areas[low].cells : NULL;
 }
 
-/* Whether two threads of the launch are of one warp. */
+/* The thread that did what a slot remembers, or had it done. */
+static uint32_t thread_of(const sim_race *race, uint32_t who) {
+    if (!(who & RACE_ASYNC)) return who;
+    if (!(who & RACE_BY_AGENT)) return who & (RACE_BY_AGENT - 1);
+    return race->first_thread + (who & ((1u << RACE_LANE_BITS) - 1));
+}
+
+static inline int is_in_chunk(const sim_race *race, uint32_t thread) {
+    return thread - race->first_thread < race->lanes;
+}
+
+/* Whether two threads of the launch are of one warp; what is asynchronous is of none. */
 static int share_warp(const sim_race *race, uint32_t one, uint32_t two) {
+    if ((one | two) & RACE_ASYNC) return 0;
     uint32_t first = race->first_thread;
-    if (one < first || two < first)
+    if (!is_in_chunk(race, one) || !is_in_chunk(race, two))
         return one / race->threads == two / race->threads &&
                one % race->threads / 32 == two % race->threads / 32;
     return race->warp_of[one - first] == race->warp_of[two - first];
@@ -32,116 +47,142 @@ static int handed_over(const sim_race *race, uint32_t thread, uint32_t clock, ui
     return clock <= race->released[warp];
 }
 
-/* Whether the access of `thread` at `clock` happened before what `lane` does now. */
-static int is_ordered(const sim_race *race, uint32_t thread, uint32_t clock, uint64_t lane) {
+/* Whether somebody has waited for the work of an agent of this warp's block, and this warp knows. */
+static int is_waited_for(const sim_race *race, uint32_t agent, uint32_t clock, uint32_t here) {
+    if (agent >= race->agents) return 0;
+    if (clock <= race->agents_seen[(uint64_t)here * race->agents + agent]) return 1;
+    if (!race->released || !race->acquired[race->block_start[here]]) return 0;
+    uint64_t block = here / race->warps;
+    return clock <= race->agents_released[block * race->agents + agent];
+}
+
+/* Whether what a slot remembers happened before what `lane` does now. */
+static int is_ordered(const sim_race *race, uint32_t who, uint32_t clock, uint64_t lane) {
     uint32_t here = race->warp_of[lane];
-    if (thread >= race->first_thread) {
-        uint32_t there = race->warp_of[thread - race->first_thread];
+    if (RARELY(who & RACE_ASYNC))
+        return who & RACE_BY_AGENT &&
+               is_waited_for(race, (who & (RACE_BY_AGENT - 1)) >> RACE_LANE_BITS, clock, here);
+    if (is_in_chunk(race, who)) {
+        uint32_t there = race->warp_of[who - race->first_thread];
         if (there == here) return clock < race->synced[here];
         uint32_t start = race->block_start[here];
         if (race->block_start[there] == start &&
             clock <= race->seen[(uint64_t)here * race->warps + there - start])
             return 1;
     }
-    return handed_over(race, thread, clock, here);
+    return handed_over(race, who, clock, here);
 }
 
-static void note(sim_race *race, sim_race_event event) {
-    for (uint32_t i = race->event_count; i-- > 0;) {
-        sim_race_event *known = &race->events[i];
+static void note(sim_race_log *log, sim_race_event event) {
+    for (uint32_t i = log->count; i-- > 0;) {
+        sim_race_event *known = &log->events[i];
         if (known->site == event.site && known->other_site == event.other_site &&
             known->kind == event.kind && known->severity == event.severity) {
             known->count++;
             return;
         }
     }
-    if (race->event_count < race->event_limit) race->events[race->event_count++] = event;
+    if (log->count < log->limit) log->events[log->count++] = event;
 }
 
-typedef struct access {
-    uint64_t lane;
-    uint64_t address;
-    uint32_t site, how, since;
-} access;
+typedef const sim_race_access access;
 
-static inline uint32_t me(const sim_race *race, const access *mine) {
+/* The thread that accesses, or that has it done. */
+static inline uint32_t me(const sim_race *race, access *mine) {
     return race->first_thread + (uint32_t)mine->lane;
 }
 
-/* Reports a race with what a slot remembers, if it is one. */
-static inline void meet(sim_race *race, const sim_race_cell *cell, uint32_t slot, uint32_t their_how,
-                        const access *mine, uint32_t kind, int same_value) {
-    uint32_t thread = cell->thread[slot], clock = cell->clock[slot];
-    if (clock < mine->since || thread == me(race, mine)) return;
-    if (is_ordered(race, thread, clock, mine->lane)) return;
-    int in_warp = share_warp(race, thread, me(race, mine));
-    uint32_t both = their_how & mine->how;
-    if (both && (!in_warp || both == RACE_ATOMIC)) return;
-    uint32_t severity = same_value ? RACE_INFO : in_warp ? RACE_WARNING : RACE_ERROR;
-    note(race, (sim_race_event){mine->site, cell->site[slot],
-                                me(race, mine), thread, kind, severity,
-                                mine->address, 1});
+static ALWAYS_INLINE int is_plain(access *mine) { return mine->actor.agent == RACE_THREAD; }
+
+/* The same as a slot remembers it. */
+static ALWAYS_INLINE uint32_t who_am_i(const sim_race *race, access *mine) {
+    if (!RARELY(!is_plain(mine))) return me(race, mine);
+    if (mine->actor.agent == RACE_COPIES) return RACE_ASYNC | me(race, mine);
+    return RACE_ASYNC | RACE_BY_AGENT | mine->actor.agent << RACE_LANE_BITS | (uint32_t)mine->lane;
 }
 
-static inline void fill(sim_race *race, sim_race_cell *cell, uint32_t slot, const access *mine) {
-    cell->thread[slot] = me(race, mine);
-    cell->clock[slot] = race->now[race->warp_of[mine->lane]];
-    cell->site[slot] = (uint16_t)mine->site;
+/* Whether what a slot remembers still counts. Barriers end nothing that is asynchronous. */
+static ALWAYS_INLINE int is_live(const sim_race *race, const sim_race_cell *cell, uint32_t slot,
+                          access *mine) {
+    uint32_t who = cell->who[slot], clock = cell->clock[slot];
+    if (RARELY(who & RACE_ASYNC))
+        return clock >= (who & RACE_BY_AGENT ? race->chunk_clock : race->launch_clock);
+    return clock >= mine->since;
+}
+
+/* Reports a race with what a slot remembers, if it is one. */
+static ALWAYS_INLINE void meet(sim_race *race, const sim_race_cell *cell, uint32_t slot, uint32_t their_how,
+                        access *mine, uint32_t kind, int same_value) {
+    uint32_t who = cell->who[slot];
+    if (!is_live(race, cell, slot, mine) || who == me(race, mine)) return;
+    if (is_ordered(race, who, cell->clock[slot], mine->lane)) return;
+    int in_warp = share_warp(race, who, me(race, mine));
+    uint32_t both = their_how & mine->actor.how;
+    if (both && (!in_warp || both == RACE_ATOMIC)) return;
+    uint32_t severity = same_value ? RACE_INFO : in_warp ? RACE_WARNING : RACE_ERROR;
+    note(race->log, (sim_race_event){mine->actor.site, cell->site[slot], me(race, mine),
+                                     thread_of(race, who), kind, severity, who >> 31, 0,
+                                     mine->address, 1});
+}
+
+static ALWAYS_INLINE void fill(sim_race *race, sim_race_cell *cell, uint32_t slot, access *mine) {
+    int is_agents = RARELY(!is_plain(mine)) && mine->actor.agent != RACE_COPIES;
+    cell->who[slot] = who_am_i(race, mine);
+    cell->clock[slot] = is_agents ? mine->actor.clock : race->now[race->warp_of[mine->lane]];
+    cell->site[slot] = (uint16_t)mine->actor.site;
 }
 
 /* Makes room for another reader. */
-static inline void move_reader(const sim_race *race, sim_race_cell *cell, const access *mine) {
-    cell->thread[SLOT_OTHER] = cell->thread[SLOT_READER];
+static ALWAYS_INLINE void move_reader(const sim_race *race, sim_race_cell *cell, access *mine) {
+    cell->who[SLOT_OTHER] = cell->who[SLOT_READER];
     cell->clock[SLOT_OTHER] = cell->clock[SLOT_READER];
     cell->site[SLOT_OTHER] = cell->site[SLOT_READER];
     cell->how[1] = cell->how[0];
-    if (!cell->how[0] && !mine->how && !share_warp(race, cell->thread[SLOT_OTHER], me(race, mine)))
+    if (!cell->how[0] && !mine->actor.how && is_plain(mine) &&
+        !(cell->who[SLOT_OTHER] & RACE_ASYNC) &&
+        !share_warp(race, cell->who[SLOT_OTHER], me(race, mine)))
         cell->how[1] = TWO_READERS;
 }
 
 /* Remembers a reader. Of readers that nothing orders two are kept, of different warps if there are
  * such: then one of them is unordered with any writer that races with a reader. */
-static inline void remember_reader(sim_race *race, sim_race_cell *cell, const access *mine) {
-    uint32_t first = cell->thread[SLOT_READER];
-    uint32_t then = cell->how[0] & WRITES ? 0 : cell->clock[SLOT_READER];
-    if (then >= mine->since && first != me(race, mine) && !is_ordered(race, first, then, mine->lane)) {
-        int taken = cell->clock[SLOT_OTHER] >= mine->since;
+static ALWAYS_INLINE void remember_reader(sim_race *race, sim_race_cell *cell, access *mine) {
+    uint32_t first = cell->who[SLOT_READER], myself = who_am_i(race, mine);
+    int is_there = !(cell->how[0] & WRITES) && is_live(race, cell, SLOT_READER, mine);
+    if (is_there && first != myself &&
+        !is_ordered(race, first, cell->clock[SLOT_READER], mine->lane)) {
+        int taken = is_live(race, cell, SLOT_OTHER, mine);
         if (taken && cell->how[1] & WRITES) {
             /* One slot is left, and a plain reader races with more than a strong one. */
-            if (mine->how || !cell->how[0]) return;
+            if (mine->actor.how || !cell->how[0]) return;
         } else {
-            uint32_t second = cell->thread[SLOT_OTHER];
+            uint32_t second = cell->who[SLOT_OTHER];
             if (taken && !is_ordered(race, second, cell->clock[SLOT_OTHER], mine->lane) &&
-                (second == me(race, mine) || !share_warp(race, first, second)))
+                (second == myself || !share_warp(race, first, second)))
                 return;
             move_reader(race, cell, mine);
         }
-    } else if (first != me(race, mine) || mine->how) {
+    } else if (first != myself || mine->actor.how) {
         cell->how[1] &= (uint8_t)~TWO_READERS;
     }
     fill(race, cell, SLOT_READER, mine);
-    cell->how[0] = (uint8_t)mine->how;
+    cell->how[0] = (uint8_t)mine->actor.how;
 }
 
 /* Before a strong writer takes the last slot: another one that is there moves to the reader's, if
  * that has none. Of many, two of different warps are enough, as of readers. */
-static void keep_strong_writer(const sim_race *race, sim_race_cell *cell, const access *mine) {
-    int reads = cell->clock[SLOT_READER] >= mine->since && !(cell->how[0] & WRITES);
-    int wrote = cell->clock[SLOT_OTHER] >= mine->since && cell->how[1] & WRITES;
-    if (reads || !wrote || cell->thread[SLOT_OTHER] == me(race, mine)) return;
-    if (cell->clock[SLOT_READER] >= mine->since &&
-        share_warp(race, cell->thread[SLOT_OTHER], me(race, mine)) &&
-        cell->thread[SLOT_READER] != me(race, mine))
+static ALWAYS_INLINE void keep_strong_writer(const sim_race *race, sim_race_cell *cell, access *mine) {
+    int reads = is_live(race, cell, SLOT_READER, mine) && !(cell->how[0] & WRITES);
+    int wrote = is_live(race, cell, SLOT_OTHER, mine) && cell->how[1] & WRITES;
+    if (reads || !wrote || cell->who[SLOT_OTHER] == me(race, mine)) return;
+    if (is_live(race, cell, SLOT_READER, mine) &&
+        share_warp(race, cell->who[SLOT_OTHER], me(race, mine)) &&
+        cell->who[SLOT_READER] != me(race, mine))
         return;
-    cell->thread[SLOT_READER] = cell->thread[SLOT_OTHER];
+    cell->who[SLOT_READER] = cell->who[SLOT_OTHER];
     cell->clock[SLOT_READER] = cell->clock[SLOT_OTHER];
     cell->site[SLOT_READER] = cell->site[SLOT_OTHER];
     cell->how[0] = cell->how[1];
-}
-
-static inline uint32_t cells_of(const sim_race *race, uint32_t bytes) {
-    uint32_t count = bytes >> race->shift;
-    return count ? count : 1;
 }
 
 static inline uint32_t other_how(const sim_race_cell *cell) { return cell->how[1] & RACE_ATOMIC; }
@@ -153,43 +194,83 @@ void sim_race_acquire(const sim_spaces *spaces, const int64_t *lanes, uint64_t c
         race->acquired[race->block_start[race->warp_of[lanes ? (uint64_t)lanes[i] : i]]] = 1;
 }
 
-void sim_race_read(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
-                   uint32_t site, uint32_t how, uint32_t since, uint64_t address) {
-    access mine = {lane, address, site, how, since};
-    uint32_t count = cells_of(race, bytes);
-    for (uint32_t i = 0; i < count; i++) {
-        sim_race_cell *cell = &cells[i];
-        meet(race, cell, SLOT_WRITER, RACE_PLAIN, &mine, READ_AFTER_WRITE, 0);
-        if (cell->how[0] & WRITES)
-            meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, &mine, READ_AFTER_WRITE, 0);
-        if (cell->how[1] & WRITES)
-            meet(race, cell, SLOT_OTHER, other_how(cell), &mine, READ_AFTER_WRITE, 0);
-        remember_reader(race, cell, &mine);
+static ALWAYS_INLINE void meet_writers(sim_race *race, const sim_race_cell *cell, access *mine) {
+    meet(race, cell, SLOT_WRITER, RACE_PLAIN, mine, READ_AFTER_WRITE, 0);
+    if (cell->how[0] & WRITES)
+        meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, mine, READ_AFTER_WRITE, 0);
+    if (cell->how[1] & WRITES)
+        meet(race, cell, SLOT_OTHER, other_how(cell), mine, READ_AFTER_WRITE, 0);
+}
+
+static ALWAYS_INLINE void read_cells(sim_race *race, sim_race_cell *cells, uint64_t count,
+                                     access *mine) {
+    for (uint64_t i = 0; i < count; i++) {
+        meet_writers(race, &cells[i], mine);
+        remember_reader(race, &cells[i], mine);
     }
 }
 
-void sim_race_write(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
-                    uint32_t site, uint32_t how, uint32_t since, uint64_t address, int same) {
-    access mine = {lane, address, site, how, since};
-    uint32_t count = cells_of(race, bytes);
-    for (uint32_t i = 0; i < count; i++) {
+static ALWAYS_INLINE void write_cells(sim_race *race, sim_race_cell *cells, uint64_t count,
+                                      access *mine, int same) {
+    for (uint64_t i = 0; i < count; i++) {
         sim_race_cell *cell = &cells[i];
         int other_writes = cell->how[1] & WRITES;
-        meet(race, cell, SLOT_WRITER, RACE_PLAIN, &mine, WRITE_AFTER_WRITE, same);
-        meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, &mine,
+        meet(race, cell, SLOT_WRITER, RACE_PLAIN, mine, WRITE_AFTER_WRITE, same);
+        meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, mine,
              cell->how[0] & WRITES ? WRITE_AFTER_WRITE : WRITE_AFTER_READ, 0);
-        meet(race, cell, SLOT_OTHER, other_how(cell), &mine,
+        meet(race, cell, SLOT_OTHER, other_how(cell), mine,
              other_writes ? WRITE_AFTER_WRITE : WRITE_AFTER_READ, other_writes && same);
-        if (how) {
-            keep_strong_writer(race, cell, &mine);
-            fill(race, cell, SLOT_OTHER, &mine);
-            cell->how[1] = (uint8_t)(how | WRITES);
+        if (mine->actor.how) {
+            keep_strong_writer(race, cell, mine);
+            fill(race, cell, SLOT_OTHER, mine);
+            cell->how[1] = (uint8_t)(mine->actor.how | WRITES);
             continue;
         }
         /* Whoever races with a forgotten reader races with this writer too. */
-        fill(race, cell, SLOT_WRITER, &mine);
+        fill(race, cell, SLOT_WRITER, mine);
         cell->clock[SLOT_READER] = cell->clock[SLOT_OTHER] = 0;
         cell->how[0] = cell->how[1] = 0;
+    }
+}
+
+/* One source, and code of its own for what is most frequent. */
+void sim_race_read(sim_race *race, sim_race_cell *cells, uint64_t count, uint64_t lane,
+                   uint32_t site, uint32_t how, uint32_t since, uint64_t address) {
+    sim_race_access mine = {{site, how, RACE_THREAD, 0}, lane, address, since};
+    read_cells(race, cells, count, &mine);
+}
+
+void sim_race_write(sim_race *race, sim_race_cell *cells, uint64_t count, uint64_t lane,
+                    uint32_t site, uint32_t how, uint32_t since, uint64_t address, int same) {
+    sim_race_access mine = {{site, how, RACE_THREAD, 0}, lane, address, since};
+    write_cells(race, cells, count, &mine, same);
+}
+
+void sim_race_read_by(sim_race *race, sim_race_cell *cells, uint64_t count, access *mine) {
+    read_cells(race, cells, count, mine);
+}
+
+void sim_race_write_by(sim_race *race, sim_race_cell *cells, uint64_t count, access *mine,
+                       int same) {
+    write_cells(race, cells, count, mine, same);
+}
+
+void sim_race_look(sim_race *race, sim_race_cell *cells, uint64_t count, access *mine) {
+    for (uint64_t i = 0; i < count; i++) meet_writers(race, &cells[i], mine);
+}
+
+void sim_race_hand_over(sim_race *race, sim_race_cell *cells, uint64_t count, access *mine,
+                        int reads) {
+    uint32_t before = RACE_ASYNC | me(race, mine);
+    for (uint64_t i = 0; i < count; i++) {
+        sim_race_cell *cell = &cells[i];
+        for (uint32_t slot = reads ? SLOT_READER : SLOT_WRITER;
+             slot <= (reads ? SLOT_OTHER : SLOT_WRITER); slot++) {
+            uint32_t site = cell->site[slot];
+            if (cell->who[slot] != before || cell->clock[slot] < race->launch_clock) continue;
+            fill(race, cell, slot, mine);
+            cell->site[slot] = (uint16_t)site;
+        }
     }
 }
 
@@ -210,6 +291,15 @@ void sim_race_warp_sync(const sim_spaces *spaces, const int64_t *lanes, uint64_t
     }
 }
 
+static void release_agents(sim_race *race, uint32_t warp) {
+    uint64_t agents = race->agents;
+    for (uint64_t a = 0; a < agents; a++) {
+        uint32_t *released = &race->agents_released[warp / race->warps * agents + a];
+        uint32_t seen = race->agents_seen[warp * agents + a];
+        if (seen > *released) *released = seen;
+    }
+}
+
 /* A fence: everything that these threads' warps did or have seen may be handed to other blocks. */
 void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
     sim_race *race = spaces->race;
@@ -227,7 +317,22 @@ void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t cou
                                               : race->seen[(uint64_t)warp * race->warps + j];
             if (seen > *released) *released = seen;
         }
+        release_agents(race, warp);
         race->now[warp]++;
+    }
+}
+
+/* The warps of one block that have `present` set, or all, know of each other whom they waited for. */
+static void join_agents(sim_race *race, uint32_t start, const uint8_t *present) {
+    uint64_t agents = race->agents;
+    for (uint64_t a = 0; a < agents; a++) {
+        uint32_t latest = 0;
+        for (uint32_t p = 0; p < race->warps; p++) {
+            uint32_t seen = race->agents_seen[(start + p) * agents + a];
+            if ((!present || present[p]) && seen > latest) latest = seen;
+        }
+        for (uint32_t p = 0; p < race->warps; p++)
+            if (!present || present[p]) race->agents_seen[(start + p) * agents + a] = latest;
     }
 }
 
@@ -241,6 +346,7 @@ static void join_all(sim_race *race, uint32_t start) {
         for (uint32_t j = 0; j < race->warps; j++)
             race->seen[(uint64_t)w * race->warps + j] = clock;
     }
+    join_agents(race, start, NULL);
 }
 
 /* The warps of one block that have `present` set have met. */
@@ -259,6 +365,7 @@ static void join(sim_race *race, uint32_t start, const uint8_t *present) {
     }
     for (uint32_t p = 0; p < warps; p++)
         if (present[p]) advance(race, start + p);
+    join_agents(race, start, present);
 }
 
 /* A barrier that the threads set in `at` have passed, or all when it is NULL; with `whole` (needed

@@ -5,6 +5,12 @@
  * (C. Flanagan and S. Freund, FastTrack, PLDI 2009). What is found does not depend on which thread
  * the simulator happens to run first. Clocks grow from launch to launch, so that cells need not be
  * cleared: what is older than the launch (of shared memory: than the chunk) does not count.
+ *
+ * What is done asynchronously is not ordered with anything that comes after it, the thread that
+ * started it included, until somebody waits for it. So it is remembered not as that thread's but as
+ * an agent's: an mbarrier stands for the copies that it counts, a warpgroup for its wgmmas, and
+ * their clocks count phases and groups; warps see them when they wait. Copies that a thread waits
+ * for by itself become the thread's own at that moment.
  */
 #ifndef SIM_RACE_H
 #define SIM_RACE_H
@@ -18,9 +24,25 @@ enum { RACE_PLAIN = 0, RACE_STRONG = 1, RACE_ATOMIC = 3 };
 /* Slots of a cell: the last plain writer, and two that are readers or strong writers. */
 enum { SLOT_WRITER, SLOT_READER, SLOT_OTHER, SLOTS };
 
-/* What was seen of a few bytes (1 << shift of them). Threads are numbered over the launch. */
+/* Who did what a slot remembers: a thread, numbered over the launch; or, asynchronously, copies that
+ * only the thread in the low bits can wait for; or an agent of the block, with the lane that gave it
+ * the work. */
+#define RACE_ASYNC (1u << 31)
+#define RACE_BY_AGENT (1u << 30)
+enum { RACE_LANE_BITS = 15 };
+
+/* Agents in sim_actor that are none: the threads themselves, and copies that they wait for. */
+enum { RACE_THREAD = 0xFFFF, RACE_COPIES = 0xFFFE };
+
+/* Who accesses rows of memory, and where in the program. `clock` is the agent's. */
+typedef struct sim_actor {
+    uint32_t site, how;
+    uint32_t agent, clock;
+} sim_actor;
+
+/* What was seen of a few bytes (1 << shift of them). */
 typedef struct sim_race_cell {
-    uint32_t thread[SLOTS];
+    uint32_t who[SLOTS];
     uint32_t clock[SLOTS];
     uint16_t site[SLOTS];
     uint8_t how[SLOTS - 1]; /* of the reader; of the other one, with the flags below */
@@ -43,14 +65,25 @@ typedef struct sim_race_event {
     uint32_t site, other_site;
     uint32_t thread, other_thread;
     uint32_t kind, severity;
+    uint32_t waits; /* the other one is asynchronous: nobody has waited for it */
+    uint32_t unused;
     uint64_t address;
     uint64_t count;
 } sim_race_event;
 
+typedef struct sim_race_log {
+    sim_race_event *events;
+    uint32_t count, limit;
+} sim_race_log;
+
+/* What is known of the blocks that run together. Several such groups of blocks have cells of global
+ * memory, `released` and the log in common. */
 typedef struct sim_race {
     uint32_t first_thread; /* number of the first thread of the chunk */
+    uint32_t lanes;        /* threads of the chunk */
     uint32_t threads;      /* of a block */
     uint32_t warps;        /* of a block */
+    uint32_t agents;       /* that a block may have */
     uint32_t shift;
     uint32_t launch_clock, chunk_clock;
     const uint32_t *warp_of;     /* warp in the chunk, for each lane */
@@ -62,22 +95,47 @@ typedef struct sim_race {
     uint32_t *seen;              /* [warp][warp of the block]: what it has seen of others */
     uint32_t *released;          /* for each warp of the grid, what a fence let others see */
     uint8_t *acquired;           /* for the first warp of each block: it looked at a flag */
+    uint32_t *agents_seen;       /* [warp][agent]: what it has waited for */
+    uint32_t *agents_released;   /* [block][agent]: what a fence let others see */
     sim_race_cell *shared;
     uint64_t shared_cells; /* for each block */
     const sim_race_area *areas;
     uint64_t area_count;
-    sim_race_event *events;
-    uint32_t event_count, event_limit;
+    sim_race_log *log;
 } sim_race;
+
+/* One access of consecutive cells. */
+typedef struct sim_race_access {
+    sim_actor actor;
+    uint64_t lane, address;
+    uint32_t since; /* clock before which what the cells say does not count */
+} sim_race_access;
 
 sim_race_cell *sim_race_cells(const sim_race *race, uint64_t start);
 struct sim_spaces;
 /* The threads lanes[0..count), or 0..count, look at a flag, wherever it is. */
 void sim_race_acquire(const struct sim_spaces *spaces, const int64_t *lanes, uint64_t count);
-void sim_race_read(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
+/* Accesses of threads. */
+void sim_race_read(sim_race *race, sim_race_cell *cells, uint64_t count, uint64_t lane,
                    uint32_t site, uint32_t how, uint32_t since, uint64_t address);
-void sim_race_write(sim_race *race, sim_race_cell *cells, uint32_t bytes, uint64_t lane,
+void sim_race_write(sim_race *race, sim_race_cell *cells, uint64_t count, uint64_t lane,
                     uint32_t site, uint32_t how, uint32_t since, uint64_t address, int same);
+/* Accesses of whoever it is. */
+void sim_race_read_by(sim_race *race, sim_race_cell *cells, uint64_t count,
+                      const sim_race_access *mine);
+void sim_race_write_by(sim_race *race, sim_race_cell *cells, uint64_t count,
+                       const sim_race_access *mine, int same);
+/* A read that is not remembered: another one stands for it. */
+void sim_race_look(sim_race *race, sim_race_cell *cells, uint64_t count,
+                   const sim_race_access *mine);
+/* What is remembered as `lane`'s copies is now `mine`'s: the lane's own, or an agent's. */
+void sim_race_hand_over(sim_race *race, sim_race_cell *cells, uint64_t count,
+                        const sim_race_access *mine, int reads);
+
+static inline uint64_t sim_race_cell_count(const sim_race *race, uint64_t bytes) {
+    uint64_t count = bytes >> race->shift;
+    return count ? count : 1;
+}
 
 /* Whether there is nothing to do for a plain read: no writer to race with, and two readers there
  * already of whom one races with whatever writer races with this one. */
@@ -85,6 +143,7 @@ static inline int sim_race_is_known(const sim_race *race, const sim_race_cell *c
                                     uint32_t since) {
     uint32_t apart = race->apart[race->warp_of[lane]];
     return cell->how[1] & TWO_READERS && cell->clock[SLOT_WRITER] < since &&
+           !(cell->who[SLOT_WRITER] & RACE_ASYNC) &&
            cell->clock[SLOT_READER] >= apart && cell->clock[SLOT_OTHER] >= apart;
 }
 

@@ -2,6 +2,13 @@
 
 #include "locate.h"
 
+/* Whether race.c is not told of the first or last bytes of a row, and blocks run elsewhere that may
+ * care. */
+static int is_lost(const sim_spaces *spaces, const place *found, uint64_t address, uint64_t bytes) {
+    if (!spaces->confined || !found->is_global || !spaces->race) return 0;
+    return ((address | bytes) & (((uint64_t)1 << spaces->race->shift) - 1)) != 0;
+}
+
 /* Rows of bytes, for instructions that move more than a vector register: row i is that of thread
  * lanes[i], which has to be a multiple of `align`. What was wrong with it is noted in faults[i].
  * Returns how many rows were faulty; what cannot be read becomes poison. */
@@ -18,22 +25,22 @@ int64_t sim_read_rows(sim_spaces *spaces, uint32_t space, uint64_t rows, const i
         else if (!locate(space, addresses[i], bytes, (uint64_t)lanes[i], spaces, &last, &found))
             faults[i] = SIM_OUT_OF_BOUNDS;
         else {
-            spaces->escapes += spaces->confined && found.is_global && found.cells;
+            spaces->escapes += found.cells && is_lost(spaces, &found, addresses[i], bytes);
             memcpy(out, found.data, bytes);
-            for (uint64_t b = 0; b < bytes; b++)
-                if (found.shadow[b] != 1) faults[i] = SIM_UNINITIALISED;
+            faults[i] = unwritten(found, 0, bytes);
         }
-        if (!found.data)
-            for (uint64_t b = 0; b < bytes; b++) out[b] = ((const uint8_t *)&poison)[b & 3];
+        for (uint64_t b = 0; b < bytes; b++)
+            if (!found.data || found.shadow[b] == SIM_PENDING)
+                out[b] = ((const uint8_t *)&poison)[b & 3];
         faulty += faults[i] != SIM_FINE;
     }
     return faulty;
 }
 
-/* Stores rows, or only takes them off what counts as written where `in` is NULL. */
+/* Stores rows (where `in` is not NULL), and sets what the shadow holds for them. */
 int64_t sim_write_rows(sim_spaces *spaces, uint32_t space, uint64_t rows,
                        const int64_t *lanes, const uint64_t *addresses, uint64_t bytes,
-                       uint64_t align, const uint8_t *in, uint8_t *faults) {
+                       uint64_t align, const uint8_t *in, uint8_t *faults, uint32_t state) {
     last_allocation last = no_allocation();
     int64_t faulty = 0;
     for (uint64_t i = 0; i < rows; i++) {
@@ -42,13 +49,66 @@ int64_t sim_write_rows(sim_spaces *spaces, uint32_t space, uint64_t rows,
         if (addresses[i] & (align - 1)) faults[i] = SIM_MISALIGNED;
         else if (!locate(space, addresses[i], bytes, (uint64_t)lanes[i], spaces, &last, &found))
             faults[i] = SIM_OUT_OF_BOUNDS;
-        else if (spaces->confined && found.is_global)
+        else if (escapes(spaces, &found) || is_lost(spaces, &found, addresses[i], bytes))
             spaces->escapes++;
         else {
             if (in) memcpy(found.data, in + i * bytes, bytes);
-            memset(found.shadow, in ? 1 : 0, bytes);
+            memset(found.shadow, (int)state, bytes);
         }
         faulty += faults[i] != SIM_FINE;
     }
     return faulty;
+}
+
+/* Somebody has waited for copies: what they were to write is written. */
+void sim_settle_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
+                     const uint64_t *addresses, uint64_t bytes) {
+    last_allocation last = no_allocation();
+    for (uint64_t i = 0; i < rows; i++) {
+        place found = {0};
+        if (!locate(space, addresses[i], bytes, (uint64_t)lanes[i], spaces, &last, &found)) continue;
+        for (uint64_t b = 0; b < bytes; b++)
+            if (found.shadow[b] == SIM_PENDING) found.shadow[b] = SIM_WRITTEN;
+    }
+}
+
+/* What race.c is told of rows. */
+enum { TOLD_READ, TOLD_LOOK, TOLD_WRITE, TOLD_WAITED_READ, TOLD_WAITED_WRITE };
+
+static void tell(sim_race *race, uint32_t what, sim_race_cell *cells, uint64_t count,
+                 sim_race_access *mine, const uint8_t *before, const uint8_t *after) {
+    uint64_t unit = (uint64_t)1 << race->shift;
+    switch (what) {
+    case TOLD_READ: sim_race_read_by(race, cells, count, mine); break;
+    case TOLD_LOOK: sim_race_look(race, cells, count, mine); break;
+    case TOLD_WAITED_READ:
+    case TOLD_WAITED_WRITE:
+        sim_race_hand_over(race, cells, count, mine, what == TOLD_WAITED_READ);
+        break;
+    default:
+        for (uint64_t i = 0; i < count; i++, mine->address += unit) {
+            int same = after && !memcmp(before + i * unit, after + i * unit, unit);
+            sim_race_write_by(race, cells + i, 1, mine, same);
+        }
+    }
+}
+
+/* Tells race.c what `actor` does to rows, before it is done; `in` is what is written, if known. Of a
+ * row that does not begin and end with cells, only those count that are its own. */
+void sim_race_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
+                   const uint64_t *addresses, uint64_t bytes, uint64_t align, const uint8_t *in,
+                   const sim_actor *actor, uint32_t what) {
+    sim_race *race = spaces->race;
+    last_allocation last = no_allocation();
+    for (uint64_t i = 0; i < rows; i++) {
+        place found = {0};
+        uint64_t address = addresses[i], unit = (uint64_t)1 << race->shift;
+        if (address & (align - 1)) continue;
+        if (!locate(space, address, bytes, (uint64_t)lanes[i], spaces, &last, &found)) continue;
+        uint64_t before = -address & (unit - 1);
+        if (!found.cells || bytes < before + unit) continue;
+        sim_race_access mine = {*actor, (uint64_t)lanes[i], address + before, found.since};
+        tell(race, what, found.cells + (before > 0), (bytes - before) >> race->shift, &mine,
+             found.data + before, in ? in + i * bytes + before : NULL);
+    }
 }

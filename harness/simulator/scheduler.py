@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.codegen import Compiled
+from harness.simulator.crew import Workplace
+from harness.simulator.departures import Departures
 from harness.simulator.errors import BarrierDeadlock, KernelTrap, UnmetCondition
 from harness.simulator.executor import Executor
 from harness.simulator.frame import Frame, PrivateMemory
@@ -66,7 +68,8 @@ class Scheduler:
         self._live = 0
         self._team = team
         self._ready: dict[int, Lanes] = {}
-        self._barriers = Barriers(team)
+        self._departures = Departures(self._program, frame.lanes)
+        self._barriers = Barriers(team, self._departures)
         self._meetings = Meetings(team)
         self._masks = MaskChecks(team, faults)
         self._spinning = Spinning(team)
@@ -74,7 +77,8 @@ class Scheduler:
         self._first_block = 0
         self._events = 0
         self._executor = Executor(prepared, frame, private, faults, team)
-        self._performer = Performer(prepared.compiler, frame, private, watch.placement, faults)
+        workplace = Workplace(prepared.compiler, private, faults, watch.agents)
+        self._performer = Performer(prepared.compiler, frame, watch.placement, workplace)
 
     @property
     def thread_instructions(self) -> int:
@@ -110,6 +114,7 @@ class Scheduler:
         self._watch.begin(first_block)
         self._executor.begin(first_block, uniform)
         self._ready = {}
+        self._departures.begin()
         self._barriers.clear()
         self._meetings = Meetings(self._team)
         self._spinning.clear()
@@ -125,6 +130,7 @@ class Scheduler:
     def _run(self, position: int | None, current: Lanes | None, count: int) -> bool:
         previous = -1
         spinning = self._spinning
+        leads_out = self._departures.leads_out
         while position is not None:
             if position <= previous:
                 spinning.backs += 1
@@ -144,6 +150,8 @@ class Scheduler:
             self._watch.executed(position, current, count)
             if block.stores:
                 spinning.changes += 1
+            if leads_out[position]:
+                self._departures.ran(position, current)
             end = block.end
             if isinstance(end, Branch):
                 position, current, count = self._branch(block, compiled, position, current, count)
@@ -179,6 +187,8 @@ class Scheduler:
         executor.thread_instructions += block.instructions * count
         all_going = None if count == self._frame.lanes else going
         self._watch.executed(position, all_going, count)
+        if self._departures.leads_out[position]:
+            self._departures.ran(position, all_going)
         if not end.is_test:
             self._spinning.changes += 1
         return self._go(position + 1, all_going, count)

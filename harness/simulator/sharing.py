@@ -118,7 +118,7 @@ class SharedLaunches:
         """
         launch = self._make(task)
         try:
-            races = launch.watch.races
+            races = launch.races
             if not races or races.watched_cells > _MOST_CELLS or not self._are_there(modules):
                 return None
             snapshot = Snapshot.of(self._memory, races.watched)
@@ -157,8 +157,8 @@ class SharedLaunches:
         if not first:
             return Part()
         launch = self._make(task)
-        if launch.watch.counts and task.counted is not None:
-            launch.watch.counts.start_from(task.counted)
+        if launch.counts and task.counted is not None:
+            launch.counts.start_from(task.counted)
         try:
             return self._part(launch, chain(first, numbers), process)
         finally:
@@ -205,7 +205,7 @@ class SharedLaunches:
         for part in parts:
             if part.problem:
                 return part.problem
-        cells = launch.watch.races.watched_cells if launch.watch.races else 0
+        cells = launch.races.watched_cells if launch.races else 0
         rooms = [self._board.room(n)[:cells] for n, part in enumerate(parts) if part.has_run]
         if _conflict(rooms):
             return "blocks access what other blocks write"

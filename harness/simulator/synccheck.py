@@ -16,8 +16,21 @@ from harness.simulator.sanitizer import Finding, Severity
 from harness.simulator.team import WARP
 
 Lanes = npt.NDArray[np.bool_]
-Arrivals = Sequence[tuple[Barrier, Lanes]]
-"""Who of the chunk waits at which barrier instruction, or has arrived there and gone on."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Threads of the chunk that wait at a barrier instruction, or have arrived there and gone on.
+
+    `passed` are those that have ended past it.
+    """
+
+    barrier: Barrier
+    lanes: Lanes
+    passed: Lanes
+
+
+Arrivals = Sequence[Arrival]
 
 
 @dataclass(frozen=True)
@@ -57,30 +70,58 @@ class SyncChecks:
         """Threads that wait at one barrier go on together; `live` lanes were started.
 
         PTX lets threads that have ended be missing, and the warps of a block come from different
-        instructions; CUDA C++ allows neither, and within a warp it is undefined in both. Barriers
-        that name how many threads they wait for are made for threads that do different things.
+        instructions; CUDA C++ does not allow the latter, nor that threads of a warp go past a
+        barrier at which others of it wait. Barriers that name how many threads they wait for are
+        made for threads that do different things.
         """
-        arrivals = [(barrier, lanes) for barrier, lanes in arrivals if not barrier.is_arrival]
+        arrivals = [arrival for arrival in arrivals if not arrival.barrier.is_arrival]
         if not arrivals:
             return
         threads = self._placement.geometry.threads
         blocks = live // threads
-        rows = [lanes[:live].reshape(blocks, threads) for _, lanes in arrivals]
+        rows = [arrival.lanes[:live].reshape(blocks, threads) for arrival in arrivals]
         if len(rows) > 1:
             self._different_instructions(arrivals, rows, first_block)
         arrived = np.logical_or.reduce(rows)
         missing = arrived.any(1) & ~arrived.all(1)
-        if missing.any() and arrivals[0][0].threads is None:
-            block = int(np.argmax(missing))
-            count = int(arrived[block].sum())
-            self._add(
-                arrivals[0][0].location,
-                "info",
-                f"{count} of {threads} threads meet at {_place(arrivals[0][0].location)}: "
-                "the others have ended",
-                first_block + block,
-                int(np.argmin(arrived[block])),
+        barrier = arrivals[0].barrier
+        if not missing.any() or barrier.threads is not None:
+            return
+        for arrival, row in zip(arrivals, rows, strict=True):
+            passed = arrival.passed[:live].reshape(blocks, threads)
+            self._gone_past(arrival.barrier, row, passed & ~arrived, first_block)
+        block = int(np.argmax(missing))
+        count = int(arrived[block].sum())
+        self._add(
+            barrier.location,
+            "info",
+            f"{count} of {threads} threads meet at {_place(barrier.location)}: "
+            "the others have ended",
+            first_block + block,
+            int(np.argmin(arrived[block])),
+        )
+
+    def _gone_past(self, barrier: Barrier, waiting: Lanes, passed: Lanes, first_block: int) -> None:
+        """Rows are blocks: threads that wait at a barrier, and that have ended past it."""
+        for block in np.flatnonzero(waiting.any(1) & passed.any(1)):
+            warps = _warps(waiting[block]).any(1) & _warps(passed[block]).any(1)
+            if not warps.any():
+                continue
+            here, gone = (
+                int(np.argmax(_warps(lanes[block])[np.argmax(warps)]))
+                + WARP * int(np.argmax(warps))
+                for lanes in (waiting, passed)
             )
+            self._add(
+                barrier.location,
+                "error",
+                f"divergent barrier: threads of one warp wait at {_place(barrier.location)} while "
+                f"others have gone past it and ended, such as thread "
+                f"{self._placement.thread(gone)}",
+                first_block + int(block),
+                here,
+            )
+            return
 
     def _different_instructions(
         self, arrivals: Arrivals, rows: Sequence[Lanes], first_block: int
@@ -93,7 +134,7 @@ class SyncChecks:
             block = int(np.argmax(both))
             here, there = _warps(rows[0][block]), _warps(rows[number][block])
             shared = (here.any(1) & there.any(1)).any()
-            barrier, other = arrivals[0][0], arrivals[number][0]
+            barrier, other = arrivals[0].barrier, arrivals[number].barrier
             if barrier.threads is not None and not shared:
                 continue
             if barrier.location == other.location:
@@ -103,7 +144,7 @@ class SyncChecks:
             what = "of one warp " if shared else ""
             self._add(
                 barrier.location,
-                "error" if shared else "warning",
+                "error",
                 f"divergent barrier: threads {what}wait at {_place(barrier.location)} while others "
                 f"wait at {_place(other.location)}, such as thread "
                 f"{self._placement.thread(other_thread)}",

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.simulator.agents import Agents
+from harness.simulator.clocks import Clocks
 from harness.simulator.counters import Counts
 from harness.simulator.frame import Placement
-from harness.simulator.race import Races
 from harness.simulator.synccheck import Arrivals, Lanes, SyncChecks
 
 
 @dataclass(frozen=True)
 class Watch:
-    """The observers of one launch; None for those that are off."""
+    """Who looks at the blocks that run together; None for those that are off."""
 
     placement: Placement
     sync: SyncChecks
-    races: Races | None = None
+    clocks: Clocks | None = None
+    agents: Agents | None = None
     counts: Counts | None = None
 
     def begin(self, first_block: int) -> None:
         """The next chunk of blocks."""
-        if self.races:
-            self.races.begin(first_block)
+        if self.clocks:
+            self.clocks.begin(first_block)
+        if self.agents:
+            self.agents.begin()
 
     def executed(self, position: int, current: Lanes | None, count: int) -> None:
         """The threads `current` (all if None) have run a block of code."""
@@ -36,13 +40,13 @@ class Watch:
 
     def passed(self, at: Lanes | None, *, whole: bool) -> None:
         """The threads `at` (all if None) have passed a barrier, the `whole` block's or not."""
-        if self.races:
-            self.races.barrier(at, whole=whole)
+        if self.clocks:
+            self.clocks.barrier(at, whole=whole)
 
     def met(self, arrivals: Arrivals, first_block: int, live: int) -> None:
         """Threads that came to a barrier one group after the other go on together."""
         self.sync.met(arrivals, first_block, live)
-        at = arrivals[0][1].copy()
-        for _, lanes in arrivals[1:]:
-            at |= lanes
-        self.passed(at, whole=all(barrier.threads is None for barrier, _ in arrivals))
+        at = arrivals[0].lanes.copy()
+        for arrival in arrivals[1:]:
+            at |= arrival.lanes
+        self.passed(at, whole=all(arrival.barrier.threads is None for arrival in arrivals))

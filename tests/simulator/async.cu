@@ -28,6 +28,7 @@ __global__ void partial(uint32_t *out, const uint32_t *in, int bytes) {
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; cp.async.ca.shared.global [%0], [%1], 8, p; }"
                :: "r"(pair), "l"(in + threadIdx.x * 2), "r"(threadIdx.x & 1));
   asm volatile("cp.async.wait_all;");
+  __syncwarp();
   for (int i = threadIdx.x; i < 96; i += 32) out[i] = tile[i];
 }
 

@@ -31,3 +31,51 @@ extern "C" __global__ void early_return(int* y, int limit) {
   __syncthreads();  // meeting
   y[threadIdx.x] = room[63 - threadIdx.x];
 }
+
+// ---- Barriers that threads go past, and barriers before which they return
+
+extern "C" __global__ void skipped_once(int* y, int limit) {
+  if (threadIdx.x < limit) __syncthreads();  // skipped_once
+  y[blockIdx.x * 64 + threadIdx.x] = limit;
+}
+
+extern "C" __global__ void skipped_in_a_loop(int* y, int limit) {
+  int sum = 0;
+  for (int i = 0; i < limit; i += 10) {
+    sum += i * threadIdx.x;
+    if (threadIdx.x < limit) __syncthreads();  // skipped_in_a_loop
+  }
+  y[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+
+extern "C" __global__ void left_a_loop(int* y, int limit) {
+  __shared__ int room[64];
+  room[threadIdx.x] = limit;
+  for (int i = 0; i < (threadIdx.x < limit ? 3 : 2); i++) {
+    room[threadIdx.x] *= i;
+    __syncthreads();  // left_a_loop
+  }
+  y[blockIdx.x * 64 + threadIdx.x] = room[threadIdx.x];
+}
+
+extern "C" __global__ void return_after_an_atomic(int* y, int limit) {
+  __shared__ int room[64];
+  room[threadIdx.x] = threadIdx.x;
+  if (threadIdx.x >= limit) {
+    atomicAdd(y, 1);
+    return;
+  }
+  __syncthreads();
+  y[threadIdx.x] = room[limit - 1 - threadIdx.x];
+}
+
+extern "C" __global__ void return_from_a_loop(int* y, int limit) {
+  __shared__ int room[64];
+  for (int i = 0; i < 4; i++) {
+    room[threadIdx.x] = i;
+    if (threadIdx.x >= limit + i) return;
+    __syncthreads();
+    y[threadIdx.x] += room[limit - 1 - threadIdx.x % limit];
+    __syncthreads();
+  }
+}

@@ -191,4 +191,81 @@ __global__ void __launch_bounds__(256)
       c[(row + i / 2 % 2 * 8) * n + column + i / 4 * 8 + i % 2] = d[i];
   }
 }
+
+// Two warpgroups multiply 64 rows each by the same columns. One thread of a warpgroup tells that all
+// of its warps are done with a slot, and the sums leave through the shared memory of the slots.
+// `early` tells it before the wgmmas that read the slot are done.
+template <bool early>
+__device__ void gemm_of_two_groups(float *c, const Map *a, const Map *b, int n, int k) {
+  using namespace hopper;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ uint64_t full[kStages], empty[kStages];
+  const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, steps = k / kDepth;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      init(&full[s], 1);
+      init(&empty[s], 2);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;");
+  }
+  __syncthreads();
+  if (group < 0) {
+    if (thread == 0)
+      for (int step = 0; step < steps; ++step) {
+        int s = step % kStages;
+        unsigned char *slot = memory + 3 * s * kBytes;
+        wait(&empty[s], (step / kStages & 1) ^ 1);
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                     :: "r"(shared_address(&full[s])), "r"(3 * kBytes) : "memory");
+        for (int i = 0; i < 2; ++i)
+          load(slot + i * kBytes, a, step * kDepth, (blockIdx.y * 2 + i) * kTile, &full[s]);
+        load(slot + 2 * kBytes, b, step * kDepth, blockIdx.x * kTile, &full[s]);
+      }
+    return;
+  }
+  float d[32] = {};
+  for (int step = 0; step < steps; ++step) {
+    const unsigned char *slot = memory + 3 * (step % kStages) * kBytes;
+    wait(&full[step % kStages], step / kStages & 1);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    for (int part = 0; part < kDepth / 16; ++part)
+      multiply(d, descriptor(slot + group * kBytes + part * 32),
+               descriptor(slot + 2 * kBytes + part * 32));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    if (!early) asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+    int done = early ? step : step - 1;
+    if (thread == 32 * (1 + group) && done >= 0)
+      asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }"
+                   :: "r"(shared_address(&empty[done % kStages])) : "memory");
+  }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("bar.sync 1, 256;" ::: "memory");
+  float *tile = reinterpret_cast<float *>(memory) + group * kTile * kTile;
+  for (int i = 0; i < 32; ++i) {
+    int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8;
+    tile[row * kTile + i / 4 * 8 + thread % 4 * 2 + i % 2] = d[i];
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  asm volatile("bar.sync %0, 128;" :: "r"(2 + group) : "memory");
+  if (thread == 0) {
+    for (int row = 0; row < kTile; ++row) {
+      float *to = c + ((blockIdx.y * 2 + group) * kTile + row) * n + blockIdx.x * kTile;
+      asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                   :: "l"(to), "r"(shared_address(tile + row * kTile)), "n"(kTile * 4) : "memory");
+    }
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
+
+__global__ void __launch_bounds__(384)
+    gemm_two_groups(float *c, const __grid_constant__ Map a, const __grid_constant__ Map b, int n,
+                    int k) {
+  gemm_of_two_groups<false>(c, &a, &b, n, k);
+}
+
+__global__ void __launch_bounds__(384)
+    gemm_frees_early(float *c, const __grid_constant__ Map a, const __grid_constant__ Map b, int n,
+                     int k) {
+  gemm_of_two_groups<true>(c, &a, &b, n, k);
+}
 #endif

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from harness.simulator.errors import UnmetCondition, UnsupportedInstruction
-from harness.simulator.machine import LoadedModule
+from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.memory import POISON
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, bits, int32, pointer
 
@@ -34,13 +35,32 @@ def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
 def test_cp_async_without_a_wait(
     device: Device, module: LoadedModule, left: int, missing: list[str]
 ) -> None:
-    """A group that was not waited for reads as not written, at the line that reads too early."""
+    """What was not waited for reads as poison, and the line that reads too early is told."""
     x = np.arange(256, dtype=np.float32)
-    arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(left)]
+    target = device.put(x)
+    arguments = [pointer(target), pointer(device.put(x)), int32(left)]
     result = device.launch(module, "two_groups", arguments)
-    assert [f.check for f in result.findings] == ["initcheck"] * len(missing)
+    assert [(f.check, f.severity) for f in result.findings] == [("racecheck", "error")] * len(
+        missing
+    )
+    lines = Path(__file__).with_name("async.cu").read_text().split("\n")
     for finding, name in zip(result.findings, missing, strict=True):
-        assert name in Path(finding.file or "").read_text().split("\n")[(finding.line or 0) - 1]
+        (line,) = (n for n, text in enumerate(lines, 1) if f"// {name}" in text)
+        assert f"races with the load at async.cu:{line} by thread (0,0,0)" in finding.message
+        assert finding.message.endswith("no wait for the asynchronous copy between them")
+    got = device.get(target, x)
+    assert (got[128:].view(np.uint32) == POISON).all()
+    assert np.array_equal(got[:128], x[:128]) is (left == 1)
+
+
+@pytest.mark.simulator_only
+def test_copies_without_a_wait_and_without_racecheck(device: Device, module: LoadedModule) -> None:
+    """Then they are told as reads of what nothing wrote."""
+    x = np.arange(256, dtype=np.float32)
+    machine = Machine(device.machine.memory, racecheck=False)
+    arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(2)]
+    result = Device(machine).launch(module, "two_groups", arguments)
+    assert [f.check for f in result.findings] == ["initcheck", "initcheck"]
 
 
 def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None:
@@ -114,11 +134,12 @@ def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_cp_async_that_an_mbarrier_does_not_count(device: Device, module: LoadedModule) -> None:
-    """Without the wait that counts it, a copy's target is read before anything wrote it."""
+    """Without the wait that counts it, a copy's target is read too early."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(0)]
     (finding,) = device.launch(module, "counted", arguments).findings
-    assert finding.check == "initcheck"
+    assert finding.check == "racecheck"
+    assert finding.message.endswith("no wait for the asynchronous copy between them")
 
 
 def test_bulk_copies(device: Device, module: LoadedModule) -> None:
@@ -250,10 +271,10 @@ def test_what_lies_outside_can_be_nan(device: Device, module: LoadedModule) -> N
 
 @pytest.mark.simulator_only
 def test_a_box_that_nobody_waited_for(device: Device, module: LoadedModule) -> None:
-    """Shared memory that a copy is to fill counts as not written until the wait."""
+    """Whoever reads shared memory that a copy is to fill races with the copy until the wait."""
     x = np.ones((8, 8), np.float32)
     *_, checks, _ = run_box(device, module, x, FLOAT32, (8, 8), (0, 0), waits=0)
-    assert set(checks) == {"initcheck"}
+    assert set(checks) == {"racecheck"}
 
 
 @pytest.mark.parametrize(

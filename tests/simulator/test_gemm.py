@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.simulator.machine import LoadedModule
+from harness.simulator.sanitizer import Finding
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, int32, pointer
 from tests.simulator.test_async import encode
@@ -50,21 +52,22 @@ def test_cp_async_ldmatrix_and_mma(
 
 @pytest.mark.simulator_only
 def test_a_pipeline_without_its_wait(device: Device, compile_ptx: Compile) -> None:
-    """The forgotten cp.async.wait_group is found as a read of what nothing wrote."""
+    """The forgotten cp.async.wait_group is found as a race of the copies with what reads them."""
     *_, checks = run_tf32(
         device, compile_ptx(SOURCE, architecture="80"), "gemm_forgets", 64, 64, 64
     )
-    assert set(checks) == {"initcheck"}
+    assert set(checks) == {"racecheck"}
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 64), (128, 192, 320)])
-def test_tma_mbarrier_and_wgmma(
-    device: Device, compile_ptx: Compile, m: int, n: int, k: int, tmp_path: Path
-) -> None:
-    """A warp-specialised kernel with a ring of TMA tiles gives the product of its f16 factors."""
-    source = tmp_path / "hopper.cu"
-    source.write_text("#define HOPPER\n" + SOURCE.read_text())
-    module = device.machine.load(compile_ptx(source, architecture="90a"))
+@pytest.fixture
+def hopper(device: Device, compile_ptx: Compile) -> LoadedModule:
+    return device.machine.load(compile_ptx(SOURCE, "-DHOPPER", architecture="90a"))
+
+
+def run_hopper(
+    device: Device, module: LoadedModule, kernel: str, m: int, n: int, k: int
+) -> tuple[Array, Array, tuple[Finding, ...]]:
+    """The product of f16 integers, what it has to be, and the findings."""
     rng = np.random.default_rng(n)
     a = rng.integers(-8, 9, (m, k)).astype(np.float16)
     b = rng.integers(-8, 9, (n, k)).astype(np.float16)
@@ -73,14 +76,43 @@ def test_tma_mbarrier_and_wgmma(
         for x in (a, b)
     ]
     target = device.put(np.zeros((m, n), np.float32))
+    threads, rows = (256, 64) if kernel == "gemm_wgmma" else (384, 128)
     result = device.launch(
         module,
-        "gemm_wgmma",
+        kernel,
         [pointer(target), *maps, int32(n), int32(k)],
-        grid=(n // 64, m // 64, 1),
-        block=(256, 1, 1),
-        dynamic_shared_bytes=HOPPER_SHARED,
+        grid=(n // 64, m // rows, 1),
+        block=(threads, 1, 1),
+        dynamic_shared_bytes=HOPPER_SHARED * (1 + rows // 64) // 2,
     )
-    assert result.findings == ()
     expected = a.astype(np.float64) @ b.astype(np.float64).T
-    assert np.array_equal(device.get(target, np.zeros((m, n), np.float32)), expected)
+    return device.get(target, np.zeros((m, n), np.float32)), expected, result.findings
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 64), (128, 192, 320)])
+def test_tma_mbarrier_and_wgmma(
+    device: Device, hopper: LoadedModule, m: int, n: int, k: int
+) -> None:
+    """A warp-specialised kernel with a ring of TMA tiles gives the product of its f16 factors."""
+    product, expected, findings = run_hopper(device, hopper, "gemm_wgmma", m, n, k)
+    assert findings == ()
+    assert np.array_equal(product, expected)
+
+
+def test_warpgroups_that_share_tiles(device: Device, hopper: LoadedModule) -> None:
+    """One thread that waits for its warpgroup's wgmmas speaks for all its warps: no race."""
+    product, expected, findings = run_hopper(device, hopper, "gemm_two_groups", 256, 128, 320)
+    assert findings == ()
+    assert np.array_equal(product, expected)
+
+
+@pytest.mark.simulator_only
+def test_a_slot_that_is_freed_too_early(device: Device, hopper: LoadedModule) -> None:
+    """A tile that is told to be free before its wgmmas are waited for is overwritten too early."""
+    *_, findings = run_hopper(device, hopper, "gemm_frees_early", 128, 64, 320)
+    assert {(f.check, f.severity) for f in findings} == {("racecheck", "error")}
+    assert all(
+        "asynchronous copy at gemm.cu:" in f.message
+        and f.message.endswith("no wait for the wgmma between them")
+        for f in findings
+    )

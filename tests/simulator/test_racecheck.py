@@ -187,6 +187,30 @@ def test_hand_made_synchronisation(device: Device, module: LoadedModule, fence: 
     assert device.get(y, x)[0] == x.sum()
 
 
+@pytest.mark.parametrize(
+    ("missing", "line"),
+    [((), ""), (("BARRIER_1",), "room[t] = t + 64 * b"), (("FENCE",), "// hand over")],
+)
+@pytest.mark.parametrize("chunk_lanes", [64, 16384])
+def test_blocks_that_wait_for_other_chunks(
+    device: Device,
+    race_ptx: Callable[..., str],
+    missing: tuple[str, ...],
+    line: str,
+    chunk_lanes: int,
+) -> None:
+    """Races within blocks and between them are found where blocks wait for blocks, in any chunk."""
+    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    parts, y = (device.put(np.zeros(192, np.float32)) for _ in range(2))
+    arguments = [*map(pointer, (parts, device.put(np.zeros(3, np.uint32)), y))]
+    module = machine.load(race_ptx(*missing))
+    result = Device(machine).launch(module, "next_block", arguments, (3, 1, 1), (64, 1, 1))
+    errors = [f for f in races(result) if f.severity == "error"]
+    assert {f.line for f in errors} == ({line_of(line)} if line else set())
+    expected = np.arange(64, 192, dtype=np.float32).reshape(2, 64)[:, ::-1].reshape(-1)
+    assert np.array_equal(device.get(y, np.zeros(128, np.float32)), expected)
+
+
 def test_neighbouring_halves_are_apart(device: Device, module: LoadedModule) -> None:
     """Threads that use two bytes each of one word do not touch."""
     y = device.put(np.zeros(64, np.float16))

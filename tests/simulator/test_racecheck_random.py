@@ -1,22 +1,30 @@
 """Races of random kernels, against every pair of accesses looked at one by one."""
 
+from __future__ import annotations
+
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from harness.simulator.machine import Machine
-from tests.simulator.support import Device
+from tests.simulator.support import Array, Device, pointer
 
 pytestmark = pytest.mark.simulator_only
 
 THREADS = 96
 WORDS = 128
+MOST_STEPS = 14
 
 
 @dataclass(frozen=True)
 class Access:
-    """Threads `first` to `last` access word (factor * thread + start) % modulus."""
+    """Threads `first` to `last` access word (factor * thread + start) % modulus.
+
+    A copy is a cp.async in a group of its own.
+    """
 
     kind: str
     factor: int
@@ -35,6 +43,9 @@ class Access:
             "load": "ld.shared.u32 %v, [%a];",
             "store": f"mad.lo.u32 %v, %t, 7, {1000 * line}; st.shared.u32 [%a], %v;",
             "atomic": "red.shared.add.u32 [%a], 1;",
+            "copy": f"""mad.wide.u32 %g, %t, 4, %in;
+                cp.async.ca.shared.global [%a], [%g + {4 * THREADS * line}], 4;
+                cp.async.commit_group;""",
         }[self.kind]
         return f""".loc 1 {line} 0
         mad.lo.u32 %a, %t, {self.factor}, {self.start}; rem.u32 %a, %a, {self.modulus};
@@ -45,36 +56,82 @@ class Access:
         SKIP{line}:"""
 
 
-Step = Access | str
+@dataclass(frozen=True)
+class Order:
+    """`barrier` and `warp` for all, `wait_group` for all; the lanes of a warp `arrive` or `wait`.
+
+    `number` is the groups left, or the mbarrier's.
+    """
+
+    kind: str
+    number: int = 0
+    warp: int = 0
+
+    def ptx(self, line: int) -> str:
+        """The code."""
+        if self.kind in ("barrier", "warp", "wait_group"):
+            return {
+                "barrier": "bar.sync 0;",
+                "warp": "bar.warp.sync -1;",
+                "wait_group": f"cp.async.wait_group {self.number};",
+            }[self.kind]
+        action = f"mbarrier.arrive.shared.b64 %s, [mbarriers + {8 * self.number}];"
+        if self.kind == "wait":
+            action = f"""AGAIN{line}:
+            mbarrier.try_wait.parity.shared.b64 %p, [mbarriers + {8 * self.number}], 0;
+            @!%p bra AGAIN{line};"""
+        return f"""shr.u32 %a, %t, 5; setp.ne.u32 %p, %a, {self.warp}; @%p bra SKIP{line};
+        {action}
+        SKIP{line}:"""
 
 
-def random_steps(seed: int) -> list[Step]:
+Step = Access | Order
+
+
+def random_steps(seed: int, kinds: list[str]) -> list[Step]:
     rng = random.Random(seed)  # noqa: S311
     steps: list[Step] = []
-    for _ in range(rng.randint(2, 7)):
-        kind = rng.choice(["load", "store", "load", "store", "barrier", "warp", "atomic"])
+    arrived = 0
+    for _ in range(rng.randint(2, MOST_STEPS if "copy" in kinds else 7)):
+        kind = rng.choice(kinds)
         if kind in ("barrier", "warp"):
-            steps.append(kind)
-            continue
-        limits = rng.choice([(0, THREADS), (0, THREADS), (0, 1), (32, 64), (5, 70)])
-        shape = rng.choice([1, 1, 3, 5]), rng.choice([0, 1, 32, 64, 31]), rng.choice([8, 96, 128])
-        steps.append(Access(kind, *shape, *limits))
+            steps.append(Order(kind))
+        elif kind == "wait_group":
+            steps.append(Order(kind, rng.choice([0, 0, 1])))
+        elif kind == "arrive":
+            steps.append(Order(kind, arrived, rng.randrange(3)))
+            arrived += 1
+        elif kind == "wait":
+            if arrived:
+                steps.append(Order(kind, rng.randrange(arrived), rng.randrange(3)))
+        else:
+            limits = rng.choice([(0, THREADS), (0, THREADS), (0, 1), (32, 64), (5, 70)])
+            shape = (
+                rng.choice([1, 1, 3, 5]),
+                rng.choice([0, 1, 32, 64, 31]),
+                rng.choice([8, 96, 128]),
+            )
+            steps.append(Access(kind, *shape, *limits))
     return steps
 
 
 def ptx(steps: list[Step]) -> str:
-    orders = {"barrier": "bar.sync 0;", "warp": "bar.warp.sync -1;"}
-    body = "\n".join(
-        step.ptx(line) if isinstance(step, Access) else orders[step]
-        for line, step in enumerate(steps, 1)
+    body = "\n".join(step.ptx(line) for line, step in enumerate(steps, 1))
+    inits = "\n".join(
+        f"mbarrier.init.shared.b64 [mbarriers + {8 * i}], 32;" for i in range(MOST_STEPS)
     )
     return f""".version 9.0
     .target sm_90
-    .visible .entry test()
+    .visible .entry test(.param .u64 source)
     {{
         .shared .align 4 .b8 room[{4 * WORDS}];
-        .reg .pred %p; .reg .b32 %a, %t, %v;
+        .shared .align 8 .b8 mbarriers[{8 * MOST_STEPS}];
+        .reg .pred %p; .reg .b32 %a, %t, %v; .reg .b64 %in, %g, %s;
+        ld.param.u64 %in, [source];
         mov.u32 %t, %tid.x;
+        setp.ne.u32 %p, %t, 0; @%p bra SKIP0;
+        {inits}
+        SKIP0: bar.sync 0;
         {body}
         ret;
     }}
@@ -82,42 +139,97 @@ def ptx(steps: list[Step]) -> str:
     """
 
 
-def severities(steps: list[Step]) -> set[str]:
-    """Of all races that the steps have."""
-    found = set()
-    epochs = []
-    block = warp = 0
-    for step in steps:
-        if isinstance(step, Access):
-            epochs.append((step, block, warp))
+@dataclass
+class Done:
+    """One thread's access: what it knew of the others, and when it began and was over."""
+
+    thread: int
+    step: int
+    kind: str
+    knew: Array
+    end: int | None
+    """Number of the thread's step behind it; None for a copy that nobody has waited for."""
+
+    def is_before(self, later: Done) -> bool:
+        """Whether it was over before a later one began, and the other thread knew."""
+        if self.end is None:
+            return False
+        if self.thread == later.thread:
+            return self.end <= later.step
+        return bool(later.knew[self.thread] >= self.end)
+
+
+def history(steps: list[Step]) -> dict[int, list[Done]]:
+    """The accesses of each word, in the order in which lanes in step do them."""
+    knows = np.zeros((THREADS, THREADS), np.int64)
+    handed: dict[int, Array] = {}
+    words: dict[int, list[Done]] = {}
+    copies: dict[int, list[Done]] = {thread: [] for thread in range(THREADS)}
+    warps = [slice(32 * w, 32 * w + 32) for w in range(THREADS // 32)]
+    for step, what in enumerate(steps):
+        # Each thread knows what it has done itself, up to this step.
+        np.fill_diagonal(knows, step)
+        if isinstance(what, Access):
+            for thread in range(what.first, what.last):
+                end = None if what.kind == "copy" else step + 1
+                done = Done(thread, step, what.kind, knows[thread].copy(), end)
+                words.setdefault(what.word(thread), []).append(done)
+                if what.kind == "copy":
+                    copies[thread].append(done)
+        elif what.kind == "wait_group":
+            for pending in copies.values():
+                for done in pending[: len(pending) - what.number]:
+                    done.end = done.end or step + 1
+        elif what.kind == "barrier":
+            knows[...] = knows.max(0)
+        elif what.kind == "warp":
+            for warp in warps:
+                knows[warp] = knows[warp].max(0)
+        elif what.kind == "arrive":
+            handed[what.number] = knows[warps[what.warp]].max(0)
         else:
-            block += step == "barrier"
-            warp += 1
-    for index, (one, block_one, warp_one) in enumerate(epochs):
-        for two, block_two, warp_two in epochs[index:]:
-            alike = one.kind == two.kind in ("load", "atomic")
-            if alike or block_one != block_two:
-                continue
-            for t in range(one.first, one.last):
-                for u in range(two.first, two.last):
-                    if t == u or one.word(t) != two.word(u):
-                        continue
-                    if t // 32 != u // 32:
-                        found.add("error")
-                    elif warp_one == warp_two:
-                        found.add("warning")
-    return found
+            warp = warps[what.warp]
+            knows[warp] = np.maximum(knows[warp], handed[what.number])
+    return words
 
 
-@pytest.mark.parametrize("first_seed", range(0, 120, 20))
+def severities(steps: list[Step]) -> Iterator[str]:
+    """Of all races that the steps have."""
+    for accesses in history(steps).values():
+        for index, later in enumerate(accesses):
+            for earlier in accesses[:index]:
+                if earlier.kind == later.kind in ("load", "atomic"):
+                    continue
+                # What a copy writes is written until the wait, whoever looks.
+                runs = earlier.kind == "copy" and (earlier.end is None or earlier.end > later.step)
+                if earlier.thread == later.thread and not runs:
+                    continue
+                if runs or not earlier.is_before(later):
+                    in_warp = earlier.thread // 32 == later.thread // 32
+                    yield "warning" if in_warp and not runs else "error"
+
+
+PLAIN = ["load", "store", "load", "store", "barrier", "warp", "atomic"]
+ASYNCHRONOUS = [
+    *["load", "store", "copy", "wait_group", "wait_group", "barrier", "barrier", "warp"],
+    *["arrive", "arrive", "wait", "wait", "wait"],
+]
+
+
+@pytest.mark.parametrize("kinds", [PLAIN, ASYNCHRONOUS], ids=["plain", "asynchronous"])
+@pytest.mark.parametrize("first_seed", range(0, 120, 40))
 @pytest.mark.parametrize("schedule", [0, 7])
-def test_races_are_found_exactly(device: Device, first_seed: int, schedule: int) -> None:
+def test_races_are_found_exactly(
+    device: Device, first_seed: int, schedule: int, kinds: list[str]
+) -> None:
     """A kernel with an error has one found, one without has none, in any order of threads."""
     machine = Machine(device.machine.memory, schedule=schedule)
-    for seed in range(first_seed, first_seed + 20):
-        steps = random_steps(seed)
-        result = Device(machine).run(ptx(steps), [], grid=(2, 1, 1), block=(THREADS, 1, 1))
+    source = device.put(np.arange(THREADS * (MOST_STEPS + 2), dtype=np.uint32) + 10**6)
+    for seed in range(first_seed, first_seed + 40):
+        steps = random_steps(seed, kinds)
+        arguments = [pointer(source)]
+        result = Device(machine).run(ptx(steps), arguments, grid=(2, 1, 1), block=(THREADS, 1, 1))
         found = {f.severity for f in result.findings if f.check == "racecheck"}
-        expected = severities(steps)
+        expected = set(severities(steps))
         assert ("error" in found) == ("error" in expected), (seed, steps)
         assert bool(found) == bool(expected), (seed, steps)

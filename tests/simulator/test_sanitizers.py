@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import fnmatch
 import json
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,74 +14,94 @@ import numpy as np
 import pytest
 
 from harness.simulator.errors import BarrierDeadlock
-from harness.simulator.machine import Machine
+from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.memory import Memory
 from harness.simulator.sanitizer import Finding
+from tests.simulator.conftest import Compile
 from tests.simulator.support import Device, int32, pointer
 
 pytestmark = pytest.mark.simulator_only
 
 SOURCE = Path(__file__).with_name("defective.cu")
-RECORDED = Path(__file__).with_name("compute_sanitizer.json")
+LINES = SOURCE.read_text().splitlines()
+RECORDED: dict[str, Any] = json.loads(
+    Path(__file__).with_name("compute_sanitizer.json").read_text()
+)["kernels"]
+"""What benchmarks/sanitizer_corpus.py wrote on a GPU."""
 NAMES = re.findall(r"^KERNEL\((\w+)\) \{", SOURCE.read_text(), re.MULTILINE)
 
 
-@pytest.fixture(scope="session")
-def defective(compile_ptx: Callable[..., str]) -> str:
-    """PTX of defective.cu."""
-    return compile_ptx(SOURCE)
+@dataclass(frozen=True)
+class Corpus:
+    """The kernels, on a device."""
+
+    device: Device
+    module: LoadedModule
+
+    def errors(self, name: str) -> list[Finding]:
+        """The findings that fail a kernel."""
+        device = self.device
+        source = device.put(np.arange(128, dtype=np.float32))
+        target = device.machine.memory.allocate(512)
+        grid = (2 if name == "store_past_end" else 1, 1, 1)
+        arguments = [pointer(source), pointer(target), int32(128)]
+        try:
+            launched = device.machine.launch(self.module, name, grid, (128, 1, 1), 1024, arguments)
+            findings = launched.findings
+        except BarrierDeadlock as stuck:
+            findings = stuck.findings
+        return [finding for finding in findings if finding.severity == "error"]
 
 
-@pytest.fixture(scope="session")
-def recorded() -> dict[str, Any]:
-    """What benchmarks/sanitizer_corpus.py wrote on a GPU."""
-    kernels: dict[str, Any] = json.loads(RECORDED.read_text())["kernels"]
-    return kernels
+@pytest.fixture(scope="module")
+def corpus(library: ctypes.CDLL, compile_ptx: Compile) -> Corpus:
+    device = Device(Machine(Memory(library)))
+    ptx = compile_ptx(SOURCE, architecture="90a")
+    return Corpus(device, device.machine.load(ptx))
 
 
-def errors(memory: Memory, ptx: str, name: str) -> list[Finding]:
-    """The findings that fail a kernel."""
-    device = Device(Machine(memory))
-    source = device.put(np.arange(128, dtype=np.float32))
-    target = memory.allocate(512)
-    blocks = 2 if name == "store_past_end" else 1
-    arguments = [pointer(source), pointer(target), int32(128)]
-    try:
-        findings = device.launch(
-            device.machine.load(ptx), name, arguments, (blocks, 1, 1), (128, 1, 1), 1024
-        ).findings
-    except BarrierDeadlock as stuck:
-        findings = stuck.findings
-    return [finding for finding in findings if finding.severity == "error"]
+def body_of(name: str) -> tuple[int, int]:
+    """The first line of a kernel, and the one behind its last."""
+    start = next(i for i, line in enumerate(LINES) if line.startswith(f"KERNEL({name}) {{"))
+    if LINES[start].endswith("}"):
+        return start, start + 1
+    return start, LINES.index("}", start)
 
 
-# The threads that skip the barrier end, and of ended threads a barrier asks nothing: the simulator
-# says so as information, compute-sanitizer as an error.
-DIFFERENT = pytest.mark.xfail(reason="threads that skip a barrier and end are no error here")
+def mistakes(name: str) -> list[tuple[str, int]]:
+    """The checks that are to find something in a kernel, and the lines that are wrong."""
+    start, end = body_of(name)
+    found = []
+    for index, line in enumerate(LINES):
+        comment = re.search(r"// (?:([\w*, ]+): )?(\w+check)$", line)
+        if not comment:
+            continue
+        names, check = comment.groups()
+        if names is None and not start <= index < end:
+            continue
+        if names is None or any(fnmatch.fnmatch(name, n) for n in names.split(", ")):
+            found.append((check, index + 1))
+    return found
 
 
-def marked(names: list[str]) -> list[Any]:
-    """The names, with the one known difference."""
-    return [
-        pytest.param(name, marks=DIFFERENT if name == "barrier_in_a_branch" else ())
-        for name in names
-    ]
+def is_simulator_only(name: str) -> bool:
+    """Whether compute-sanitizer does not look at what is wrong."""
+    return "simulator only" in LINES[body_of(name)[0]]
 
 
-@pytest.mark.parametrize("name", marked(NAMES))
-def test_same_kernels_are_flagged_for_the_same_reason(
-    memory: Memory, defective: str, recorded: dict[str, Any], name: str
-) -> None:
-    """The checks that find something are compute-sanitizer's tools that do, and no others."""
-    flagged = {tool for tool, result in recorded[name].items() if result["flagged"]}
-    assert {finding.check for finding in errors(memory, defective, name)} == flagged
+@pytest.mark.parametrize("name", NAMES)
+def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
+    """The checks that fail a kernel are those that its comment names, at that line."""
+    expected = [] if name.startswith("clean") else mistakes(name)
+    found = corpus.errors(name)
+    assert {finding.check for finding in found} == {check for check, _ in expected}
+    assert {line for _, line in expected} <= {finding.line for finding in found}
+    assert bool(expected) is not name.startswith("clean")
 
 
-@pytest.mark.parametrize("name", marked([n for n in NAMES if not n.startswith("clean")]))
-def test_finding_is_at_the_line_that_is_wrong(memory: Memory, defective: str, name: str) -> None:
-    """A finding's line is the one whose comment names the check."""
-    lines = SOURCE.read_text().splitlines()
-    places = {finding.line for finding in errors(memory, defective, name)}
-    start = lines.index(f"KERNEL({name}) {{")
-    wrong = next(i + 1 for i in range(start, len(lines)) if re.search(r"// \w+check$", lines[i]))
-    assert wrong in places
+@pytest.mark.parametrize("name", [n for n in RECORDED if not is_simulator_only(n)])
+def test_compute_sanitizer_flags_the_same_kernels(name: str) -> None:
+    """Its tools that found something on a GPU are the checks that the comment names."""
+    flagged = {tool for tool, result in RECORDED[name].items() if result["flagged"]}
+    expected = [] if name.startswith("clean") else mistakes(name)
+    assert flagged == {check for check, _ in expected}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from harness.simulator.errors import BarrierDeadlock
-from harness.simulator.machine import LoadedModule
+from harness.simulator.machine import LoadedModule, Machine
 from tests.simulator.support import Device, int32, pointer
 
 pytestmark = pytest.mark.simulator_only
@@ -56,14 +56,15 @@ def test_barrier_that_waits_for_too_many(device: Device, module: LoadedModule) -
     assert finding.message.endswith("32 have ended")
 
 
-@pytest.mark.parametrize(("limit", "severity"), [(40, "error"), (32, "warning")])
-def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, severity: str) -> None:
-    """Two instructions for one barrier: undefined within a warp, unusual between warps."""
+@pytest.mark.parametrize(("limit", "who"), [(40, "threads of one warp wait"), (32, "threads wait")])
+def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, who: str) -> None:
+    """Two instructions for one barrier: undefined in CUDA C++, also between warps."""
     y = device.put(np.zeros(64, np.int32))
     arguments = [pointer(y), int32(limit)]
     result = device.launch(module, "in_both_branches", arguments, block=(64, 1, 1))
     (finding,) = (f for f in result.findings if f.check == "synccheck")
-    assert finding.severity == severity
+    assert finding.severity == "error"
+    assert finding.message.startswith(f"divergent barrier: {who} at ")
     for text in ("// then", "// else"):
         assert f"barriers.cu:{line_of(text)}" in finding.message
     assert device.get(y, np.zeros(64, np.int32)).tolist() == [3] * limit + [4] * (64 - limit)
@@ -78,6 +79,44 @@ def test_threads_that_have_ended_are_information(device: Device, module: LoadedM
     assert (finding.severity, finding.line) == ("info", line_of("// meeting"))
     assert finding.message.startswith("40 of 64 threads meet at barriers.cu:")
     assert finding.thread == (40, 0, 0)
+
+
+@pytest.mark.parametrize("limit", [40, 32])
+@pytest.mark.parametrize("kernel", ["skipped_once", "skipped_in_a_loop", "left_a_loop"])
+@pytest.mark.parametrize("chunk_lanes", [64, 16384])
+def test_threads_that_go_past_a_barrier(
+    device: Device, barriers: str, kernel: str, limit: int, chunk_lanes: int
+) -> None:
+    """It is undefined where others of their warp wait there; of whole warps it is told only."""
+    machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
+    y = device.put(np.zeros(128, np.int32))
+    arguments = [pointer(y), int32(limit)]
+    result = Device(machine).launch(
+        machine.load(barriers), kernel, arguments, (2, 1, 1), (64, 1, 1)
+    )
+    found = [f for f in result.findings if f.severity != "info"]
+    if limit == 32:
+        assert found == []
+        return
+    (finding,) = found
+    assert (finding.check, finding.severity) == ("synccheck", "error")
+    line = line_of(f"// {kernel}")
+    assert finding.line == line
+    assert finding.message == (
+        f"divergent barrier: threads of one warp wait at barriers.cu:{line} while others have gone "
+        "past it and ended, such as thread (40, 0, 0)"
+    )
+    assert (finding.block, finding.thread) == ((0, 0, 0), (32, 0, 0))
+
+
+@pytest.mark.parametrize("kernel", ["early_return", "return_after_an_atomic", "return_from_a_loop"])
+def test_threads_that_return_before_a_barrier(
+    device: Device, module: LoadedModule, kernel: str
+) -> None:
+    """A barrier waits for the threads that have not ended, so they may return early anywhere."""
+    y = device.put(np.zeros(64, np.int32))
+    result = device.launch(module, kernel, [pointer(y), int32(40)], block=(64, 1, 1))
+    assert {f.severity for f in result.findings} == {"info"}
 
 
 def test_barriers_for_all_are_clean(device: Device, module: LoadedModule) -> None:

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.actions.ordering import THREAD, Agent, Ordering
 from harness.simulator.actions.transfers import (
     Array,
     BarrierDeliveries,
@@ -49,12 +50,20 @@ class Crew(Protocol):
         """What `cp.async` has under way."""
 
     @property
-    def bulk_copies(self) -> GroupedCopies:
-        """What bulk copies in groups have under way."""
+    def bulk_reads(self) -> GroupedCopies:
+        """What bulk copies in groups are reading."""
+
+    @property
+    def bulk_writes(self) -> GroupedCopies:
+        """What bulk copies in groups are writing."""
 
     @property
     def deliveries(self) -> BarrierDeliveries:
         """What bulk copies to mbarriers have under way."""
+
+    @property
+    def ordering(self) -> Ordering:
+        """Is told who waits for whom."""
 
     @property
     def library(self) -> ctypes.CDLL:
@@ -63,23 +72,51 @@ class Crew(Protocol):
     def native(self, name: str) -> Callable[..., None]:
         """A function of arithmetic.c as `function(*inputs, output)` on arrays."""
 
-    def land(self, transfer: Transfer) -> None:
-        """Writes what a copy brings; its faults were found when it was started."""
-
     def read(
-        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, align: int = 0
+        self,
+        space: int,
+        lanes: Lanes,
+        addresses: Array,
+        nbytes: int,
+        align: int = 0,
+        by: Agent | None = THREAD,
     ) -> Bytes:
-        """Rows of `nbytes` bytes; poison where they cannot be read. `align` is as large if 0."""
+        """Rows of `nbytes` bytes; poison where they cannot be read. `align` is as large if 0.
+
+        With `by` None it is told separately who reads.
+        """
+
+    def reads(self, space: int, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
+        """Tells who reads what has been read without telling."""
+
+    def looks(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
+        """The same of threads for which another reader stands later on."""
 
     def write(
-        self, space: int, lanes: Lanes, addresses: Array, rows: Bytes, align: int = 0
+        self,
+        space: int,
+        lanes: Lanes,
+        addresses: Array,
+        rows: Bytes,
+        align: int = 0,
+        by: Agent = THREAD,
     ) -> None:
-        """Stores rows of bytes; what cannot be written is dropped."""
+        """Stores rows of bytes; what cannot be written is dropped.
 
-    def expect(
-        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, align: int = 0
-    ) -> None:
-        """Makes the rows count as not written: something is under way that will write them."""
+        What an asynchronous agent writes reads as poison until it is settled or delivered.
+        """
+
+    def forget(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
+        """Makes the rows count as not written."""
+
+    def settle(self, transfer: Transfer) -> None:
+        """The threads that started a copy have waited for it."""
+
+    def deliver(self, transfer: Transfer) -> None:
+        """What a copy writes is there; who may use it, the ordering tells."""
+
+    def entrust(self, transfer: Transfer, agent: Agent) -> None:
+        """What threads would have waited for themselves is now this agent's."""
 
 
 Run = Callable[..., Sequence[Array] | None]
@@ -106,6 +143,9 @@ class Action:
     each other in their block must come together: who comes first waits. With `ready`, which takes
     the same arguments, a thread also waits until it is true for that thread; a wait that nothing
     can end any more expires, and `run` is called all the same.
+
+    `stores_through` are positions among the inputs of addresses, other than of shared memory, that
+    it may store to, and `row_bytes` is how many bytes of memory it takes at a time, at least.
     """
 
     inputs: tuple[Input, ...]
@@ -114,6 +154,10 @@ class Action:
     run: Run
     group: Literal[1, 32, 128] = 1
     ready: Test | None = None
+    stores_through: tuple[int, ...] = ()
+    stores_anywhere: bool = False
+    """Whether it may store where no address among its inputs leads."""
+    row_bytes: int = 16
 
 
 Maker = Callable[[Instruction], Action]

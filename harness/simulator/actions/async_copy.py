@@ -1,8 +1,8 @@
 """cp.async: copies of 4, 8 or 16 bytes from global to shared memory that finish later.
 
-PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy". The source is read when
-the copy is started; the data is written when the thread waits for it (or, with
-`cp.async.mbarrier.arrive`, when somebody waits for the mbarrier), and counts as written only then.
+PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy". The data is copied when
+the copy is started; it counts as written when the thread waits for it (or, with
+`cp.async.mbarrier.arrive`, when somebody waits for the mbarrier), and reads as poison until then.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from harness.simulator.actions import bulk_copy, mbarrier
 from harness.simulator.actions.action import GLOBAL, SHARED, Action, Crew, Input, Maker
 from harness.simulator.actions.forms import number_of, require, space_of
+from harness.simulator.actions.ordering import COPIES
 from harness.simulator.actions.transfers import Array, Delivery, Transfer
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx import Address, Group, Instruction
@@ -67,10 +68,10 @@ def _copy(instruction: Instruction) -> Action:
                 read = min(count, size)
                 # The address has to be a multiple of the whole size, whatever is read of it.
                 data[rows, :read] = crew.read(GLOBAL, crew.lanes[rows], at[rows], read, size)
-        crew.expect(SHARED, crew.lanes, to, size)
-        crew.copies.start(Transfer(SHARED, crew.lanes, to, data))
+        crew.write(SHARED, crew.lanes, to, data, by=COPIES)
+        crew.copies.start(Transfer(SHARED, crew.lanes, to, size))
 
-    return Action(tuple(inputs), (), (), run)
+    return Action(tuple(inputs), (), (), run, row_bytes=size)
 
 
 def _arrive(instruction: Instruction) -> Action:
@@ -86,8 +87,11 @@ def _arrive(instruction: Instruction) -> Action:
         if counts_itself:
             mbarrier.raise_pending(crew, space, at)
         for block, address, lanes in mbarrier.by_barrier(crew, at):
-            delivery = Delivery(crew.copies.take(lanes), 0, len(lanes))
-            crew.deliveries.start(delivery, block, address)
+            crew.ordering.arrived(block, address, lanes)
+            transfers = crew.copies.take(lanes)
+            for transfer in transfers:
+                crew.entrust(transfer, crew.ordering.counted_by(block, address))
+            crew.deliveries.start(Delivery(transfers, 0, len(lanes)), block, address)
 
     return Action((Input(barrier, "u64"),), (), (), run)
 

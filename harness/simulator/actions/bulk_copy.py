@@ -1,8 +1,8 @@
 """cp.async.bulk: copies of many bytes, and of boxes of tensors (TMA).
 
-PTX ISA, "Asynchronous copy: bulk copy" and "tensor copy". The source is read when the copy is
-started. The data arrives in shared memory when a thread waits for the mbarrier that counts it, in
-global memory when the thread waits for the group; until then it counts as not written.
+PTX ISA, "Asynchronous copy: bulk copy" and "tensor copy". The data is copied when the copy is
+started. It counts as written in shared memory when a thread waits for the mbarrier that counts it,
+in global memory when the thread waits for the group; until then it reads as poison.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.simulator.actions.action import GENERIC, GLOBAL, SHARED, Action, Crew, Input
 from harness.simulator.actions.forms import number_of, require
+from harness.simulator.actions.ordering import COPIES
 from harness.simulator.actions.tensor_map import MAP_BYTES, TensorMap, swizzled
 from harness.simulator.actions.transfers import Array, Delivery, Lanes, Transfer
 from harness.simulator.instructions.operation import UnknownForm
@@ -18,6 +19,8 @@ from harness.simulator.ptx import Group, Instruction, Operand, Vector
 
 _COMPLETION = "mbarrier::complete_tx::bytes"
 _CHUNK = 16
+_ALIGN = 128
+"""Of boxes of tensors in shared memory."""
 _WINDOW = np.uint64((1 << 56) - 1)
 
 
@@ -25,11 +28,9 @@ def action(instruction: Instruction) -> Action:
     """The action of a bulk copy, or of the groups of bulk copies."""
     rest = list(instruction.modifiers[2:])
     if rest == ["commit_group"]:
-        return Action((), (), (), lambda crew: crew.bulk_copies.commit(crew.lanes))
+        return Action((), (), (), _commit)
     if rest[0] == "wait_group":
-        require(rest[1:] in ([], ["read"]))
-        left = number_of(instruction.operands[0])
-        return Action((), (), (), lambda crew: crew.bulk_copies.wait(crew, left))
+        return _wait(instruction, rest[1:])
     if rest[0] == "prefetch":
         return Action((), (), (), lambda _crew: None)
     operands = list(instruction.operands)
@@ -47,6 +48,24 @@ def action(instruction: Instruction) -> Action:
     raise UnknownForm
 
 
+def _commit(crew: Crew) -> None:
+    crew.bulk_reads.commit(crew.lanes)
+    crew.bulk_writes.commit(crew.lanes)
+
+
+def _wait(instruction: Instruction, kind: list[str]) -> Action:
+    """With `.read` only until the sources have been read."""
+    require(kind in ([], ["read"]))
+    left = number_of(instruction.operands[0])
+
+    def run(crew: Crew) -> None:
+        crew.bulk_reads.wait(crew, left)
+        if not kind:
+            crew.bulk_writes.wait(crew, left)
+
+    return Action((), (), (), run)
+
+
 def _block_of(crew: Crew, lane: int) -> int:
     return lane // crew.block_threads
 
@@ -61,9 +80,11 @@ def _load(operands: list[Operand]) -> Action:
                 _report_misaligned(crew, one, nbytes)
                 continue
             data = crew.read(GLOBAL, one, at[i : i + 1], nbytes, _CHUNK)
-            crew.expect(SHARED, one, to[i : i + 1], nbytes, _CHUNK)
-            delivery = Delivery((Transfer(SHARED, one, to[i : i + 1], data),), nbytes, 0)
-            crew.deliveries.start(delivery, _block_of(crew, lane), int(barriers[i] & _WINDOW))
+            counter = _block_of(crew, lane), int(barriers[i] & _WINDOW)
+            agent = crew.ordering.counted_by(*counter)
+            crew.write(SHARED, one, to[i : i + 1], data, _CHUNK, agent)
+            transfer = Transfer(SHARED, one, to[i : i + 1], nbytes)
+            crew.deliveries.start(Delivery((transfer,), nbytes, 0), *counter)
 
     inputs = (
         Input(target, "u64"),
@@ -76,7 +97,7 @@ def _load(operands: list[Operand]) -> Action:
 
 def _report_misaligned(crew: Crew, lane: Lanes, nbytes: int) -> None:
     """Reports a size that is no multiple of 16 as a misaligned access of that size."""
-    crew.read(SHARED, lane, np.array([nbytes], np.uint64), _CHUNK, _CHUNK)
+    crew.read(SHARED, lane, np.array([nbytes], np.uint64), _CHUNK, _CHUNK, by=None)
 
 
 def _store(operands: list[Operand]) -> Action:
@@ -88,12 +109,13 @@ def _store(operands: list[Operand]) -> Action:
             if nbytes % _CHUNK:
                 _report_misaligned(crew, one, nbytes)
                 continue
-            data = crew.read(SHARED, one, at[i : i + 1], nbytes, _CHUNK)
-            crew.expect(GLOBAL, one, to[i : i + 1], nbytes, _CHUNK)
-            crew.bulk_copies.start(Transfer(GLOBAL, one, to[i : i + 1], data))
+            data = crew.read(SHARED, one, at[i : i + 1], nbytes, _CHUNK, COPIES)
+            crew.write(GLOBAL, one, to[i : i + 1], data, _CHUNK, COPIES)
+            crew.bulk_reads.start(Transfer(SHARED, one, at[i : i + 1], nbytes, is_read=True))
+            crew.bulk_writes.start(Transfer(GLOBAL, one, to[i : i + 1], nbytes))
 
     inputs = (Input(target, "u64"), Input(source, "u64"), Input(size, "u32"))
-    return Action(inputs, (), (), run)
+    return Action(inputs, (), (), run, stores_through=(0,))
 
 
 def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
@@ -144,13 +166,16 @@ def _tensor_load(operands: list[Operand]) -> Action:
                 data = crew.read(GLOBAL, lanes, addresses, nbytes, tensor.width)
                 elements = tensor.converted(data).reshape(len(numbers), -1, tensor.width)
                 box[numbers, inside] = elements
-            crew.expect(SHARED, one, to[i : i + 1], tensor.nbytes, 128)
+            if int(to[i]) % _ALIGN:
+                crew.write(SHARED, one, to[i : i + 1], box.reshape(1, -1), _ALIGN)
+                continue
             chunks = _chunks(tensor, int(to[i]))
-            rows = np.ascontiguousarray(box).reshape(-1, _CHUNK)
-            transfer = Transfer(SHARED, np.repeat(one, len(chunks)), chunks, rows)
-            block = _block_of(crew, int(one[0]))
-            barrier_at = int(barriers[i] & _WINDOW)
-            crew.deliveries.start(Delivery((transfer,), tensor.nbytes, 0), block, barrier_at)
+            owners = np.repeat(one, len(chunks))
+            counter = _block_of(crew, int(one[0])), int(barriers[i] & _WINDOW)
+            agent = crew.ordering.counted_by(*counter)
+            crew.write(SHARED, owners, chunks, box.reshape(-1, _CHUNK), _CHUNK, agent)
+            transfer = Transfer(SHARED, owners, chunks, _CHUNK)
+            crew.deliveries.start(Delivery((transfer,), tensor.nbytes, 0), *counter)
 
     return Action((Input(target, "u64"), Input(barrier, "u64"), *where), (), (), run)
 
@@ -162,18 +187,21 @@ def _tensor_store(operands: list[Operand]) -> Action:
     def run(crew: Crew, at: Array, maps: Array, *coordinates: Array) -> None:
         for i, tensor, start in _each_box(crew, maps, coordinates):
             one = crew.lanes[i : i + 1]
-            if int(at[i]) % 128:
-                crew.read(SHARED, one, at[i : i + 1], _CHUNK, 128)
+            if int(at[i]) % _ALIGN:
+                crew.read(SHARED, one, at[i : i + 1], _CHUNK, _ALIGN)
                 continue
             chunks = _chunks(tensor, int(at[i]))
-            data = crew.read(SHARED, np.repeat(one, len(chunks)), chunks, _CHUNK)
+            readers = np.repeat(one, len(chunks))
+            data = crew.read(SHARED, readers, chunks, _CHUNK, by=COPIES)
+            crew.bulk_reads.start(Transfer(SHARED, readers, chunks, _CHUNK, is_read=True))
             numbers, addresses, inside = tensor.rows(start)
             if not len(numbers):
                 continue
             box = data.reshape(-1, tensor.counts[0], tensor.width)
             rows = np.ascontiguousarray(box[numbers, inside]).reshape(len(numbers), -1)
             owners = np.repeat(one, len(numbers))
-            crew.expect(GLOBAL, owners, addresses, rows.shape[1], tensor.width)
-            crew.bulk_copies.start(Transfer(GLOBAL, owners, addresses, rows))
+            crew.write(GLOBAL, owners, addresses, rows, tensor.width, COPIES)
+            crew.bulk_writes.start(Transfer(GLOBAL, owners, addresses, rows.shape[1]))
 
-    return Action((Input(source, "u64"), *where), (), (), run)
+    inputs = (Input(source, "u64"), *where)
+    return Action(inputs, (), (), run, stores_anywhere=True)

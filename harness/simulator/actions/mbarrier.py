@@ -19,6 +19,7 @@ import numpy as np
 
 from harness.simulator.actions.action import Action, Crew, Input, Maker
 from harness.simulator.actions.forms import require, rest_of, space_of
+from harness.simulator.actions.ordering import ATOMIC
 from harness.simulator.actions.transfers import Array, Lanes
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx import Immediate, Instruction, Operand
@@ -36,6 +37,8 @@ class Phase:
     expected: int
     nbytes: int
     parity: int
+    completed: int = 0
+    """How many phases have been completed since the object was read."""
 
     @classmethod
     def of(cls, bits: int) -> Phase | None:
@@ -61,7 +64,9 @@ class Phase:
         """The next phase, if this one is complete."""
         if self.pending or self.nbytes:
             return self
-        return replace(self, pending=self.expected, parity=self.parity ^ 1)
+        return replace(
+            self, pending=self.expected, parity=self.parity ^ 1, completed=self.completed + 1
+        )
 
     def arrived(self, count: int) -> Phase:
         """After arrivals; more than are pending belong to the phases that follow."""
@@ -93,7 +98,7 @@ def _grouped(crew: Crew, addresses: Array) -> Iterator[tuple[int, int, Array]]:
 
 
 def _states(crew: Crew, space: int, addresses: Array) -> list[int]:
-    rows = crew.read(space, crew.lanes, addresses, 8)
+    rows = crew.read(space, crew.lanes, addresses, 8, by=ATOMIC)
     states: list[int] = rows.view(np.uint64)[:, 0].tolist()
     return states
 
@@ -102,16 +107,23 @@ def change(crew: Crew, space: int, addresses: Array, how: Change) -> Array:
     """Changes the mbarriers at the addresses; the state that each thread is given."""
     states = _states(crew, space, addresses)
     given = np.zeros(len(addresses), np.uint64)
-    for _, _, positions in _grouped(crew, addresses):
+    for block, barrier, positions in _grouped(crew, addresses):
         phase = Phase.of(states[positions[0]])
         if phase is None:
             continue
         after, tokens = how(phase, positions)
         given[positions] = np.array(tokens or [0], np.uint64)
-        first = positions[:1]
-        data = np.array([after.bits], np.uint64).view(np.uint8).reshape(1, 8)
-        crew.write(space, crew.lanes[first], addresses[first], data)
+        _keep(crew, space, positions[0], addresses, after)
+        for _ in range(after.completed):
+            crew.ordering.completed(block, barrier)
     return given
+
+
+def _keep(crew: Crew, space: int, position: int, addresses: Array, phase: Phase) -> None:
+    """Writes an object, as the thread at a position."""
+    data = np.array([phase.bits], np.uint64).view(np.uint8).reshape(1, 8)
+    one = slice(position, position + 1)
+    crew.write(space, crew.lanes[one], addresses[one], data, by=ATOMIC)
 
 
 def raise_pending(crew: Crew, space: int, addresses: Array) -> None:
@@ -125,24 +137,25 @@ def raise_pending(crew: Crew, space: int, addresses: Array) -> None:
 
 def deliver(crew: Crew, space: int, addresses: Array) -> None:
     """Finishes the copies that the mbarriers at the addresses count."""
-    for block, address, positions in _grouped(crew, addresses):
-        deliveries = crew.deliveries.take(block, address)
+    for block, barrier, positions in _grouped(crew, addresses):
+        deliveries = crew.deliveries.take(block, barrier)
         if not deliveries:
             continue
         for delivery in deliveries:
             for transfer in delivery.transfers:
-                crew.land(transfer)
+                crew.deliver(transfer)
         first = positions[:1]
-        bits = crew.read(space, crew.lanes[first], addresses[first], 8).view(np.uint64)[0, 0]
-        phase = Phase.of(int(bits))
+        bits = crew.read(space, crew.lanes[first], addresses[first], 8, by=ATOMIC)
+        phase = Phase.of(int(bits.view(np.uint64)[0, 0]))
         if phase is None:
             continue
         nbytes = sum(d.nbytes for d in deliveries)
         arrivals = sum(d.arrivals for d in deliveries)
         phase = replace(phase, nbytes=phase.nbytes - nbytes)
         phase = phase.arrived(arrivals) if arrivals else phase.settled()
-        data = np.array([phase.bits], np.uint64).view(np.uint8).reshape(1, 8)
-        crew.write(space, crew.lanes[first], addresses[first], data)
+        _keep(crew, space, positions[0], addresses, phase)
+        for _ in range(phase.completed):
+            crew.ordering.completed(block, barrier)
 
 
 def _init(instruction: Instruction, space: int) -> Action:
@@ -158,7 +171,7 @@ def _init(instruction: Instruction, space: int) -> Action:
 def _inval(instruction: Instruction, space: int) -> Action:
     (address,) = instruction.operands
     return Action(
-        (Input(address, "u64"),), (), (), lambda crew, at: crew.expect(space, crew.lanes, at, 8)
+        (Input(address, "u64"),), (), (), lambda crew, at: crew.forget(space, crew.lanes, at, 8)
     )
 
 
@@ -182,11 +195,15 @@ def _arrive(instruction: Instruction, space: int) -> Action:
     state, address, *rest = instruction.operands
     drops = instruction.modifiers[0] == "arrive_drop"
     expects = "expect_tx" in instruction.modifiers
+    releases = "relaxed" not in instruction.modifiers
     require(len(rest) <= 1 and (bool(rest) or not expects))
     amount: Operand = rest[0] if rest else Immediate(1)
 
     def run(crew: Crew, at: Array, amounts: Array) -> list[Array]:
         deliver_complete(crew, space, at)
+        if releases:
+            for block, barrier, lanes in by_barrier(crew, at):
+                crew.ordering.arrived(block, barrier, lanes)
 
         def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
             tokens = []
@@ -222,6 +239,7 @@ def _wait(instruction: Instruction, space: int) -> Action:
     """
     result, address, phase_or_state, *_ = instruction.operands
     by_parity = "parity" in instruction.modifiers
+    acquires = "relaxed" not in instruction.modifiers
 
     def ready(crew: Crew, at: Array, phase: Array) -> Array:
         deliver(crew, space, at)
@@ -232,7 +250,13 @@ def _wait(instruction: Instruction, space: int) -> Action:
         return complete
 
     def run(crew: Crew, at: Array, phase: Array) -> list[Array]:
-        return [ready(crew, at, phase)]
+        complete = ready(crew, at, phase)
+        if acquires:
+            for block, barrier, positions in _grouped(crew, at):
+                done = positions[complete[positions]]
+                if len(done):
+                    crew.ordering.waited(block, barrier, crew.lanes[done])
+        return [complete]
 
     kind = "u32" if by_parity else "b64"
     inputs = (Input(address, "u64"), Input(phase_or_state, kind))

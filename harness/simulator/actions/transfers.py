@@ -1,13 +1,13 @@
 """Copies that have been started and are not finished.
 
-Their data has been read; it is written when a thread waits for it, at the latest when the kernel
-ends. Until then the destination counts as not written, so that a forgotten wait is seen.
+Their data is where it is to go, but reads as poison until a thread has waited for it, so that what
+is undefined on a GPU is wrong here. At the latest they are finished when the kernel ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,27 +20,28 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Transfer:
-    """Data that has been read and is to be written later.
+    """Rows of `nbytes` bytes that a copy writes or reads until somebody has waited for it.
 
-    `lanes` are the threads that asked for it, one for each row of `data`, and `addresses` where
-    the rows go; `space` is a number of access.h.
+    `lanes` are the threads that asked for it, one for each of the `addresses`; `space` is a number
+    of access.h.
     """
 
     space: int
     lanes: Lanes
     addresses: Array
-    data: Bytes
+    nbytes: int
+    is_read: bool = False
 
 
 class Waiting(Protocol):
-    """Threads that wait, and what writes their copies."""
+    """Threads that wait, and who is told that their copies are done."""
 
     @property
     def lanes(self) -> Lanes:
         """The threads."""
 
-    def land(self, transfer: Transfer) -> None:
-        """Writes what a copy brings."""
+    def settle(self, transfer: Transfer) -> None:
+        """The threads have waited for a copy of theirs."""
 
 
 @dataclass
@@ -90,7 +91,7 @@ class GroupedCopies:
         for started in self._started:
             done = started.open & (started.groups < limit[started.transfer.lanes])
             if done.any():
-                waiting.land(part(started.transfer, done))
+                waiting.settle(part(started.transfer, done))
                 started.open &= ~done
             if started.open.any():
                 left.append(started)
@@ -152,6 +153,4 @@ class BarrierDeliveries:
 
 def part(transfer: Transfer, rows: Array) -> Transfer:
     """Some rows of a copy."""
-    return Transfer(
-        transfer.space, transfer.lanes[rows], transfer.addresses[rows], transfer.data[rows]
-    )
+    return replace(transfer, lanes=transfer.lanes[rows], addresses=transfer.addresses[rows])

@@ -18,7 +18,9 @@ and the chunk of an MN-major matrix that has column k and lines l T ... at
 bytes from the start; of that address bits 4 to 6 are combined with bits 7 to 9 as in tensor maps.
 (The canonical layouts of CUTLASS, cute/atom/mma_traits_sm90_gmma.hpp, tell the same.)
 
-The multiplication is done when it is issued, so a forgotten `wgmma.wait_group` is not seen.
+The multiplication is done when it is issued. That shared memory is read until the wait, race
+detection knows; that registers are written until then is not modelled: nvcc may move them about
+before the wait, which on a GPU is ptxas's business.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ from harness.simulator.actions.action import SHARED, Action, Crew, Input, Maker
 from harness.simulator.actions.forms import number_of, parts_of, require
 from harness.simulator.actions.mma import Form, each_register, lines, registers_of, sums
 from harness.simulator.actions.narrow_formats import DECODE
+from harness.simulator.actions.ordering import Agent
 from harness.simulator.actions.transfers import Array
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx import Immediate, Instruction, Operand, Vector
+from harness.simulator.team import WARP
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)$")
 _LENGTHS: Mapping[str, int] = MappingProxyType(
@@ -98,20 +102,51 @@ class Descriptor:
         return result
 
 
-def _shared_matrix(
-    crew: Crew, bits: Array, kind: str, count: int, k: int, *, is_k_major: bool
-) -> Array:
-    """Numbers (warpgroup, line, k) of the matrices that descriptors tell of."""
-    descriptor = Descriptor.of(bits.reshape(-1, _GROUP)[:, 0])
-    dtype, decode = DECODE[kind]
-    each = _CHUNK // np.dtype(dtype).itemsize
-    across, along = (count, k // each) if is_k_major else (k, count // each)
-    addresses = descriptor.chunks(across, along, is_k_major=is_k_major)
-    first = crew.lanes.reshape(-1, _GROUP)[:, 0]
-    lanes = np.repeat(first, across * along)
-    data = crew.read(SHARED, lanes, addresses.reshape(-1), _CHUNK)
-    matrix = decode(data.view(dtype)).reshape(len(first), across, along * each)
-    return matrix if is_k_major else matrix.swapaxes(1, 2)
+@dataclass(frozen=True)
+class _Matrix:
+    """A matrix of `count` lines in shared memory, for each warpgroup.
+
+    Every warp reads all lines of B, and of A the sixteen that it has.
+    """
+
+    kind: str
+    count: int
+    k: int
+    is_k_major: bool
+    is_a: bool
+
+    def read(self, crew: Crew, bits: Array, agents: list[Agent]) -> Array:
+        """Numbers (warpgroup, line, k) of the matrices that descriptors tell of.
+
+        `agents` has who reads, for each warpgroup.
+        """
+        descriptor = Descriptor.of(bits.reshape(-1, _GROUP)[:, 0])
+        dtype, decode = DECODE[self.kind]
+        each = _CHUNK // np.dtype(dtype).itemsize
+        shape = (self.count, self.k // each) if self.is_k_major else (self.k, self.count // each)
+        addresses = descriptor.chunks(*shape, is_k_major=self.is_k_major)
+        first = crew.lanes.reshape(-1, _GROUP)[:, 0]
+        lanes = np.repeat(first, shape[0] * shape[1])
+        data = crew.read(SHARED, lanes, addresses.reshape(-1), _CHUNK, by=None)
+        for one, leader, agent in zip(addresses, first, agents, strict=True):
+            self._tell(crew, one, leader + self._warps(shape, each), agent)
+        matrix = decode(data.view(dtype)).reshape(len(first), shape[0], shape[1] * each)
+        return matrix if self.is_k_major else matrix.swapaxes(1, 2)
+
+    def _warps(self, shape: tuple[int, int], each: int) -> Array:
+        """For each chunk the first thread of the (first) warp that reads it."""
+        if not self.is_a:
+            return np.zeros(shape, np.int64)
+        line = np.arange(self.count)[:, None] if self.is_k_major else np.arange(shape[1]) * each
+        warps: Array = np.broadcast_to(line // 16 * WARP, shape)
+        return warps
+
+    def _tell(self, crew: Crew, addresses: Array, lanes: Array, agent: Agent) -> None:
+        flat, readers = addresses.reshape(-1), lanes.reshape(-1)
+        crew.reads(SHARED, readers, flat, _CHUNK, agent)
+        if not self.is_a:
+            for warp in range(1, _GROUP // WARP):
+                crew.looks(SHARED, readers + warp * WARP, flat, _CHUNK)
 
 
 def _form(instruction: Instruction) -> Form:
@@ -169,18 +204,18 @@ def _multiply(instruction: Instruction) -> Action:
     require(len(d) == tiles * each)
     require(len(of_a) == (16 * form.k // (32 * each_register(form.a)) if in_registers else 1))
 
+    shared_a = _Matrix(form.a, 64, form.k, not scales.a_is_transposed, is_a=True)
+    shared_b = _Matrix(form.b, form.n, form.k, not scales.b_is_transposed, is_a=False)
+
     def run(crew: Crew, of_b: Array, adds: Array, *rest: Array) -> list[Array]:
         values_a, values_d = rest[: len(of_a)], rest[len(of_a) :]
         groups = len(crew.lanes) // _GROUP
+        agents = [crew.ordering.multiplied(lanes) for lanes in crew.lanes.reshape(groups, _GROUP)]
         if in_registers:
             matrix_a = lines(values_a, form.a, 2).reshape(groups, 64, form.k)
         else:
-            matrix_a = _shared_matrix(
-                crew, values_a[0], form.a, 64, form.k, is_k_major=not scales.a_is_transposed
-            )
-        matrix_b = _shared_matrix(
-            crew, of_b, form.b, form.n, form.k, is_k_major=not scales.b_is_transposed
-        ).swapaxes(1, 2)
+            matrix_a = shared_a.read(crew, values_a[0], agents)
+        matrix_b = shared_b.read(crew, of_b, agents).swapaxes(1, 2)
         parts = [sums(values_d[i * each : (i + 1) * each], form.d, 16) for i in range(tiles)]
         total = np.concatenate(parts, axis=2).reshape(groups, 64, form.n)
         keeps = adds.reshape(groups, _GROUP)[:, 0] != 0
@@ -204,8 +239,13 @@ def _wgmma(instruction: Instruction) -> Action:
     if verb == "mma_async":
         require(instruction.modifiers[1] == "sync")
         return _multiply(instruction)
-    if verb in ("fence", "commit_group", "wait_group"):
+    if verb == "fence":
         return Action((), (), (), lambda _crew: None)
+    if verb == "commit_group":
+        return Action((), (), (), lambda crew: crew.ordering.committed(crew.lanes))
+    if verb == "wait_group":
+        left = number_of(instruction.operands[0])
+        return Action((), (), (), lambda crew: crew.ordering.drained(crew.lanes, left))
     raise UnknownForm
 
 

@@ -117,7 +117,7 @@ def _load(instruction: Instruction) -> Action:
 
     inputs = (Input(address, "u64"), Input(_default_stride(rest, length), "u32"))
     kinds = (register_kind(kind),) * len(targets)
-    return Action(inputs, targets, kinds, run, group=32)
+    return Action(inputs, targets, kinds, run, group=32, row_bytes=size)
 
 
 def _store(instruction: Instruction) -> Action:
@@ -137,7 +137,7 @@ def _store(instruction: Instruction) -> Action:
         Input(_default_stride(rest, length), "u32"),
         *(Input(register, register_kind(kind)) for register in sources),
     )
-    return Action(inputs, (), (), run, group=32)
+    return Action(inputs, (), (), run, group=32, stores_through=(0,), row_bytes=size)
 
 
 def _form(instruction: Instruction) -> Form:

@@ -146,7 +146,9 @@ class _Lowering:
         elif opcode == "trap":
             self.listing.add(Trap(context.place(instruction.location)), 1)
         elif opcode in ("membar", "fence"):
-            self.listing.add(Order("fence"), 1)
+            # Between the proxies of a thread, or for the beginning of mbarriers: no hand-over.
+            is_special = instruction.modifiers[:1] in (("proxy",), ("mbarrier_init",))
+            self.listing.add(None if is_special else Order("fence"), 1)
         elif opcode in _NO_EFFECT:
             self.listing.add(None, 1)
         elif not compute.action(context, instruction):
