@@ -166,7 +166,7 @@ __global__ void box(const __grid_constant__ Map from, const __grid_constant__ Ma
   if (waits) wait(&b, 0);
   for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) raw[i] = tile[i];
   // To store a box that starts below zero is an illegal instruction on a GPU.
-  if (threadIdx.x == 0 && x >= 0 && y >= 0) {
+  if (threadIdx.x == 0 && (waits == 2 || (x >= 0 && y >= 0))) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
                  :: "l"(&to), "r"(x), "r"(y), "r"(shared_address(tile)) : "memory");
     asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;");

@@ -54,10 +54,11 @@ def test_cp_async_without_a_wait(
 
 
 @pytest.mark.simulator_only
-def test_copies_without_a_wait_and_without_racecheck(device: Device, module: LoadedModule) -> None:
+def test_copies_without_a_wait_and_without_racecheck(device: Device, compile_ptx: Compile) -> None:
     """Then they are told as reads of what nothing wrote."""
     x = np.arange(256, dtype=np.float32)
     machine = Machine(device.machine.memory, racecheck=False)
+    module = machine.load(compile_ptx(Path(__file__).with_name("async.cu")))
     arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(2)]
     result = Device(machine).launch(module, "two_groups", arguments)
     assert [f.check for f in result.findings] == ["initcheck", "initcheck"]
@@ -227,6 +228,18 @@ def test_a_box_across_the_edge(device: Device, module: LoadedModule, at: tuple[i
     if min(at) >= 0:
         expected[window] = padded[window]
     assert np.array_equal(copy, expected[40:60, 60:124])
+
+
+@pytest.mark.simulator_only
+@pytest.mark.parametrize("at", [(-4, 3), (4, -1)])
+def test_a_stored_box_cannot_start_below_zero(
+    device: Device, module: LoadedModule, at: tuple[int, int]
+) -> None:
+    """A GPU stops there, though what is loaded may start there."""
+    x = np.ones((20, 64), np.uint32)
+    _, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), at, waits=2)
+    assert list(checks) == ["memcheck"]
+    assert not copy.any()
 
 
 @pytest.mark.parametrize(("swizzle", "span"), [(1, 32), (2, 64), (3, 128)])

@@ -20,6 +20,9 @@ from harness.simulator.ptx import Group, Instruction, Operand, Vector
 _COMPLETION = "mbarrier::complete_tx::bytes"
 _CHUNK = 16
 _ALIGN = 128
+
+# Where the copy unit of a GPU faults, an access there is reported.
+_NOWHERE = np.zeros(1, np.uint64)
 """Of boxes of tensors in shared memory."""
 _WINDOW = np.uint64((1 << 56) - 1)
 
@@ -138,7 +141,7 @@ def _each_box(
         tensor = TensorMap.decode(data[i].tobytes())
         if tensor is None or len(tensor.dims) != len(coordinates):
             # On a GPU the copy unit faults; here it is a wrong access of the map.
-            crew.read(GLOBAL, crew.lanes[i : i + 1], np.zeros(1, np.uint64), MAP_BYTES)
+            crew.read(GLOBAL, crew.lanes[i : i + 1], _NOWHERE, MAP_BYTES)
             continue
         found.append((i, tensor, tuple(int(c[i]) for c in coordinates)))
     return found
@@ -189,6 +192,10 @@ def _tensor_store(operands: list[Operand]) -> Action:
             one = crew.lanes[i : i + 1]
             if int(at[i]) % _ALIGN:
                 crew.read(SHARED, one, at[i : i + 1], _CHUNK, _ALIGN)
+                continue
+            if min(start) < 0:
+                # Loads may start there; of stores an H200 says "illegal instruction".
+                crew.write(GLOBAL, one, _NOWHERE, np.zeros((1, _CHUNK), np.uint8))
                 continue
             chunks = _chunks(tensor, int(at[i]))
             readers = np.repeat(one, len(chunks))
