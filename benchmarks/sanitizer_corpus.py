@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpu_machine import describe_gpu
@@ -20,6 +21,8 @@ from gpu_machine import describe_gpu
 from harness.build.toolchain import find_cuda_compiler
 
 SOURCE = Path("tests/simulator/defective.cu")
+# Most of a run is the tool's start.
+_AT_A_TIME = 8
 TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
 _MESSAGE = re.compile(r"^========= ((?:Error|Warning|Invalid|Uninitialized|Barrier|Potential).*)$")
 
@@ -32,7 +35,12 @@ def main(target: Path) -> None:
         compiler = str(find_cuda_compiler().nvcc)
         options = ["-DWITH_HOST", "-lineinfo", "-O3", "-gencode=arch=compute_90a,code=sm_90a"]
         subprocess.run([compiler, *options, str(SOURCE), "-o", str(program)], check=True)
-        results = {name: {tool: examine(program, name, tool) for tool in TOOLS} for name in names}
+        runs = [(name, tool) for name in names for tool in TOOLS]
+        with ThreadPoolExecutor(_AT_A_TIME) as threads:
+            found = list(threads.map(lambda run: examine(program, *run), runs))
+    results: dict[str, dict[str, object]] = {name: {} for name in names}
+    for (name, tool), result in zip(runs, found, strict=True):
+        results[name][tool] = result
     target.write_text(json.dumps({"machine": describe_gpu(), "kernels": results}, indent=1) + "\n")
 
 

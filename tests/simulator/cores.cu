@@ -31,7 +31,41 @@ __global__ void uneven(const float* x, float* y) {
   y[INDEX] = sum;
 }
 
+// What a block takes from x at `from` and leaves in y, through its shared memory and two bulk copies.
+__device__ void through_shared(const float* from, float* y) {
+  __shared__ alignas(128) float tile[256];
+  __shared__ uint64_t full;
+  uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(tile));
+  uint32_t barrier = static_cast<uint32_t>(__cvta_generic_to_shared(&full));
+  if (!threadIdx.x) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(barrier));
+    asm volatile("fence.proxy.async.shared::cta;");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" :: "r"(barrier));
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1], 1024, [%2];" :: "r"(at), "l"(from), "r"(barrier) : "memory");
+  }
+  __syncthreads();
+  int done;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
+                 " selp.s32 %0, 1, 0, p; }" : "=r"(done) : "r"(barrier) : "memory");
+  } while (!done);
+  tile[threadIdx.x] += 1;
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (!threadIdx.x)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 1024;\n"
+                 "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;"
+                 :: "l"(y + INDEX), "r"(at) : "memory");
+}
+
+__global__ void bulk(const float* x, float* y) { through_shared(x + INDEX, y); }
+
 // Blocks that do.
+
+__global__ void bulk_mirrored(const float*, float* y) {
+  through_shared(y + gridDim.x * 256 - 256 - blockIdx.x * 256, y);
+}
 
 __global__ void shifted(const float*, float* y) {
   y[INDEX] = y[(INDEX + 256) % (gridDim.x * 256)] + 1;

@@ -8,7 +8,7 @@ import pytest
 
 from harness.simulator.errors import UnmetCondition, UnsupportedInstruction
 from harness.simulator.machine import LoadedModule, Machine
-from harness.simulator.memory import POISON
+from harness.simulator.memory import POISON, Memory
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, bits, int32, pointer
 
@@ -54,26 +54,14 @@ def test_cp_async_without_a_wait(
 
 
 @pytest.mark.simulator_only
-def test_copies_without_a_wait_and_without_racecheck(device: Device, compile_ptx: Compile) -> None:
+def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx: Compile) -> None:
     """Then they are told as reads of what nothing wrote."""
+    device = Device(Machine(memory, racecheck=False))
+    module = device.machine.load(compile_ptx(Path(__file__).with_name("async.cu")))
     x = np.arange(256, dtype=np.float32)
-    machine = Machine(device.machine.memory, racecheck=False)
-    module = machine.load(compile_ptx(Path(__file__).with_name("async.cu")))
     arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(2)]
-    result = Device(machine).launch(module, "two_groups", arguments)
+    result = device.launch(module, "two_groups", arguments)
     assert [f.check for f in result.findings] == ["initcheck", "initcheck"]
-
-
-def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None:
-    """Bytes beyond src-size are zero, all of them where the source is ignored."""
-    x = np.arange(1, 97, dtype=np.uint32) * 0x01010101
-    target = device.put(np.zeros_like(x))
-    result = device.launch(module, "partial", [pointer(target), pointer(device.put(x)), int32(1)])
-    assert result.findings == ()
-    expected = x.copy()
-    expected[:3] &= 0xFF
-    expected[32:] = np.where(np.arange(64) // 2 % 2 == 1, 0, x[:64])
-    assert np.array_equal(device.get(target, x), expected)
 
 
 @pytest.mark.simulator_only

@@ -69,7 +69,7 @@ def settings(memory: Memory, ptx: str) -> Iterator[tuple[Setting, Setting]]:
 Settings = tuple[Setting, Setting]
 
 
-@pytest.mark.parametrize("kernel", ["scaled", "in_place", "block_sums", "uneven"])
+@pytest.mark.parametrize("kernel", ["scaled", "in_place", "block_sums", "uneven", "bulk"])
 def test_blocks_of_their_own_run_on_all_cores(kernel: str, settings: Settings) -> None:
     """Memory, findings and exact counts are those of one core, and the blocks were dealt out."""
     outcomes = []
@@ -85,6 +85,7 @@ def test_blocks_of_their_own_run_on_all_cores(kernel: str, settings: Settings) -
 ORDERED = (
     "shifted",
     "mirrored",
+    "bulk_mirrored",
     "one_winner",
     "added",
     "counted",
