@@ -64,6 +64,18 @@ def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx
     assert [f.check for f in result.findings] == ["initcheck", "initcheck"]
 
 
+def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None:
+    """Bytes beyond src-size are zero, all of them where the source is ignored."""
+    x = np.arange(1, 97, dtype=np.uint32) * 0x01010101
+    target = device.put(np.zeros_like(x))
+    result = device.launch(module, "partial", [pointer(target), pointer(device.put(x)), int32(1)])
+    assert result.findings == ()
+    expected = x.copy()
+    expected[:3] &= 0xFF
+    expected[32:] = np.where(np.arange(64) // 2 % 2 == 1, 0, x[:64])
+    assert np.array_equal(device.get(target, x), expected)
+
+
 @pytest.mark.simulator_only
 def test_cp_async_checks_its_source(device: Device, module: LoadedModule) -> None:
     """A copy from beyond the end of an allocation is found where it is started."""
