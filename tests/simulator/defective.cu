@@ -233,7 +233,7 @@ __device__ void store_matrix(const float* in, float* out) {
   out[threadIdx.x] = tile[127 - threadIdx.x];
 }
 
-KERNEL(stmatrix_without_barrier) { store_matrix<false>(in, out); }
+KERNEL(stmatrix_without_barrier) { store_matrix<false>(in, out); }  // simulator only: stmatrix
 KERNEL(clean_stmatrix) { store_matrix<true>(in, out); }
 
 // Every warp writes the same sums, and all read what the first warp alone was to write.
@@ -479,7 +479,7 @@ __device__ void use_barrier(const float* in, float* out) {
   out[threadIdx.x] = in[threadIdx.x];
 }
 
-KERNEL(mbarrier_used_before_its_init) { use_barrier<false>(in, out); }
+KERNEL(mbarrier_used_before_its_init) { use_barrier<false>(in, out); }  // on a GPU also synccheck
 KERNEL(clean_mbarrier) { use_barrier<true>(in, out); }
 
 template <bool waits>
@@ -497,7 +497,7 @@ __device__ void store_and_reuse(const float* in, float* out) {
   if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-KERNEL(bulk_source_overwritten) { store_and_reuse<false>(in, out); }
+KERNEL(bulk_source_overwritten) { store_and_reuse<false>(in, out); }  // simulator only: bulk reads
 KERNEL(clean_bulk_store) { store_and_reuse<true>(in, out); }
 
 template <bool waits>

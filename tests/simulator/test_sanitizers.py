@@ -63,7 +63,7 @@ def corpus(library: ctypes.CDLL, compile_ptx: Compile) -> Corpus:
 def body_of(name: str) -> tuple[int, int]:
     """The first line of a kernel, and the one behind its last."""
     start = next(i for i, line in enumerate(LINES) if line.startswith(f"KERNEL({name}) {{"))
-    if LINES[start].endswith("}"):
+    if "}" in LINES[start]:
         return start, start + 1
     return start, LINES.index("}", start)
 
@@ -101,7 +101,9 @@ def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in RECORDED if not is_simulator_only(n)])
 def test_compute_sanitizer_flags_the_same_kernels(name: str) -> None:
-    """Its tools that found something on a GPU are the checks that the comment names."""
+    """Its tools that found something on a GPU are the checks that the comments name."""
     flagged = {tool for tool, result in RECORDED[name].items() if result["flagged"]}
     expected = [] if name.startswith("clean") else mistakes(name)
-    assert flagged == {check for check, _ in expected}
+    # Which of two mistakes that one missing barrier leads to shows depends on who comes first.
+    also = re.findall(r"// on a GPU also (\w+)$", LINES[body_of(name)[0]])
+    assert flagged == {check for check, _ in expected} | set(also)
