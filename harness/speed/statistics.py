@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 CONFIDENCE = 0.95
 _RESAMPLES = 2000
@@ -34,6 +33,9 @@ def median_of(samples: Sequence[float]) -> Interval:
     The ranks are those of a binomial distribution (Hahn and Meeker, Statistical Intervals, 5.2);
     fewer than six samples give the whole range.
     """
+    # Imported late: it takes as long as all else that a command line which measures nothing needs.
+    from scipy import stats
+
     ordered = np.sort(samples)
     below = int(stats.binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5))
     low, high = max(below - 1, 0), min(len(ordered) - below, len(ordered) - 1)
@@ -72,6 +74,9 @@ def _quotient(over: Sequence[Sequence[float]], under: Sequence[Sequence[float]])
     value = float(quotient(*samples))
     if min(map(len, samples)) < 2:
         return Interval(value, value, value)
+    # Imported late, as above.
+    from scipy import stats
+
     found = stats.bootstrap(
         samples,
         quotient,

@@ -189,7 +189,7 @@ _PHRASE: dict[Step, str] = {
     "construct": "constructing ModelNew",
     "weights": "setting the weights",
     "forward": "running forward",
-    "profile": "counting what forward does",
+    "profile": "running forward",
     "attach": "opening shared memory",
     "time": "running a timed call",
     "repeat": "running calls in a row",
