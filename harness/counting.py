@@ -29,7 +29,8 @@ class Totals:
         warp_instructions: PTX instructions that warps executed.
         thread_instructions: The same, summed over the threads that took part.
         flop: Floating-point operations, fused ones counting two.
-        requests: Loads, stores and atomics of warps in global memory.
+        requests: Loads, stores, atomics and asynchronous copies of warps in global memory; a bulk
+            copy counts as many as loads of whole warps would be.
         sectors: Of 32 bytes that those touched.
         wavefronts: Passes that shared memory took; `ideal_wavefronts` without bank conflicts.
         local_bytes: Read and written in local memory, with what ptxas spills of registers, as if
@@ -87,7 +88,7 @@ def totals(kernels: Sequence[KernelProfile]) -> Totals:
         launches=sum(counted.launches for counted in counters),
         warp_instructions=sum(sum(counted.warp_instructions.values()) for counted in counters),
         thread_instructions=sum(sum(counted.thread_instructions.values()) for counted in counters),
-        flop=sum(sum(counted.operations.values()) for counted in counters),
+        flop=sum(counted.flop for counted in counters),
         requests=sum(access.requests for access in in_global),
         sectors=sum(access.sectors for access in in_global),
         wavefronts=sum(access.wavefronts for access in in_shared),

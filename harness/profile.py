@@ -15,14 +15,16 @@ from harness.evaluate import Request, settings_for
 from harness.grid import Case, cases_for
 from harness.problem import Problem
 from harness.simulator.counters import AccessCounts, BranchCounts, KernelCounters
+from harness.simulator.program import COPY
 from harness.values import initialisation_seed, runs_for, values_for
 from harness.worker.protocol import Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the JSON form.
 
-1: the first.
+1: the first. 2: `operations` without those of matrix instructions, which are
+`matrix_operations`; `nbytes` of each access; asynchronous copies among the accesses.
 """
 
 
@@ -154,11 +156,11 @@ def _of_sectors(accesses: Sequence[AccessCounts]) -> Iterator[Remark]:
     strides = {a.stride for a in accesses}
     why = "neighbouring threads are not neighbours in memory"
     if len(strides) == 1 and None not in strides:
-        does = "read" if first.kind == "load" else "write"
+        does = {"load": "read", COPY: "copy"}.get(first.kind, "write")
         why = f"neighbouring threads {does} {abs(strides.pop() or 0)} bytes apart"
     yield Remark(
         sectors - ideal,
-        f"global {first.kind}s: {sectors / requests:.3g} sectors per request, "
+        f"global {_several(first)}: {sectors / requests:.3g} sectors per request, "
         f"{ideal / requests:.3g} would do: {why}, {_place(first)}",
     )
 
@@ -171,8 +173,12 @@ def _of_conflicts(accesses: Sequence[AccessCounts]) -> Iterator[Remark]:
         first = accesses[0]
         yield Remark(
             needed - ideal,
-            f"shared {first.kind}s: {needed / ideal:.3g}-way bank conflicts at {_place(first)}",
+            f"shared {_several(first)}: {needed / ideal:.3g}-way bank conflicts at {_place(first)}",
         )
+
+
+def _several(access: AccessCounts) -> str:
+    return "asynchronous copies" if access.kind == COPY else f"{access.kind}s"
 
 
 def _of_idle_lanes(counters: KernelCounters) -> Iterator[Remark]:

@@ -9,6 +9,7 @@ from tabulate import tabulate
 from harness.counting import KernelProfile
 from harness.profile import Profile, remarks
 from harness.simulator.counters import AccessCounts, KernelCounters
+from harness.simulator.program import COPY
 
 
 def tables(profile: Profile) -> str:
@@ -42,7 +43,8 @@ def _work(kernel: KernelProfile) -> dict[str, object]:
         "grid": "x".join(map(str, counters.grid)),
         "block": "x".join(map(str, counters.block)),
         "instructions": f"{executed:,}",
-        "flop": f"{sum(counters.operations.values()):,}",
+        "flop": f"{counters.flop:,}",
+        "of matrices": ", ".join(f"{n:,} {kind}" for kind, n in counters.matrix_operations.items()),
         "lanes": f"{counters.lanes_per_instruction:.1f}",
         "divergent branches": f"{divergent / branches:.1%}" if branches else "",
         "most": _most(counters),
@@ -65,6 +67,10 @@ def _memory(kernel: KernelProfile) -> dict[str, object]:
         row["sectors/request" if kind == "load" else "sectors/request "] = _ratio(
             chosen, "sectors", "requests"
         )
+    copies = [a for a in accesses if (a.kind, a.space) == (COPY, "global")]
+    if copies:
+        row["copies, bytes"] = f"{sum(a.nbytes for a in copies):,}"
+        row["sectors/request  "] = _ratio(copies, "sectors", "requests")
     shared = [a for a in accesses if a.space == "shared"]
     row["shared, bytes"] = f"{sum(a.nbytes for a in shared):,}"
     row["bank conflicts"] = "".join(_ways(shared))

@@ -9,10 +9,10 @@ from harness.simulator.resources import Occupancy, Resources
 
 def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) -> KernelProfile:
     """A kernel of two blocks of 32 threads with ten loads from one space, two passes each."""
-    loads = AccessCounts("load", space, 4, "mine.py", 7, 10, 320, 40, 40, 20, 10, 4)
+    loads = AccessCounts("load", space, 4, "mine.py", 7, 10, 320, 1280, 40, 40, 20, 10, 4)
     counters = KernelCounters(
         "k", launches, (2, 1, 1), (32, 1, 1), 0, {"integer": 320}, {"integer": 10},
-        {"f32": 64}, (loads,), (),
+        {"f32": 60}, {"tf32": 4, "s8": 9}, (loads,), (),
     )  # fmt: skip
     resources = Resources(registers, spilled, spilled, 0, 0)
     return KernelProfile(counters, resources, Occupancy(1, warps, warps / 64, "warps"))

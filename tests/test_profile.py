@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.counting import KernelProfile
-from harness.profile import remarks
+from harness.profile import Profile, remarks
+from harness.profile_tables import tables
 from harness.simulator.counters import AccessCounts, BranchCounts, KernelCounters
+from harness.simulator.program import COPY
 
-GOOD = AccessCounts("load", "global", 4, "/x/flat_index.py", 41, 10, 320, 40, 40, 0, 0, 4)
-SHARED = AccessCounts("store", "shared", 4, "/x/tiled.py", 7, 10, 320, 0, 0, 10, 10, 4)
+GOOD = AccessCounts("load", "global", 4, "/x/flat_index.py", 41, 10, 320, 1280, 40, 40, 0, 0, 4)
+SHARED = AccessCounts("store", "shared", 4, "/x/tiled.py", 7, 10, 320, 1280, 0, 0, 10, 10, 4)
 
 
 def kernel(*accesses: AccessCounts, lanes: int = 32, divergent: int = 0) -> KernelProfile:
     """A kernel of 100 warp-instructions."""
     branches = (BranchCounts("/x/flat_index.py", 30, 10, divergent),)
     counters = KernelCounters(
-        "k", 1, (1, 1, 1), (8, 1, 1), 0, {"integer": 100 * lanes}, {"integer": 100}, {},
+        "k", 1, (1, 1, 1), (8, 1, 1), 0, {"integer": 100 * lanes}, {"integer": 100}, {}, {},
         accesses, branches,
     )  # fmt: skip
     return KernelProfile(counters, None, None)
@@ -36,6 +38,28 @@ def test_scattered_loads() -> None:
     )
     (irregular,) = remarks([kernel(replace(scattered, stride=None))])
     assert "neighbouring threads are not neighbours in memory" in irregular
+
+
+def test_scattered_copies() -> None:
+    """Asynchronous copies are told as such."""
+    copies = replace(GOOD, kind=COPY, sectors=320, stride=512)
+    (remark,) = remarks([kernel(copies)])
+    assert remark.startswith("global asynchronous copies: 32 sectors per request, 4 would do: ")
+    assert "neighbouring threads copy 512 bytes apart" in remark
+
+
+def test_tables_tell_copies_and_matrix_operations() -> None:
+    """Copies have columns of their own where there are any, matrix operations go by type."""
+    plain = kernel(GOOD)
+    copying = replace(GOOD, kind=COPY, nbytes=4096, requests=8, sectors=128)
+    counters = replace(
+        plain.counters, accesses=(GOOD, copying), matrix_operations={"tf32": 8192, "s8": 512}
+    )
+    for profiled, is_there in ((plain, False), (replace(plain, counters=counters), True)):
+        text = tables(Profile("s", "p", "c", {}, (), (profiled,), (), False))
+        assert ("copies, bytes" in text) is is_there
+        assert ("4,096" in text and "16.00" in text) is is_there
+        assert ("8,192 tf32, 512 s8" in text) is is_there
 
 
 def test_bank_conflicts() -> None:

@@ -20,6 +20,7 @@ from harness.simulator.instructions.operation import BITS, DTYPES, Array
 from harness.simulator.native import Native, Shape
 from harness.simulator.program import (
     ATOMICS,
+    COPY,
     Access,
     Block,
     Branch,
@@ -35,7 +36,7 @@ from harness.simulator.program import (
 from harness.simulator.ptx import TYPE_BYTES, Immediate
 
 GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
-_ACTION_NAMES = {"cp": "asynchronous copy", "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
+_ACTION_NAMES = {"cp": COPY, "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
 
 
 @dataclass(frozen=True, slots=True)

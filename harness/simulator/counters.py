@@ -13,7 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.classes import SPACES, classify, floating_point_operations
+from harness.simulator.classes import (
+    INTEGERS,
+    SPACES,
+    classify,
+    floating_point_operations,
+    matrix_operations,
+)
 from harness.simulator.frame import Geometry
 from harness.simulator.native import SiteCounts, SiteProfile
 from harness.simulator.program import Access, Program
@@ -27,8 +33,10 @@ SECTOR_BYTES = 32
 class AccessCounts:
     """One load, store or atomic of the source, summed over the warps that executed it.
 
-    `stride` is the distance in bytes between neighbouring threads where most of them are equally
-    far apart, else None. Wavefronts are counted for shared memory, sectors for global.
+    An asynchronous copy is two, one that reads and one that writes. `bytes_per_thread` is what a
+    thread accesses at a time, at least; `stride` is the distance in bytes between neighbouring
+    threads where most of them are equally far apart, else None. Wavefronts are counted for shared
+    memory, sectors for global.
     """
 
     kind: str
@@ -38,16 +46,13 @@ class AccessCounts:
     line: int | None
     requests: int
     threads: int
+    nbytes: int
+    """Bytes requested."""
     sectors: int
     ideal_sectors: int
     wavefronts: int
     ideal_wavefronts: int
     stride: int | None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes requested."""
-        return self.threads * self.bytes_per_thread
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,17 @@ class KernelCounters:
     thread_instructions: Mapping[str, int]
     warp_instructions: Mapping[str, int]
     operations: Mapping[str, int]
-    """Floating-point operations by type."""
+    """Floating-point operations by type, without those of matrix instructions."""
+    matrix_operations: Mapping[str, int]
+    """Multiplications and additions of matrix instructions, by the type of the factors."""
     accesses: tuple[AccessCounts, ...]
     branches: tuple[BranchCounts, ...]
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations of all kinds."""
+        of_matrices = (n for kind, n in self.matrix_operations.items() if kind not in INTEGERS)
+        return sum(self.operations.values()) + sum(of_matrices)
 
     @property
     def lanes_per_instruction(self) -> float:
@@ -180,6 +193,7 @@ class Counts:
         threads: Counter[str] = Counter()
         warps: Counter[str] = Counter()
         operations: Counter[str] = Counter()
+        of_matrices: Counter[str] = Counter()
         branches = []
         for index, block in enumerate(self._program.blocks):
             by_thread, by_warp = int(self._threads[index]), int(self._warps[index])
@@ -189,9 +203,12 @@ class Counts:
                 name = classify(instruction)
                 threads[name] += by_thread
                 warps[name] += by_warp
-                kind, per_thread = floating_point_operations(instruction)
-                if per_thread:
-                    operations[kind] += per_thread * by_thread
+                for counter, (kind, per_thread) in (
+                    (operations, floating_point_operations(instruction)),
+                    (of_matrices, matrix_operations(instruction)),
+                ):
+                    if per_thread:
+                        counter[kind] += per_thread * by_thread
             if block.counted_branch:
                 file, line = _file_and_line(block.counted_branch.location)
                 branches.append(BranchCounts(file, line, by_warp, int(self._divergent[index])))
@@ -204,6 +221,7 @@ class Counts:
             dict(threads),
             dict(warps),
             dict(operations),
+            dict(of_matrices),
             tuple(
                 _access(step, counts)
                 for step, counts in zip(sites, self._sites, strict=False)
@@ -227,6 +245,7 @@ def _access(step: Access, counts: SiteCounts) -> AccessCounts:
         line=step.location.line if step.location else None,
         requests=counts.requests,
         threads=counts.threads,
+        nbytes=counts.bytes,
         sectors=counts.sectors,
         ideal_sectors=counts.ideal_sectors,
         wavefronts=counts.wavefronts,
@@ -246,6 +265,7 @@ def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:
         _sum(one.thread_instructions, two.thread_instructions),
         _sum(one.warp_instructions, two.warp_instructions),
         _sum(one.operations, two.operations),
+        _sum(one.matrix_operations, two.matrix_operations),
         _sum_accesses((*one.accesses, *two.accesses)),
         _sum_branches((*one.branches, *two.branches)),
     )
@@ -271,6 +291,7 @@ def _sum_accesses(accesses: tuple[AccessCounts, ...]) -> tuple[AccessCounts, ...
                 a.line,
                 a.requests + b.requests,
                 a.threads + b.threads,
+                a.nbytes + b.nbytes,
                 a.sectors + b.sectors,
                 a.ideal_sectors + b.ideal_sectors,
                 a.wavefronts + b.wavefronts,

@@ -162,6 +162,30 @@ class Workplace:
             actor = Actor(site, by.how, by.number, by.clock)
             self._race_rows(space, lanes, addresses, nbytes, align or nbytes, data, actor, what)
 
+    def count(
+        self,
+        end: Perform,
+        space: int,
+        lanes: Lanes,
+        addresses: Array,
+        nbytes: int,
+        *,
+        is_store: bool,
+    ) -> None:
+        """Tells whoever counts accesses."""
+        if self._private.spaces.profile and len(lanes):
+            lanes, addresses = _plain(lanes, addresses)
+            self.compiler.native.profile_rows(
+                self._private.pointer,
+                space,
+                len(lanes),
+                lanes.ctypes.data,
+                addresses.ctypes.data,
+                nbytes,
+                self.compiler.action_site(end, is_store=is_store),
+                end.action.traffic == "bulk",
+            )
+
     def _race_rows(
         self,
         space: int,
@@ -232,7 +256,11 @@ class _Crew:
         nbytes: int,
         align: int = 0,
         by: Agent | None = THREAD,
+        *,
+        counts: bool = True,
     ) -> Bytes:
+        if counts:
+            self.count(space, lanes, addresses, nbytes, is_store=False)
         if by:
             self.workplace.tell(self.end, space, lanes, addresses, nbytes, align, by, READS)
         rows = np.empty((len(lanes), nbytes), np.uint8)
@@ -260,12 +288,22 @@ class _Crew:
         rows: Bytes,
         align: int = 0,
         by: Agent = THREAD,
+        *,
+        counts: bool = True,
     ) -> None:
         rows = np.ascontiguousarray(rows)
         nbytes = rows.shape[1]
+        if counts:
+            self.count(space, lanes, addresses, nbytes, is_store=True)
         self.workplace.tell(self.end, space, lanes, addresses, nbytes, align, by, WRITES, rows)
         state = PENDING if by.is_asynchronous else WRITTEN
         self._set(space, lanes, addresses, nbytes, align, rows.ctypes.data, state)
+
+    def count(
+        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, *, is_store: bool
+    ) -> None:
+        if self.end.action.traffic != "none":
+            self.workplace.count(self.end, space, lanes, addresses, nbytes, is_store=is_store)
 
     def forget(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
         self.workplace.tell(self.end, space, lanes, addresses, nbytes, 0, THREAD, WRITES)

@@ -70,7 +70,8 @@ class SiteCounts(ctypes.Structure):
     """`sim_site_counts`: what is counted at one place in the program."""
 
     _fields_ = (
-        *((name, ctypes.c_uint64) for name in ("requests", "threads", "sectors", "ideal_sectors")),
+        *((name, ctypes.c_uint64) for name in ("requests", "threads", "bytes")),
+        *((name, ctypes.c_uint64) for name in ("sectors", "ideal_sectors")),
         *((name, ctypes.c_uint64) for name in ("wavefronts", "ideal_wavefronts", "pairs")),
         ("pairs_alike", ctypes.c_uint64),
         ("stride", ctypes.c_int64),
@@ -105,6 +106,7 @@ _ACCESS = {
 _ROW_STATES = {
     "sim_settle_rows": (_POINTER, _U32, _U64, _POINTER, _POINTER, _U64),
     "sim_race_rows": (*_ROWS, _U32),
+    "sim_profile_rows": (_POINTER, _U32, _U64, _POINTER, _POINTER, _U64, _U32, _U32),
 }
 _ORDER = {
     "sim_race_warp_sync": (_POINTER, _POINTER, _U64),
@@ -135,6 +137,7 @@ class Native:
             function.restype = None
         self.settle_rows = library.sim_settle_rows
         self.race_rows = library.sim_race_rows
+        self.profile_rows = library.sim_profile_rows
         self.warp_sync = library.sim_race_warp_sync
         self.fence = library.sim_race_fence
         self.race_barrier = library.sim_race_barrier

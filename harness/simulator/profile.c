@@ -78,19 +78,23 @@ static void count_wavefronts(const request *warp, sim_site_counts *counts) {
     }
 }
 
+static uint32_t resolved(uint32_t space, uint64_t address) {
+    if (space != SIM_GENERIC) return space;
+    space = (uint32_t)(address >> SIM_SPACE_SHIFT);
+    return space > SIM_PARAM ? SIM_GLOBAL : space;
+}
+
 static void count_request(const request *warp, uint32_t space, sim_site_counts *counts) {
     counts->requests++;
     counts->threads += warp->count;
+    counts->bytes += warp->count * warp->bytes;
     for (uint32_t i = 1; i < warp->count; i++) {
         if (warp->lane[i] != warp->lane[i - 1] + 1) continue;
         int64_t stride = (int64_t)(warp->address[i] - warp->address[i - 1]);
         if (!counts->pairs++) counts->stride = stride;
         counts->pairs_alike += stride == counts->stride;
     }
-    if (space == SIM_GENERIC) {
-        space = (uint32_t)(warp->address[0] >> SIM_SPACE_SHIFT);
-        if (space > SIM_PARAM) space = SIM_GLOBAL;
-    }
+    space = resolved(space, warp->address[0]);
     counts->space = space;
     if (space == SIM_GLOBAL) count_sectors(warp, counts);
     if (space == SIM_SHARED) count_wavefronts(warp, counts);
@@ -117,4 +121,41 @@ void sim_profile_access(const sim_spaces *spaces, const sim_shape *shape, int is
         warp.lane[warp.count++] = profile->lane_of[lane];
     }
     if (warp.count) count_request(&warp, shape->space, counts);
+}
+
+static void count_in_bulk(uint32_t space, uint64_t rows, const uint64_t *addresses, uint64_t bytes,
+                          sim_site_counts *counts) {
+    uint64_t before = UINT64_MAX;
+    counts->requests += (rows * bytes + WARP * 4 - 1) / (WARP * 4);
+    counts->threads++;
+    counts->bytes += rows * bytes;
+    counts->space = resolved(space, addresses[0]);
+    if (counts->space != SIM_GLOBAL) return;
+    counts->ideal_sectors += (rows * bytes + SECTOR - 1) / SECTOR;
+    for (uint64_t i = 0; i < rows; i++) {
+        uint64_t first = addresses[i] / SECTOR, last = (addresses[i] + bytes - 1) / SECTOR;
+        counts->sectors += last - first + 1 - (first == before);
+        before = last;
+    }
+}
+
+void sim_profile_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
+                      const uint64_t *addresses, uint64_t bytes, uint32_t site, uint32_t in_bulk) {
+    const sim_profile *profile = spaces->profile;
+    sim_site_counts *counts = &profile->sites[site];
+    request warp = {0, (uint32_t)bytes, 0, {0}, {0}};
+    for (uint64_t i = 0, next; in_bulk && i < rows; i = next) {
+        for (next = i + 1; next < rows && lanes[next] == lanes[i];) next++;
+        count_in_bulk(space, next - i, addresses + i, bytes, counts);
+    }
+    for (uint64_t i = 0; !in_bulk && i < rows; i++) {
+        uint64_t lane = (uint64_t)lanes[i];
+        warp.address[warp.count] = addresses[i];
+        warp.lane[warp.count++] = profile->lane_of[lane];
+        if (i + 1 < rows && lanes[i + 1] > lanes[i] &&
+            profile->warp_of[lanes[i + 1]] == profile->warp_of[lane])
+            continue;
+        count_request(&warp, space, counts);
+        warp.count = 0;
+    }
 }

@@ -21,6 +21,10 @@ ATOMICS: Mapping[str, int] = {
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 
 
+COPY = "asynchronous copy"
+"""What `Access.kind` is of cp.async and of bulk copies."""
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """An operand known before the kernel runs."""

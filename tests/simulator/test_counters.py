@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.classes import classify, floating_point_operations
+from harness.simulator.classes import classify, floating_point_operations, matrix_operations
 from harness.simulator.counters import AccessCounts, KernelCounters, merged
 from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.memory import Memory
@@ -19,7 +19,7 @@ SOURCE = Path(__file__).with_name("counted.cu")
 
 @pytest.fixture(scope="session")
 def counted_ptx(compile_ptx: Callable[..., str]) -> str:
-    return compile_ptx(SOURCE)
+    return compile_ptx(SOURCE, architecture="90a")
 
 
 @pytest.fixture
@@ -121,6 +121,88 @@ def test_instructions_and_operations(device: Device, module: LoadedModule) -> No
     assert counters.lanes_per_instruction == 24
 
 
+def at_line(counters: KernelCounters, text: str) -> AccessCounts:
+    """What was counted at the line of counted.cu that ends in a comment."""
+    (line,) = (
+        n for n, code in enumerate(SOURCE.read_text().split("\n"), 1) if code.endswith(f"// {text}")
+    )
+    (found,) = (a for a in counters.accesses if a.line == line)
+    return found
+
+
+@pytest.mark.parametrize(("pitch", "wavefronts"), [(16, 4), (32, 8), (80, 4), (128, 32)])
+def test_ldmatrix(device: Device, module: LoadedModule, pitch: int, wavefronts: int) -> None:
+    """Eight rows of 16 bytes are a wavefront, if they lie in different banks."""
+    y = device.put(np.zeros(32, np.uint32))
+    arguments = pointer(y), int32(pitch)
+    counters = launch(device, module, "load_matrices", *arguments, dynamic_shared_bytes=32 * pitch)
+    (loads,) = (a for a in counters.accesses if (a.kind, a.space) == ("load", "shared"))
+    assert (loads.requests, loads.threads, loads.nbytes) == (1, 32, 512)
+    assert (loads.wavefronts, loads.ideal_wavefronts) == (wavefronts, 4)
+    assert counters.warp_instructions["load shared"] == 1
+
+
+@pytest.mark.parametrize(("stride", "sectors"), [(1, 16), (2, 32)])
+def test_cp_async(device: Device, module: LoadedModule, stride: int, sectors: int) -> None:
+    """A copy is a request to global memory and one to shared memory."""
+    x, y = (device.put(np.zeros(256, np.float32)) for _ in range(2))
+    arguments = pointer(x), pointer(y), int32(stride)
+    counters = launch(device, module, "copy_async", *arguments, dynamic_shared_bytes=512)
+    source = access(counters, "asynchronous copy", "global")
+    assert (source.requests, source.nbytes, source.stride) == (1, 512, 16 * stride)
+    assert (source.sectors, source.ideal_sectors) == (sectors, 16)
+    target = access(counters, "asynchronous copy", "shared")
+    assert (target.requests, target.nbytes, target.wavefronts) == (1, 512, 4)
+    assert counters.warp_instructions["copy"] == 2
+
+
+def test_bulk_copies(device: Device, module: LoadedModule) -> None:
+    """They count as many requests as there are 128 bytes, and none of shared memory's passes."""
+    x, y = (device.put(np.zeros(260, np.float32)) for _ in range(2))
+    counters = launch(
+        device, module, "copy_bulk", pointer(x), pointer(y), dynamic_shared_bytes=1040
+    )
+    found = [a for a in counters.accesses if a.kind == "asynchronous copy"]
+    assert sorted(a.space for a in found) == ["global", "global", "shared", "shared"]
+    for one in found:
+        assert (one.threads, one.nbytes, one.requests) == (1, 1040, 9)
+        in_global = one.space == "global"
+        assert (one.sectors, one.ideal_sectors) == ((33, 33) if in_global else (0, 0))
+        assert one.wavefronts == 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "requests", "nbytes"), [("wmma_rows", 4, 8), ("wmma_columns", 8, 4)]
+)
+def test_wmma(
+    device: Device, module: LoadedModule, kernel: str, requests: int, nbytes: int
+) -> None:
+    """Fragments are moved as ptxas has it: ldmatrix, words, and pairs of sums in a row."""
+    x = device.put(np.zeros(256, np.float16))
+    y = device.put(np.zeros(256, np.float32))
+    counters = launch(device, module, kernel, pointer(x), pointer(y), dynamic_shared_bytes=512)
+    a, b = at_line(counters, "from shared memory"), at_line(counters, "from global memory")
+    assert (a.requests, a.nbytes, a.wavefronts, a.ideal_wavefronts) == (1, 512, 8, 4)
+    assert (b.requests, b.nbytes, b.sectors, b.ideal_sectors) == (4, 512, 32, 16)
+    sums = at_line(counters, "sums")
+    assert (sums.kind, sums.requests, sums.nbytes) == ("store", requests, 1024)
+    assert sums.threads == 1024 // nbytes
+    assert sums.sectors == 32
+    assert counters.matrix_operations == {"f16": 2 * 16**3}
+
+
+def test_wgmma(device: Device, module: LoadedModule) -> None:
+    """Both matrices are read from shared memory once; the operations are bfloat16's."""
+    y = device.put(np.zeros(128, np.float32))
+    counters = launch(
+        device, module, "warpgroup", pointer(y), block=(128, 1, 1), dynamic_shared_bytes=2560
+    )
+    read = access(counters, "wgmma", "shared")
+    assert (read.nbytes, read.wavefronts) == ((64 + 16) * 16 * 2, 0)
+    assert counters.matrix_operations == {"bf16": 2 * 64 * 16 * 16}
+    assert counters.flop == 2 * 64 * 16 * 16 + counters.operations["f32"]
+
+
 def test_divergent_branches(device: Device, module: LoadedModule) -> None:
     """A branch is divergent in the warps whose threads part; the idle lanes show."""
     y = device.put(np.zeros(128, np.int32))
@@ -196,6 +278,10 @@ def instruction(name: str) -> Instruction:
         ("div.s32", "integer"),
         ("shfl.sync.down.b32", "other"),
         ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "matrix"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16", "load shared"),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "load shared"),
+        ("cp.async.cg.shared.global", "copy"),
+        ("cp.async.bulk.commit_group", "copy"),
     ],
 )
 def test_classes(name: str, expected: str) -> None:
@@ -209,8 +295,20 @@ def test_classes(name: str, expected: str) -> None:
         ("fma.rn.f32", ("f32", 2)),
         ("add.rn.bf16x2", ("bf16", 2)),
         ("div.rn.f32", ("f32", 0)),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ("f32", 0)),
+    ],
+)
+def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None:
+    """A fused operation counts two, one on a pair twice as many."""
+    assert floating_point_operations(instruction(name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fma.rn.f32", ("", 0)),
         ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ("tf32", 2 * 16 * 8 * 8 // 32)),
-        ("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32", ("s8", 0)),
+        ("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32", ("s8", 256)),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", ("f16", 2 * 16 * 16 * 16 // 32)),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32", ("bf16", 256)),
         ("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", ("", 0)),
@@ -218,9 +316,9 @@ def test_classes(name: str, expected: str) -> None:
         ("wgmma.commit_group.sync.aligned", ("", 0)),
     ],
 )
-def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None:
+def test_matrix_operations(name: str, expected: tuple[str, int]) -> None:
     """A product of matrices counts by the type of its factors, shared out among its threads."""
-    assert floating_point_operations(instruction(name)) == expected
+    assert matrix_operations(instruction(name)) == expected
 
 
 @pytest.mark.parametrize(

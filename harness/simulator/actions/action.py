@@ -80,10 +80,12 @@ class Crew(Protocol):
         nbytes: int,
         align: int = 0,
         by: Agent | None = THREAD,
+        *,
+        counts: bool = True,
     ) -> Bytes:
         """Rows of `nbytes` bytes; poison where they cannot be read. `align` is as large if 0.
 
-        With `by` None it is told separately who reads.
+        With `by` None it is told separately who reads, without `counts` also what that costs.
         """
 
     def reads(self, space: int, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
@@ -100,11 +102,18 @@ class Crew(Protocol):
         rows: Bytes,
         align: int = 0,
         by: Agent = THREAD,
+        *,
+        counts: bool = True,
     ) -> None:
         """Stores rows of bytes; what cannot be written is dropped.
 
         What an asynchronous agent writes reads as poison until it is settled or delivered.
         """
+
+    def count(
+        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, *, is_store: bool
+    ) -> None:
+        """Tells in which rows a GPU would access what is accessed without counting."""
 
     def forget(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
         """Makes the rows count as not written."""
@@ -146,6 +155,8 @@ class Action:
 
     `stores_through` are positions among the inputs of addresses, other than of shared memory, that
     it may store to, and `row_bytes` is how many bytes of memory it takes at a time, at least.
+    `traffic` tells whether its accesses are counted: warp by warp as those of loads and stores, or
+    all that a thread asks for at once.
     """
 
     inputs: tuple[Input, ...]
@@ -158,6 +169,7 @@ class Action:
     stores_anywhere: bool = False
     """Whether it may store where no address among its inputs leads."""
     row_bytes: int = 16
+    traffic: Literal["none", "warps", "bulk"] = "none"
 
 
 Maker = Callable[[Instruction], Action]

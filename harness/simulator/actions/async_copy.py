@@ -71,7 +71,7 @@ def _copy(instruction: Instruction) -> Action:
         crew.write(SHARED, crew.lanes, to, data, by=COPIES)
         crew.copies.start(Transfer(SHARED, crew.lanes, to, size))
 
-    return Action(tuple(inputs), (), (), run, row_bytes=size)
+    return Action(tuple(inputs), (), (), run, row_bytes=size, traffic="warps")
 
 
 def _arrive(instruction: Instruction) -> Action:

@@ -20,10 +20,9 @@ from harness.simulator.ptx import Group, Instruction, Operand, Vector
 _COMPLETION = "mbarrier::complete_tx::bytes"
 _CHUNK = 16
 _ALIGN = 128
-
-# Where the copy unit of a GPU faults, an access there is reported.
-_NOWHERE = np.zeros(1, np.uint64)
 """Of boxes of tensors in shared memory."""
+_NOWHERE = np.zeros(1, np.uint64)
+"""Where the copy unit of a GPU faults, an access there is reported."""
 _WINDOW = np.uint64((1 << 56) - 1)
 
 
@@ -95,12 +94,13 @@ def _load(operands: list[Operand]) -> Action:
         Input(size, "u32"),
         Input(barrier, "u64"),
     )
-    return Action(inputs, (), (), run)
+    return Action(inputs, (), (), run, traffic="bulk")
 
 
 def _report_misaligned(crew: Crew, lane: Lanes, nbytes: int) -> None:
     """Reports a size that is no multiple of 16 as a misaligned access of that size."""
-    crew.read(SHARED, lane, np.array([nbytes], np.uint64), _CHUNK, _CHUNK, by=None)
+    wrong = np.array([nbytes], np.uint64)
+    crew.read(SHARED, lane, wrong, _CHUNK, _CHUNK, None, counts=False)
 
 
 def _store(operands: list[Operand]) -> Action:
@@ -118,7 +118,7 @@ def _store(operands: list[Operand]) -> Action:
             crew.bulk_writes.start(Transfer(GLOBAL, one, to[i : i + 1], nbytes))
 
     inputs = (Input(target, "u64"), Input(source, "u64"), Input(size, "u32"))
-    return Action(inputs, (), (), run, stores_through=(0,))
+    return Action(inputs, (), (), run, stores_through=(0,), traffic="bulk")
 
 
 def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
@@ -136,12 +136,12 @@ def _each_box(
 ) -> list[tuple[int, TensorMap, tuple[int, ...]]]:
     """For each thread with a valid map: its position, the map and where its box starts."""
     found = []
-    data = crew.read(GENERIC, crew.lanes, maps, MAP_BYTES, 64)
+    data = crew.read(GENERIC, crew.lanes, maps, MAP_BYTES, 64, counts=False)
     for i in range(len(crew.lanes)):
         tensor = TensorMap.decode(data[i].tobytes())
         if tensor is None or len(tensor.dims) != len(coordinates):
             # On a GPU the copy unit faults; here it is a wrong access of the map.
-            crew.read(GLOBAL, crew.lanes[i : i + 1], _NOWHERE, MAP_BYTES)
+            crew.read(GLOBAL, crew.lanes[i : i + 1], _NOWHERE, MAP_BYTES, counts=False)
             continue
         found.append((i, tensor, tuple(int(c[i]) for c in coordinates)))
     return found
@@ -180,7 +180,8 @@ def _tensor_load(operands: list[Operand]) -> Action:
             transfer = Transfer(SHARED, owners, chunks, _CHUNK)
             crew.deliveries.start(Delivery((transfer,), tensor.nbytes, 0), *counter)
 
-    return Action((Input(target, "u64"), Input(barrier, "u64"), *where), (), (), run)
+    inputs = (Input(target, "u64"), Input(barrier, "u64"), *where)
+    return Action(inputs, (), (), run, traffic="bulk")
 
 
 def _tensor_store(operands: list[Operand]) -> Action:
@@ -195,7 +196,7 @@ def _tensor_store(operands: list[Operand]) -> Action:
                 continue
             if min(start) < 0:
                 # Loads may start there; of stores an H200 says "illegal instruction".
-                crew.write(GLOBAL, one, _NOWHERE, np.zeros((1, _CHUNK), np.uint8))
+                crew.write(GLOBAL, one, _NOWHERE, np.zeros((1, _CHUNK), np.uint8), counts=False)
                 continue
             chunks = _chunks(tensor, int(at[i]))
             readers = np.repeat(one, len(chunks))
@@ -211,4 +212,4 @@ def _tensor_store(operands: list[Operand]) -> Action:
             crew.bulk_writes.start(Transfer(GLOBAL, owners, addresses, rows.shape[1]))
 
     inputs = (Input(source, "u64"), *where)
-    return Action(inputs, (), (), run, stores_anywhere=True)
+    return Action(inputs, (), (), run, stores_anywhere=True, traffic="bulk")

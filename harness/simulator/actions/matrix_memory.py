@@ -45,7 +45,9 @@ def _ldmatrix(instruction: Instruction) -> Action:
         registers = matrices.view(np.uint32).reshape(-1, count, 32)
         return [registers[:, i].reshape(-1) for i in range(count)]
 
-    return Action((Input(address, "u64"),), targets, ("b32",) * count, run, group=32)
+    return Action(
+        (Input(address, "u64"),), targets, ("b32",) * count, run, group=32, traffic="warps"
+    )
 
 
 def _stmatrix(instruction: Instruction) -> Action:
@@ -62,7 +64,7 @@ def _stmatrix(instruction: Instruction) -> Action:
         crew.write(space, _rows(crew.lanes, count), _rows(at, count), data)
 
     inputs = (Input(address, "u64"), *(Input(s, "b32") for s in sources))
-    return Action(inputs, (), (), run, group=32)
+    return Action(inputs, (), (), run, group=32, traffic="warps")
 
 
 def _rows(values: Array, count: int) -> Array:

@@ -231,7 +231,7 @@ def _multiply(instruction: Instruction) -> Action:
         *(Input(register, "b32" if in_registers else "u64") for register in of_a),
         *(Input(register, "b32") for register in d),
     )
-    return Action(inputs, d, ("b32",) * len(d), run, group=_GROUP)
+    return Action(inputs, d, ("b32",) * len(d), run, group=_GROUP, traffic="bulk")
 
 
 def _wgmma(instruction: Instruction) -> Action:

@@ -1,0 +1,168 @@
+"""Matrices of wmma in memory: where their elements lie, and in which pieces they are moved.
+
+The pieces are those of what ptxas 13.0 makes of the instructions for compute capability 9.0. What
+has elements of two bytes, or lies in registers as it does in memory, is moved in words, from shared
+memory by ldmatrix; accumulators whose rows are contiguous in pairs; everything else element by
+element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from harness.simulator.actions.action import GENERIC, SHARED, Crew
+from harness.simulator.actions.forms import require
+from harness.simulator.actions.mma import SHAPE, each_register
+from harness.simulator.actions.narrow_formats import DECODE
+from harness.simulator.actions.transfers import Array
+from harness.simulator.instructions.conversion import GENERIC_SHIFT
+from harness.simulator.instructions.operation import UnknownForm
+from harness.simulator.ptx import Instruction
+
+SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("f16", "bf16", "s8", "u8"), ("m16n16k16", "m32n8k16", "m8n32k16")
+        ),
+        "tf32": ("m16n16k8",),
+        "f64": ("m8n8k4",),
+    }
+)  # fmt: skip
+"""Shapes for each type of the factors."""
+_LANES = np.arange(32)
+_ROW_BYTES = 16
+"""Of ldmatrix."""
+
+
+def size_of(shape: str) -> tuple[int, int, int]:
+    """M, N and K of m16n16k16 and the like."""
+    match = SHAPE.match(shape)
+    if not match:
+        raise UnknownForm
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def factor_positions(count: int, k: int, kind: str) -> Array:
+    """(register, thread, element) -> number of the element in a (count, k) matrix."""
+    each = each_register(kind)
+    tiles = np.arange(count * k).reshape(count // 8, 8, -1, 4, each)
+    positions = tiles.transpose(2, 0, 1, 3, 4).reshape(-1, 32, each)
+    if kind != "f16":
+        return positions
+    return np.concatenate([positions] * (8 // len(positions)))
+
+
+def sum_positions(m: int, n: int, kind: str) -> Array:
+    """(register, thread, element) -> number of the element in an (m, n) matrix."""
+    tiles = np.arange(m * n).reshape(m // 8, 8, n // 8, 4, 2)
+    if kind == "f16":
+        return tiles.transpose(2, 0, 1, 3, 4).reshape(-1, 32, 2)
+    return tiles.transpose(2, 0, 4, 1, 3).reshape(-1, 32, 1)
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A matrix in memory of `count` lines of `length` elements of `size` bytes.
+
+    Rows of A, C and D are lines, and columns of B. `positions` has the number of the element that
+    (register, thread, element) holds. Elements of a line are neighbours in memory if `by_line`,
+    else those at the same place of all lines are.
+    """
+
+    positions: Array
+    count: int
+    length: int
+    by_line: bool
+    size: int
+    kind: str
+    is_sum: bool
+
+    @classmethod
+    def of(cls, instruction: Instruction) -> Fragment:
+        """What wmma.load or wmma.store moves."""
+        which, layout, shape, *rest = (
+            m for m in instruction.modifiers if m not in ("load", "store", "sync", "aligned")
+        )
+        kind = rest[-1]
+        require(layout in ("row", "col"))
+        require(all(r in ("shared", "shared::cta", "global") for r in rest[:-1]))
+        m, n, k = size_of(shape)
+        if which in ("c", "d"):
+            require(kind in ("f16", "f32", "s32", "f64"))
+            size = 2 if kind == "f16" else 8 if kind == "f64" else 4
+            return cls(sum_positions(m, n, kind), m, n, layout == "row", size, kind, True)
+        require(shape in SHAPES[kind] and which in ("a", "b"))
+        # Columns of B are lines as the rows of A are, so that contiguous rows are the other way
+        # round.
+        count, by_line = (m, layout == "row") if which == "a" else (n, layout == "col")
+        size = np.dtype(DECODE[kind][0]).itemsize
+        return cls(factor_positions(count, k, kind), count, k, by_line, size, kind, False)
+
+    def addresses(self, crew: Crew, base: Array, stride: Array) -> tuple[Array, Array]:
+        """Threads and addresses of all elements: (register, warp, thread, element), flat."""
+        run, place = self._places(self.positions)
+        return _spread(crew, base, stride * self.size, run[:, None], place[:, None] * self.size)
+
+    def tell_traffic(
+        self, crew: Crew, space: int, base: Array, stride: Array, *, is_store: bool
+    ) -> None:
+        """Counts the pieces in which the matrix is moved."""
+        is_shared = SHARED in (space, int(base[0]) >> GENERIC_SHIFT if space == GENERIC else -1)
+        run, start, nbytes = self._pieces(by_rows=is_shared and not is_store and not self.is_sum)
+        pieces = _spread(
+            crew, base, stride * self.size, run[:, None, :, None], start[:, None, :, None]
+        )
+        crew.count(space, *pieces, nbytes, is_store=is_store)
+
+    def _places(self, positions: Array) -> tuple[Array, Array]:
+        """For elements by number the contiguous run that they are in, and their place there."""
+        line, place = np.divmod(positions, self.length)
+        return (line, place) if self.by_line else (place, line)
+
+    def _pieces(self, *, by_rows: bool) -> tuple[Array, Array, int]:
+        """Which run, where in it (in bytes) and how many bytes: (request, thread).
+
+        With `by_rows` they are moved by ldmatrix where possible.
+        """
+        runs, length = (self.count, self.length) if self.by_line else (self.length, self.count)
+        width = length * self.size
+        if self.size == 2 or (self.size == 1 and self.by_line):
+            if by_rows:
+                return *_rows(runs, width), _ROW_BYTES
+            return *_tiles(runs, width, 4), 4
+        if self.is_sum and self.by_line:
+            return *_tiles(runs, width, 2 * self.size), 2 * self.size
+        each = self.positions.transpose(0, 2, 1).reshape(-1, 32)
+        run, place = self._places(each)
+        return run, place * self.size, self.size
+
+
+def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
+    """Eight runs by four pieces at a time: thread l has piece l mod 4 of run l / 4."""
+    first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0 : width : 4 * piece])
+    return first + _LANES // 4, start + _LANES % 4 * piece
+
+
+def _rows(runs: int, width: int) -> tuple[Array, Array]:
+    """Eight runs of 16 bytes at a time for eight threads, up to four times in an instruction."""
+    first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0:width:_ROW_BYTES])
+    threads = 8 * min(len(first), 4)
+    run = (first + np.arange(8)).reshape(-1, threads)
+    return run, np.repeat(start, 8, axis=1).reshape(-1, threads)
+
+
+def _spread(crew: Crew, base: Array, pitch: Array, run: Array, start: Array) -> tuple[Array, Array]:
+    """Threads and addresses of (request, 1, thread, element) for all warps, flat.
+
+    `base` and `pitch` have a value for each of the crew's threads, in bytes.
+    """
+    threads = run.shape[2]
+    lanes, bases, pitches = (
+        a.reshape(1, -1, 32, 1)[:, :, :threads] for a in (crew.lanes, base, pitch.astype(np.uint64))
+    )
+    addresses = bases + run.astype(np.uint64) * pitches + start.astype(np.uint64)
+    return np.broadcast_to(lanes, addresses.shape).reshape(-1), addresses.reshape(-1)
