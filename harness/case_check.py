@@ -12,7 +12,7 @@ from torch import Tensor
 from harness import verdict
 from harness.compare import Comparison, Mismatch, classify
 from harness.counting import Totals, kernel_profile, totals
-from harness.grid import Case
+from harness.grid import OWN, Case
 from harness.judge import judge
 from harness.problem import Problem
 from harness.report import CaseReport
@@ -119,7 +119,7 @@ class CaseCheck:
         answer = self._worker.request(step, header, tensors)
         if "fault" in answer.header:
             self._findings += answer.header.get("findings", ())
-            is_own = self._case.label in ("native", "reduced")
+            is_own = self._case.label in OWN
             raise _Stopped(verdict.of_fault(answer.header["fault"], own_configuration=is_own))
         return answer
 

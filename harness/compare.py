@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from harness.oracle import CLASSES, Expected, Precision
+from harness.oracle import CLASSES, PRECISIONS, Expected, Precision
 
 POISON = 0x7FB1DEAD
 """Bits of the signalling NaN that the simulator fills fresh device memory with."""
@@ -89,13 +89,12 @@ def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Compa
 
 def classify(comparisons: Iterable[Comparison]) -> Precision | None:
     """Give the tightest class that holds in every comparison; None if one has none, or for none."""
-    order = [precision.name for precision in CLASSES]
     loosest = -1
     for comparison in comparisons:
         if comparison.precision is None:
             return None
-        loosest = max(loosest, order.index(comparison.precision))
-    return order[loosest] if loosest >= 0 else None
+        loosest = max(loosest, PRECISIONS.index(comparison.precision))
+    return PRECISIONS[loosest] if loosest >= 0 else None
 
 
 def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:

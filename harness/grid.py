@@ -19,6 +19,8 @@ from harness.discovery import Submission
 from harness.problem import NEUTRAL, Problem
 
 Label = Literal["native", "reduced", "grid", "corner"]
+OWN: tuple[Label, ...] = ("native", "reduced")
+"""Labels of the problem's own configuration: as it is, and cut down for the simulator."""
 Grid = Literal["quick", "full"]
 Device = Literal["cuda", "simulator"]
 

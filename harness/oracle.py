@@ -58,6 +58,9 @@ CLASSES: tuple[PrecisionClass, ...] = (
 )
 """The classes, the tightest first."""
 
+PRECISIONS: tuple[Precision, ...] = tuple(precision.name for precision in CLASSES)
+"""Their names, in that order."""
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -81,11 +84,7 @@ class Expected:
     def bound(self, precision: PrecisionClass) -> Tensor:
         """Give the largest error that each output may have in a precision class.
 
-        With c roundings of unit roundoff v, and n terms that accumulate with unit roundoff u:
-        |error| <= ((1 + v)**c - 1 + gamma_n(u) (1 + v)**c) * magnitude, plus what is lost where
-        operands, products and the output are too small for a relative error: for operands of
-        absolute error a, a (|x| + |w| + 1) for each term and the output. The oracle's own error is
-        added.
+        That is `largest_error`, to which the oracle's own is added.
 
         Args:
             precision: One of `CLASSES`.
@@ -93,11 +92,33 @@ class Expected:
         Returns:
             Absolute errors, float64, of the output's shape.
         """
-        grown = (1.0 + precision.roundoff) ** precision.roundings
-        rounding = gamma(self.terms + precision.extra_terms, precision.accumulation)
-        own = 2.0 * gamma(self.terms, _FLOAT64_ROUNDOFF)
-        lost = (self.terms + 1.0) * precision.smallest * (self.largest_operand + 1.0)
-        return (grown - 1.0 + rounding * grown + own) * self.magnitude + lost
+        own = 2.0 * gamma(self.terms, _FLOAT64_ROUNDOFF) * self.magnitude
+        return own + largest_error(precision, self.terms, self.magnitude, self.largest_operand)
+
+
+def largest_error(
+    precision: PrecisionClass, terms: Tensor, magnitude: Tensor, largest_operand: float
+) -> Tensor:
+    """Give the largest error that sums of products may have in a precision class.
+
+    With c roundings of unit roundoff v, and n terms that accumulate with unit roundoff u:
+    |error| <= ((1 + v)**c - 1 + gamma_n(u) (1 + v)**c) * magnitude, plus what is lost where
+    operands, products and the output are too small for a relative error: for operands of
+    absolute error a, a (|x| + |w| + 1) for each term and the output.
+
+    Args:
+        precision: One of `CLASSES`.
+        terms: As in `Expected`.
+        magnitude: As in `Expected`.
+        largest_operand: As in `Expected`.
+
+    Returns:
+        Absolute errors, float64, of the magnitude's shape.
+    """
+    grown = (1.0 + precision.roundoff) ** precision.roundings
+    rounding = gamma(terms + precision.extra_terms, precision.accumulation)
+    lost = (terms + 1.0) * precision.smallest * (largest_operand + 1.0)
+    return (grown - 1.0 + rounding * grown) * magnitude + lost
 
 
 def gamma(terms: Tensor, roundoff: float) -> Tensor:

@@ -24,11 +24,11 @@ from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.references import load_references
 from harness.render import one_line
-from harness.speed.measure import PRECISIONS, baseline_name
+from harness.speed.measure import baseline_name
 from harness.speed.session import SUBMISSION, DeviceClock, Outcome, SpeedSession
 from harness.store import FOLDER
 from harness.suite import PendingEvaluation, Suite
-from harness.worker.baselines import KINDS
+from harness.worker.baselines import KINDS, PRECISIONS
 from harness.worker.supervisor import Deadlines
 
 
@@ -236,6 +236,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         _sayer(config),
     )
     wanted: dict[tuple[Path, Path], set[str]] = {}
+    timed: set[tuple[Path, Path]] = set()
     files: dict[Path, SubmissionFile] = {}
     for item in session.items:
         file = item.getparent(SubmissionFile)
@@ -243,18 +244,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             continue
         files[file.path] = file
         chosen: dict[str, Any] = dict(item.callspec.params)
-        cases = wanted.setdefault((file.path, chosen["problem"].path), set())
+        key = (file.path, chosen["problem"].path)
+        cases = wanted.setdefault(key, set())
         if "case" in chosen:
             cases.add(chosen["case"])
         elif "contender" in chosen and plan.device == "cuda":
-            # Only what is right in every case is worth timing.
-            of_grid = cases_for(
-                chosen["problem"], file.submission, plan.grid, plan.device, seed=plan.seed
-            )
-            cases |= {case.id for case in of_grid}
-    for (path, problem_path), ids in wanted.items():
+            timed.add(key)
+    for (path, problem_path), selected in wanted.items():
         problem = next(p for p in plan.problems if p.path == problem_path)
-        every = cases_for(problem, files[path].submission, plan.grid, plan.device, seed=plan.seed)
+        grid = cases_for(problem, files[path].submission, plan.grid, plan.device, seed=plan.seed)
+        every = {case.id for case in grid}
+        # Only what is right in every case is worth timing.
+        ids = every if (path, problem_path) in timed else selected
         request = Request(
             submission=path,
             problem=problem_path,

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.case_check import FAILING_SEVERITY, failing_findings
-from harness.oracle import CLASSES, Precision
+from harness.grid import OWN
+from harness.oracle import PRECISIONS, Precision
 from harness.report import CaseReport, Report
 from harness.verdict import describe_finding
 
-_OWN = ("native", "reduced")
-_ORDER = tuple(precision.name for precision in CLASSES)
 # What a sanitizer tells for information fails nothing, and is no reason to refuse either.
 _GRAVE = ("warning", "error")
 
@@ -60,7 +59,7 @@ def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
 
 def _key(case: CaseReport) -> str:
     """The problem's own configuration is one case, cut down or not."""
-    return "own" if case.label in _OWN else case.id
+    return "own" if case.label in OWN else case.id
 
 
 def _of_cases(pairs: Sequence[tuple[CaseReport, CaseReport]], path: str) -> Worse | None:
@@ -87,14 +86,14 @@ def _of_precision(pairs: Sequence[tuple[CaseReport, CaseReport]]) -> Worse | Non
 
 
 def _fall(before: Precision | None, now: Precision | None) -> Worse | None:
-    if before is None or now is None or _ORDER.index(now) <= _ORDER.index(before):
+    if before is None or now is None or PRECISIONS.index(now) <= PRECISIONS.index(before):
         return None
     return Worse(f"the precision class falls from {before} to {now}")
 
 
 def _loosest(cases: Iterable[CaseReport]) -> Precision | None:
     held = [case.precision for case in cases if case.precision]
-    return max(held, key=_ORDER.index, default=None)
+    return max(held, key=PRECISIONS.index, default=None)
 
 
 def _of_findings(base: Report, head: Report) -> Worse | None:

@@ -98,12 +98,6 @@ class Driver:
         """Let nothing stay in the L2 cache for having been marked as persisting."""
         self._call("cuCtxResetPersistingL2Cache")
 
-    def version(self) -> str:
-        """The newest CUDA release that the driver supports."""
-        version = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(version))
-        return f"{version.value // 1000}.{version.value % 1000 // 10}"
-
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
         if status:

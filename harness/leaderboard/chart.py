@@ -116,7 +116,7 @@ def _contenders(board: Board) -> Iterator[tuple[str, Timing, bool]]:
     for standing in board.standings:
         result = standing.fresh
         if result is not None:
-            yield standing.submission, Timing(result.median_ms, result.interval_ms, ()), True
+            yield standing.submission, result.timing, True
     if board.measured is not None:
         for name, timing in board.measured.baselines.items():
             yield name, timing, False

@@ -65,7 +65,7 @@ def _of_result(name: str) -> Callable[[Standing], float | None]:
 
 def _median(standing: Standing) -> str:
     result = standing.result
-    return milliseconds(Timing(result.median_ms, result.interval_ms, ())) if result else ""
+    return milliseconds(result.timing) if result else ""
 
 
 def _speedup(standing: Standing) -> str:

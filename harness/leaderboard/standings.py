@@ -8,13 +8,11 @@ from pathlib import Path
 
 from harness import store
 from harness.discovery import Submission, fits
-from harness.oracle import CLASSES, Precision
+from harness.oracle import PRECISIONS, Precision
 from harness.problem import Problem
 from harness.report import Report
 from harness.speed import result as results
 from harness.speed.result import SpeedResult, why_not_comparable
-
-_ORDER = tuple(precision.name for precision in CLASSES)
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def _order(standing: Standing) -> tuple[object, ...]:
         {"passed": 0, "not checked": 1}.get(standing.verdict, 2),
         not standing.is_ranked_by_speed,
         -standing.fresh.speedup if standing.fresh else 0.0,
-        _ORDER.index(standing.precision) if standing.precision else len(_ORDER),
+        PRECISIONS.index(standing.precision) if standing.precision else len(PRECISIONS),
         -report.count("passed") if report else 0,
         standing.submission,
     )

@@ -26,8 +26,6 @@ from harness.simulator.program import Access, Program
 from harness.simulator.ptx import TYPE_BYTES, Location
 from harness.simulator.team import WARP
 
-SECTOR_BYTES = 32
-
 
 @dataclass(frozen=True)
 class AccessCounts:

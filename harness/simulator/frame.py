@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,9 +165,6 @@ class PrivateMemory:
 
 def _padded(nbytes: int) -> npt.NDArray[np.uint8]:
     return np.empty(-(-nbytes // 8) * 8, np.uint8)
-
-
-Specials = Mapping[str, Callable[[], Array]]
 
 
 def special_registers(

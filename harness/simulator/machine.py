@@ -120,12 +120,6 @@ class Machine:
         self._loads += 1
         return loaded
 
-    def unload(self, loaded: LoadedModule) -> None:
-        """Gives the memory of the module's variables back."""
-        del self._modules[loaded.number]
-        for address in loaded.addresses.values():
-            self.memory.free(address)
-
     def close(self) -> None:
         """Ends the processes that run blocks beside this one; they are forked again when needed."""
         self._shared.close()

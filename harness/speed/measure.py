@@ -29,10 +29,8 @@ from harness.speed.measurement import Measurement
 from harness.speed.plan import Plan
 from harness.speed.rounds import Stage
 from harness.values import runs_for, values_for
-from harness.worker.baselines import Kind
+from harness.worker.baselines import PRECISIONS, Kind
 from harness.worker.supervisor import Worker, WorkerFailure
-
-PRECISIONS = ("fp32", "tf32")
 
 
 def baseline_name(kind: Kind, precision: str) -> str:

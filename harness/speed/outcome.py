@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from harness import __version__
 from harness.oracle import Precision
@@ -28,16 +29,13 @@ def speed_result(report: Report, precision: Precision, measured: Measurement) ->
     baselines = {n: t for n, t in measured.timings.items() if n != report.submission}
     baseline = fastest_of_class(baselines, precision)
     speedup = ratio_of(baselines[baseline].samples_ms, own.samples_ms)
-    conditions = measured.conditions
     return SpeedResult(
         submission=report.submission,
         content_hash=report.content_hash,
         problem=report.problem,
         problem_hash=report.problem_hash,
         precision=precision,
-        median_ms=own.median_ms,
-        interval_ms=own.interval_ms,
-        samples_ms=own.samples_ms,
+        **asdict(own),
         speedup=speedup.value,
         speedup_interval=(speedup.low, speedup.high),
         baseline=baseline,
@@ -49,15 +47,7 @@ def speed_result(report: Report, precision: Precision, measured: Measurement) ->
         findings=measured.findings.get(report.submission, ()),
         rounds=len(own.samples_ms),
         discarded=measured.discarded,
-        device=conditions.device,
-        driver=conditions.driver,
-        cuda=conditions.cuda,
-        torch=conditions.torch,
-        cudnn=conditions.cudnn,
-        clocks_mhz=conditions.clocks_mhz,
-        power_watts=conditions.power_watts,
-        temperature_celsius=conditions.temperature_celsius,
-        bandwidth_gbs=conditions.bandwidth_gbs,
+        **asdict(measured.conditions),
         harness=__version__,
         measured_at=measured.measured_at,
     )

@@ -38,8 +38,8 @@ class Plan:
         kinds: Which baselines do.
         request: How to build and how long to wait.
         seconds: For the rounds, at most.
-        width: The rounds end when half the 95 % interval of every ratio that matters, of each
-            entry to the fastest baseline or to the first entry, is a smaller fraction than this.
+        width: The rounds end when half the 95 % interval of every contender's ratio to the first
+            entry is a smaller fraction than this.
     """
 
     problem: Problem

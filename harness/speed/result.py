@@ -105,6 +105,11 @@ class SpeedResult:
     schema: int = field(default=SCHEMA)
 
     @property
+    def timing(self) -> Timing:
+        """The submission's own."""
+        return Timing(self.median_ms, self.interval_ms, self.samples_ms)
+
+    @property
     def floor_fraction(self) -> float:
         """The floor over the median: 1 is as fast as can be."""
         return self.floor_ms / self.median_ms

@@ -68,21 +68,17 @@ class Samples:
     states: list[State] = field(default_factory=list)
 
 
-def warm_up(
-    stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify
-) -> list[Sample]:
+def warm_up(stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify) -> None:
     """Call until the times stop falling."""
-    samples: list[Sample] = []
     least = math.inf
-    steady = 0
-    while steady < _STEADY_CALLS and len(samples) < _MOST_WARM_UPS:
+    steady = calls = 0
+    while steady < _STEADY_CALLS and calls < _MOST_WARM_UPS:
         stage.set()
-        sample = contender.time(None if samples else first_call_seconds)
+        sample = contender.time(None if calls else first_call_seconds)
         verify(contender.name, sample)
-        samples.append(sample)
+        calls += 1
         steady = 0 if sample.milliseconds < least * (1 - _STEADY) else steady + 1
         least = min(least, sample.milliseconds)
-    return samples
 
 
 def run_rounds(

@@ -9,7 +9,6 @@ from pathlib import Path
 from harness.discovery import Submission
 from harness.gpu.driver import DriverError
 from harness.problem import Problem
-from harness.report import Report
 from harness.speed import result as results
 from harness.speed.contender import ContenderError
 from harness.speed.measure import measure
@@ -38,7 +37,7 @@ class Outcome:
     """A kept result, or why there is none."""
 
     result: SpeedResult | None
-    problem: Exception | None = None
+    reason: Exception | None = None
 
     def timing(self, contender: str) -> Timing | None:
         """Of the submission, or of a baseline by its name; None where it was left out.
@@ -47,11 +46,10 @@ class Outcome:
             NotTimed, SpeedFailure: There is no result.
         """
         if self.result is None:
-            assert self.problem is not None  # noqa: S101 - one of the two is there
-            raise self.problem
+            assert self.reason is not None  # noqa: S101 - one of the two is there
+            raise self.reason
         if contender == SUBMISSION:
-            own = self.result
-            return Timing(own.median_ms, own.interval_ms, own.samples_ms)
+            return self.result.timing
         return self.result.baselines.get(contender)
 
 
@@ -88,8 +86,8 @@ class SpeedSession:
         if key not in self._outcomes:
             try:
                 self._outcomes[key] = Outcome(self._measured(evaluation, submission, problem))
-            except (NotTimed, SpeedFailure) as problem_:
-                self._outcomes[key] = Outcome(None, problem_)
+            except (NotTimed, SpeedFailure) as reason:
+                self._outcomes[key] = Outcome(None, reason)
         return self._outcomes[key]
 
     def _measured(
@@ -108,12 +106,8 @@ class SpeedSession:
             seconds=self._seconds,
         )
         try:
-            result = self._result(plan, report)
+            result = speed_result(report, report.precision, measure(plan, self._say))
         except (ContenderError, WorkerFailure, DriverError) as error:
             raise SpeedFailure(f"{evaluation.title}: {error}") from None
         results.append(result, self._folder)
         return result
-
-    def _result(self, plan: Plan, report: Report) -> SpeedResult:
-        assert report.precision is not None  # noqa: S101 - it passed
-        return speed_result(report, report.precision, measure(plan, self._say))

@@ -16,6 +16,9 @@ from harness.worker.timing import Answer, TimedCalls
 Kind = Literal["eager", "cudnn.benchmark", "torch.compile"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+PRECISIONS = ("fp32", "tf32")
+"""What each kind is timed with: without TF32, and allowed to use it."""
+
 
 class BaselineSession:
     """One kind of baseline, with TF32 and without."""
@@ -46,7 +49,7 @@ class BaselineSession:
         # What torch compiles depends on whether TF32 is allowed.
         self._forwards = {
             precision: torch.compile(self._model) if self._kind == "torch.compile" else self._model
-            for precision in ("fp32", "tf32")
+            for precision in PRECISIONS
         }
         return {"names": list(self._model.state_dict())}, ()
 

@@ -133,12 +133,23 @@ class Worker:
     def close(self) -> None:
         """Kill the worker and everything that it started."""
         self._channel.close()
+        self._kill()
+        self._output.close()
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._output.close()
 
     def _await_answer(self, step: Step, seconds: float) -> Message:
+        try:
+            return self._answer(step, seconds)
+        except WorkerFailure:
+            # An answer that comes late must not be taken for that to the next request.
+            self._kill()
+            raise
+
+    def _answer(self, step: Step, seconds: float) -> Message:
         building: str | None = None
         left = seconds
         while True:

@@ -90,3 +90,15 @@ def test_half_precision_passes_as_such_and_not_as_float32() -> None:
     coarse = found.y * (1 + 2.0**-6)
     assert found.error(coarse, "fp32") > 1
     assert found.error(coarse, "bf16") < 1
+
+
+def test_signs_cannot_be_foretold() -> None:
+    """Errors that cancel under the signs of torch's default generator do not cancel here."""
+    found = right("reduced")
+    shape = found.y.shape[1:]
+    torch.manual_seed(0)
+    foretold = torch.randint(0, 2, shape, dtype=torch.int8) * 2 - 1
+    cancelling = foretold * (torch.arange(foretold.numel()).reshape(shape) % 2 * 2 - 1)
+    assert abs(int((foretold * cancelling).sum())) <= 1
+    torch.manual_seed(0)
+    assert found.error(found.y + 10 * cancelling) > 1
