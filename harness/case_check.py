@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,16 @@ from harness.grid import OWN, Case
 from harness.judge import judge
 from harness.problem import Problem
 from harness.report import CaseReport
-from harness.values import Run, Values, initialisation_seed, runs_for, values_for
+from harness.values import (
+    Run,
+    Values,
+    initialisation_seed,
+    output_shape,
+    runs_for,
+    values_for,
+)
 from harness.weights import WeightsMismatchError, match_weights
-from harness.worker.protocol import Message
+from harness.worker.protocol import MAX_TENSOR_BYTES, Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
 # Findings that fail a case by themselves, whatever its numbers say.
@@ -27,6 +35,11 @@ FAILING_SEVERITY = "error"
 
 # A diagnosis needs small outputs, and many large ones would fill the memory.
 _MAX_REMEMBERED = 1 << 20
+
+# What an answer may bring: elements of any type with a byte for each that says whether it was
+# written, more of them than right, and for small ones whatever a mistake makes of them.
+_MORE_ELEMENTS = 32
+_SLACK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -115,8 +128,16 @@ class CaseCheck:
             self._counters,
         )
 
-    def _ask(self, step: Step, header: dict[str, Any], tensors: tuple[Tensor, ...] = ()) -> Message:
-        answer = self._worker.request(step, header, tensors)
+    def _ask(
+        self,
+        step: Step,
+        header: dict[str, Any],
+        tensors: tuple[Tensor, ...] = (),
+        expected: int = 0,
+    ) -> Message:
+        """One step; `expected` is about how many elements a right answer has."""
+        most = _MORE_ELEMENTS * expected + _SLACK_BYTES
+        answer = self._worker.request(step, header, tensors, max_tensor_bytes=most)
         if "fault" in answer.header:
             self._findings += answer.header.get("findings", ())
             is_own = self._case.label in OWN
@@ -125,10 +146,13 @@ class CaseCheck:
 
     def _construct(self) -> None:
         seed = initialisation_seed(self._case)
-        answer = self._ask("construct", {"arguments": dict(self._case.arguments), "seed": seed})
-        names = [str(name) for name in answer.header["names"]]
-        theirs = dict(zip(names, answer.tensors, strict=True))
         first = values_for(self._problem, self._case, runs_for(self._problem)[0]).weights
+        answer = self._ask(
+            "construct",
+            {"arguments": dict(self._case.arguments), "seed": seed},
+            expected=sum(weight.numel() for weight in first.values()),
+        )
+        theirs = dict(zip(answer.header["names"], answer.tensors, strict=True))
         try:
             self._names = match_weights(first, {name: t.shape for name, t in theirs.items()})
         except WeightsMismatchError as error:
@@ -142,7 +166,8 @@ class CaseCheck:
     def _forward(self, run: Run, values: Values) -> None:
         # Counted in a run that is judged: one that was not could do less.
         counted = self._case.label == "reduced" and run == runs_for(self._problem)[0]
-        answer = self._ask("profile" if counted else "forward", {}, values.inputs)
+        step: Step = "profile" if counted else "forward"
+        answer = self._ask(step, {}, values.inputs, self._output_elements())
         if counted:
             self._counters = _counters(answer)
         self._findings += answer.header.get("findings", ())
@@ -157,6 +182,12 @@ class CaseCheck:
             self._faults.append(_describe_unwritten(answer.tensors[1]))
         if comparison.mismatch and self._wrong is None:
             self._remember(values, actual, comparison.mismatch)
+
+    def _output_elements(self) -> int:
+        try:
+            return math.prod(output_shape(self._problem, self._case))
+        except Exception:  # a reference may need values to know its shapes
+            return MAX_TENSOR_BYTES // _MORE_ELEMENTS
 
     def _remember(self, values: Values, actual: Tensor, mismatch: Mismatch) -> None:
         if mismatch.index is not None:

@@ -26,6 +26,7 @@ from harness.options import (
     UsageError,
     add_evaluation_options,
     add_problem_options,
+    check_sandbox,
     problems_of,
 )
 from harness.pool import EvaluationError, Pool, cores_each, usable_cores
@@ -102,8 +103,9 @@ def _check(options: argparse.Namespace) -> int:
         raise UsageError(f"{missing[0]}: no such file or folder")
     problems = problems_of(options)
     device = devices.choose(options.device)
+    check_sandbox(untrusted=options.untrusted)
     found = discover(options.paths)
-    seed = secrets.randbits(32) if options.seed is None else options.seed
+    seed = secrets.randbits(63) if options.seed is None else options.seed
     pairs = [
         (submission, problem)
         for submission in found.submissions
@@ -120,6 +122,8 @@ def _check(options: argparse.Namespace) -> int:
             deadlines=Deadlines(step=options.step_seconds),
             schedule=options.schedule,
             cores=cores_each(options.jobs, len(pairs)),
+            readable=tuple(options.readable),
+            untrusted=options.untrusted,
         )
         for submission, problem in pairs
     ]

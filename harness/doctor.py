@@ -20,6 +20,7 @@ from harness.build.toolchain import (
     find_toolchain,
 )
 from harness.devices import DeviceError, choose
+from harness.sandbox import bubblewrap, layers
 from harness.simulator.library import build_libraries
 
 
@@ -31,21 +32,23 @@ class Finding:
         name: What.
         state: How it is.
         remedy: The command that mends it; empty where nothing is to be mended.
+        is_optional: Whether only some uses need it.
     """
 
     name: str
     state: str
     remedy: str = ""
+    is_optional: bool = False
 
     @property
     def is_fine(self) -> bool:
         """Whether nothing is to be mended."""
-        return not self.remedy
+        return not self.remedy or self.is_optional
 
     @property
     def line(self) -> str:
         """For people."""
-        mark = "ok" if self.is_fine else "LACKS"
+        mark = "LACKS" if not self.is_fine else "ok" if not self.is_optional else "part"
         advice = f"; run: {self.remedy}" if self.remedy else ""
         return f"{mark:5} {self.name}: {self.state}{advice}"
 
@@ -64,6 +67,19 @@ def _findings() -> Iterator[Finding]:
     yield _torch_build_needs()
     yield _cache()
     yield from _device()
+    yield _sandbox()
+
+
+def _sandbox() -> Finding:
+    """Only files of strangers need it."""
+    states = layers.examine()
+    holding = ", ".join(state.layer for state in states if not state.hole) or "nothing"
+    missing = ", ".join(f"{state.layer} ({state.hole})" for state in states if state.hole)
+    if not missing:
+        return Finding("sandbox", f"holds: {holding}")
+    reason, _, remedy = bubblewrap.why_not_usable().partition("; run: ")
+    state = f"holds: {holding}; does not hold: {missing}; {reason}"
+    return Finding("sandbox", state, remedy, is_optional=True)
 
 
 def _host_compiler() -> Finding:

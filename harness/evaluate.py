@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -24,6 +24,7 @@ from harness.report import BuildReport, CaseReport, Report, not_run
 from harness.simulator.library import build_libraries
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, Worker, WorkerFailure
+from harness.worker.workshop import BuildEvent
 
 # A worker that dies is replaced, so that one bad case does not hide the others; but a submission
 # that dies every time would cost a start-up for each of its cases.
@@ -67,6 +68,8 @@ class Request:
         schedule: The simulator's order of blocks and warps: 0 is the natural one, another number
             the seed of a permutation.
         cores: Processes that may run blocks of one launch side by side on the simulator.
+        readable: Files and folders that the submission may read beside its own.
+        untrusted: Whether nothing may run unless it is in a sandbox.
     """
 
     submission: Path
@@ -80,6 +83,8 @@ class Request:
     cache: Path = field(default_factory=default_root)
     schedule: int = 0
     cores: int = 1
+    readable: tuple[Path, ...] = ()
+    untrusted: bool = False
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -106,6 +111,8 @@ class Request:
             cache=Path(data["cache"]),
             schedule=data["schedule"],
             cores=data["cores"],
+            readable=tuple(map(Path, data["readable"])),
+            untrusted=data["untrusted"],
         )
 
 
@@ -123,6 +130,7 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         ValueError: The request itself is wrong: no such submission or problem.
         harness.build.toolchain.ToolchainError: There is nothing to compile with.
         harness.build.ninja.CompileError: The simulator itself does not compile.
+        harness.sandbox.confined.SandboxError: The request is for a sandbox, and there is none.
     """
     start = time.monotonic()
     problem = load(request.problem)
@@ -183,6 +191,8 @@ def settings_for(request: Request) -> Settings:
         libraries=libraries,
         schedule=request.schedule,
         cores=request.cores,
+        readable=tuple(path.resolve() for path in request.readable),
+        untrusted=request.untrusted,
     )
 
 
@@ -216,7 +226,7 @@ class _Evaluation:
         left = list(self._cases)
         for _ in range(1 + MAX_RESTARTS):
             try:
-                with Worker(self._settings, self._deadlines, self._on_event) as worker:
+                with Worker(self._settings, self._deadlines, self._on_build) as worker:
                     fault = worker.request("import").header.get("fault")
                     if fault:
                         return self._stopped(blank, verdict.of_import_fault(fault))
@@ -246,7 +256,7 @@ class _Evaluation:
         return replace(outcome, report=report)
 
     def _look_for_leaks(self, worker: Worker) -> None:
-        sizes = worker.request("leaks").header.get("leaks", ())
+        sizes = worker.request("leaks").header["leaks"]
         if sizes:
             self._notes.append(
                 f"{len(sizes)} allocations of cudaMalloc were never freed, {sum(sizes)} bytes"
@@ -263,11 +273,11 @@ class _Evaluation:
             cases=tuple(not_run(case, f"not run: {what.message}") for case in self._cases),
         )
 
-    def _on_event(self, event: Mapping[str, Any]) -> None:
-        name = str(event["name"])
-        if event.get("event") == "build started":
-            self._on_progress(Progress("building", name))
-        elif event.get("event") == "build finished":
-            self._builds[name] = BuildReport(
-                name, float(event["seconds"]), bool(event["reused"]), str(event["headers"])
-            )
+    def _on_build(self, event: BuildEvent) -> None:
+        if event.entry is None:
+            self._on_progress(Progress("building", event.name))
+            return
+        entry = event.entry
+        self._builds[event.name] = BuildReport(
+            event.name, entry.seconds, entry.reused, entry.notes["headers"]
+        )

@@ -17,6 +17,7 @@ import torch
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.evaluate import Progress, Request, evaluate
+from harness.sandbox.confined import SandboxError
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
         request = Request.from_json(line)
         try:
             report = evaluate(request, _tell_progress)
-        except (ValueError, ToolchainError, OSError) as error:
+        except (ValueError, ToolchainError, SandboxError, OSError) as error:
             _tell("error", str(error))
         except CompileError as error:
             _tell("error", f"the simulator does not compile: {error}\n{error.output}")

@@ -9,6 +9,7 @@ from harness import devices
 from harness.pool import usable_cores
 from harness.problem import Problem
 from harness.references import load_references
+from harness.sandbox import layers
 from harness.worker.supervisor import Deadlines
 
 PASSED, NOT_PASSED, USAGE = 0, 1, 2
@@ -32,7 +33,7 @@ def add_problem_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
-    """How submissions are run: --device, --grid, --seed, --jobs and --step-seconds."""
+    """How submissions are run, from --device to --readable."""
     parser.add_argument(
         "--device",
         choices=devices.CHOICES,
@@ -51,6 +52,29 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
     )
+    parser.add_argument(
+        "--untrusted",
+        action="store_true",
+        help="the files are of strangers: run nothing unless every layer of the sandbox holds",
+    )
+    parser.add_argument(
+        "--readable",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="file or folder that submissions may read, such as headers (repeatable)",
+    )
+
+
+def check_sandbox(*, untrusted: bool) -> None:
+    """See that there is a sandbox, where the submissions need one.
+
+    Raises:
+        UsageError: there is none, or not all of it holds.
+    """
+    if untrusted and (reason := layers.why_not()):
+        raise UsageError(f"--untrusted: {reason}")
 
 
 def problems_of(options: argparse.Namespace) -> tuple[Problem, ...]:

@@ -20,6 +20,7 @@ from harness.discovery import Rejected, Submission, discover, fits
 from harness.evaluate import Request
 from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for
+from harness.options import UsageError, check_sandbox
 from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.references import load_references
@@ -42,6 +43,8 @@ class Plan:
     seed: int
     deadlines: Deadlines
     schedule: int
+    readable: tuple[Path, ...]
+    untrusted: bool
 
 
 PLAN = pytest.StashKey[Plan]()
@@ -61,15 +64,18 @@ def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
     # The processes of pytest-xdist must draw the same values: they check parts of one grid.
     shared = getattr(config, "workerinput", {}).get("harness_seed")
     try:
+        check_sandbox(untrusted=config.getoption("--untrusted"))
         return Plan(
             problems=load_references(references),
             device=devices.choose(config.getoption("--device")),
             grid=config.getoption("--grid"),
-            seed=next(s for s in (seed, shared, secrets.randbits(32)) if s is not None),
+            seed=next(s for s in (seed, shared, secrets.randbits(63)) if s is not None),
             deadlines=Deadlines(step=config.getoption("--step-seconds")),
             schedule=config.getoption("--harness-schedule"),
+            readable=tuple(config.getoption("--readable")),
+            untrusted=config.getoption("--untrusted"),
         )
-    except (ProblemError, devices.DeviceError) as error:
+    except (UsageError, ProblemError, devices.DeviceError) as error:
         raise pytest.UsageError(str(error)) from None
 
 
@@ -265,6 +271,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             only=frozenset(ids),
             deadlines=plan.deadlines,
             schedule=plan.schedule,
+            readable=plan.readable,
+            untrusted=plan.untrusted,
             cores=cores_each(jobs * processes, len(wanted)),
         )
         suite.expect(request, complete=len(ids) == len(every))

@@ -61,6 +61,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="deadline for importing, constructing and each call (default: %(default)s)",
     )
     group.addoption(
+        "--untrusted",
+        action="store_true",
+        help="submissions are of strangers: run nothing unless every layer of the sandbox holds",
+    )
+    group.addoption(
+        "--readable",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="file or folder that submissions may read, such as headers (repeatable)",
+    )
+    group.addoption(
         "--speed-seconds",
         type=float,
         default=30.0,

@@ -100,6 +100,22 @@ def values_for(problem: Problem, case: Case, run: Run) -> Values:
     return Values(weights, inputs)
 
 
+def output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
+    """Give the shape of the reference's output, on torch's meta device: nothing is computed.
+
+    Raises:
+        Exception: Whatever a reference raises that needs values.
+    """
+    with torch.device("meta"):
+        model = problem.model(**case.arguments)
+        inputs = [
+            torch.empty(shape, dtype=getattr(torch, dtype))
+            for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
+        ]
+        output = model(*inputs)
+    return tuple(output.shape)
+
+
 def _derived_seed(case: Case, purpose: str) -> int:
     digest = hashlib.sha256(f"{case.seed}/{purpose}".encode()).digest()
     return int.from_bytes(digest[:6])

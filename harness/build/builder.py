@@ -10,8 +10,10 @@ from pathlib import Path
 
 from harness.build import flags
 from harness.build.cache import Cache, Entry, Product, digest, file_digest
+from harness.build.compiler import Compiler
 from harness.build.flags import Extension, Target
-from harness.build.ninja import CompileError, Step, dependencies, run_ninja
+from harness.build.job import Job
+from harness.build.ninja import CompileError, Step, run_ninja
 from harness.build.toolchain import HostCompiler, Toolchain
 
 LIBRARY = "module.so"
@@ -28,10 +30,13 @@ _PASSING_ERRORS = re.compile(
 class Builder:
     """Builds extensions for one target with one toolchain."""
 
-    def __init__(self, toolchain: Toolchain, cache: Cache, target: Target) -> None:
+    def __init__(
+        self, toolchain: Toolchain, cache: Cache, target: Target, compiler: Compiler
+    ) -> None:
         self.toolchain = toolchain
         self.cache = cache
         self.target = target
+        self._compiler = compiler
 
     def build(self, extension: Extension) -> Entry:
         """The extension's shared object, from the cache or freshly compiled.
@@ -41,6 +46,7 @@ class Builder:
         Raises:
             CompileError: neither with the light nor with the full headers does it compile; the
                 output is that of the full ones, which are torch's own.
+            harness.build.compiler.CompileTimeout: the deadline passed.
         """
         entry = self.cache.get_or_build(
             self._key(extension), lambda folder: self._compile_or_refuse(extension, folder)
@@ -66,57 +72,38 @@ class Builder:
     def _compile_or_refuse(self, extension: Extension, folder: Path) -> Product:
         """Compile; keep a compiler's refusal too, where it depends on the key alone."""
         try:
-            return self._compile(extension, folder)
+            result = self._compiler.run(self._job(extension))
         except CompileError as error:
             if extension.include_paths or _PASSING_ERRORS.search(error.output):
                 raise
             (folder / REFUSAL).write_text(error.output)
             return Product(folder / REFUSAL)
-
-    def _compile(self, extension: Extension, folder: Path) -> Product:
-        for name, text in extension.sources:
-            (folder / name).write_text(text)
-        headers = "light"
-        try:
-            run_ninja(folder, self._object_steps(extension, light=True))
-        except CompileError:
-            headers = "full"
-            missing = [
-                step
-                for step in self._object_steps(extension, light=False)
-                if not (folder / step.output).exists()
-            ]
-            run_ninja(folder, missing)
-        objects = [step.output for step in self._object_steps(extension, light=True)]
-        link = flags.link_command(extension, self.toolchain, self.target, objects, LIBRARY)
-        run_ninja(folder, [Step(LIBRARY, link, tuple(objects))])
-        read = dependencies(folder, [f"{name}.d" for name, _ in extension.sources])
-        product = Product(
-            folder / LIBRARY, tuple(sorted(self._own_files(folder, read))), {"headers": headers}
+        (folder / LIBRARY).write_bytes(result.product or b"")
+        headers = "full" if result.attempt else "light"
+        return Product(
+            folder / LIBRARY, tuple(map(Path, result.dependencies)), {"headers": headers}
         )
-        for file in objects:
-            (folder / file).unlink()
-        return product
 
-    def _object_steps(self, extension: Extension, *, light: bool) -> list[Step]:
+    def _job(self, extension: Extension) -> Job:
+        names = [name for name, _ in extension.sources]
+        light = self._object_steps(extension, light=True)
+        objects = [step.output for step in light]
+        link = flags.link_command(extension, self.toolchain, self.target, objects, LIBRARY)
+        return Job(
+            files=extension.sources,
+            attempts=(light, self._object_steps(extension, light=False)),
+            then=(Step(LIBRARY, link, tuple(objects)),),
+            product=LIBRARY,
+            depfiles=tuple(f"{name}.d" for name in names),
+        )
+
+    def _object_steps(self, extension: Extension, *, light: bool) -> tuple[Step, ...]:
         steps = []
         for name, _ in extension.sources:
             make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
             command = make(extension, self.toolchain, self.target, name, light=light)
             steps.append(Step(f"{name}.o", command, (name,)))
-        return steps
-
-    def _own_files(self, folder: Path, read: Iterable[Path]) -> set[Path]:
-        """The headers of the submission itself: the others are covered by versions in the key."""
-        system = [Path("/usr"), folder, self.toolchain.cuda.home, flags.OVERLAY]
-        command = flags.include_flags(Extension("", ()), self.toolchain, self.target, light=False)
-        system += [Path(word) for word in command if word.startswith("/")]
-        resolved = [path.resolve() for path in system]
-        return {
-            path
-            for path in (file.resolve() for file in read)
-            if not any(path.is_relative_to(root) for root in resolved)
-        }
+        return tuple(steps)
 
 
 def _overlay_digests() -> list[str]:

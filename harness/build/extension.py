@@ -13,18 +13,17 @@ import os
 import tempfile
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import cpp_extension
 
-from harness.build.builder import Builder
-from harness.build.cache import Entry
 from harness.build.flags import Extension, is_cuda_source
 from harness.build.lines import with_line_directives
-from harness.build.ninja import CompileError
+
+Build = Callable[[Extension], bytes]
+"""Makes an extension's shared object; raises ExtensionBuildError where it does not compile."""
 
 
 class ExtensionBuildError(RuntimeError):
@@ -41,21 +40,12 @@ class ExtensionBuildError(RuntimeError):
         self.output = output
 
 
-@dataclass(frozen=True)
-class BuildEvent:
-    """A build begins (`entry` is None) or has ended."""
-
-    name: str
-    entry: Entry | None = None
-
-
 class ExtensionLoader:
-    """Builds and imports what the submission at `path` asks `load_inline` and `load` for."""
+    """Has built, and imports, what the submission at `path` asks `load_inline` and `load` for."""
 
-    def __init__(self, path: Path, builder: Builder, notify: Callable[[BuildEvent], None]) -> None:
+    def __init__(self, path: Path, build: Build) -> None:
         self._path = path
-        self._builder = builder
-        self._notify = notify
+        self._build = build
         self._folders: list[tempfile.TemporaryDirectory[str]] = []
 
     def install(self) -> None:
@@ -82,17 +72,13 @@ class ExtensionLoader:
         if asked.get("is_standalone"):
             raise NotImplementedError("is_standalone=True makes a program, not an extension")
         extension = self._describe(asked)
-        self._notify(BuildEvent(extension.name))
-        try:
-            entry = self._builder.build(extension)
-        except CompileError as error:
-            raise ExtensionBuildError(extension.name, error.output) from None
-        self._notify(BuildEvent(extension.name, entry))
+        library = Path(self._fresh_folder(extension.name, verbose=False)) / "module.so"
+        library.write_bytes(self._build(extension))
         if not asked["is_python_module"]:
             load_library: Any = torch.ops.load_library
-            load_library(str(entry.library))
+            load_library(str(library))
             return None
-        return _import(extension.name, entry.library)
+        return _import(extension.name, library)
 
     def _describe(self, asked: dict[str, Any]) -> Extension:
         paths = [Path(path) for path in _as_list(asked["sources"])]
@@ -107,7 +93,10 @@ class ExtensionLoader:
             cpp_flags=_flags(asked["extra_cflags"]),
             cuda_flags=_with_architectures(_flags(asked["extra_cuda_cflags"])),
             link_flags=_flags(asked["extra_ldflags"]),
-            include_paths=(*_flags(asked["extra_include_paths"]), *sorted(beside)),
+            include_paths=(
+                *(str(Path(path).absolute()) for path in _flags(asked["extra_include_paths"])),
+                *sorted(beside),
+            ),
             with_cuda=with_cuda,
         )
 

@@ -23,6 +23,7 @@ from harness.options import (
     UsageError,
     add_evaluation_options,
     add_problem_options,
+    check_sandbox,
     problems_of,
 )
 from harness.speed.result import FOLDER
@@ -66,13 +67,16 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _gate(options: argparse.Namespace) -> int:
+    check_sandbox(untrusted=options.untrusted)
     manner = Manner(
         device=devices.choose(options.device),
         grid=options.grid,
-        seed=secrets.randbits(32) if options.seed is None else options.seed,
+        seed=secrets.randbits(63) if options.seed is None else options.seed,
         deadlines=Deadlines(step=options.step_seconds),
         jobs=options.jobs,
         allow_new=options.allow_new,
+        readable=tuple(options.readable),
+        untrusted=options.untrusted,
     )
     try:
         thresholds = settings.read(Path.cwd())

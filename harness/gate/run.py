@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 
 from harness.build.flags import Device
@@ -26,8 +27,8 @@ class Manner:
     """How submissions are run; as in `Request`.
 
     Attributes:
-        device, grid, seed, deadlines: Of each request. A base that was recorded decides grid and
-            seed for its pair.
+        device, grid, seed, deadlines, readable, untrusted: Of each request. A base that was
+            recorded decides grid and seed for its pair.
         jobs: Evaluations at a time.
         allow_new: Whether what the base does not have may pass.
     """
@@ -38,6 +39,8 @@ class Manner:
     deadlines: Deadlines
     jobs: int
     allow_new: bool
+    readable: tuple[Path, ...] = ()
+    untrusted: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ def _ask(
         grid=manner.grid,
         seed=manner.seed,
         deadlines=manner.deadlines,
+        readable=manner.readable,
+        untrusted=manner.untrusted,
     )
     base = None
     if before and before.report:

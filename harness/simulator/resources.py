@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,9 +10,13 @@ from types import MappingProxyType
 from typing import Final
 
 from harness.build.cache import Cache, Product, digest
+from harness.build.compiler import Compiler
+from harness.build.job import Job
+from harness.build.ninja import CompileError, Step
 from harness.build.toolchain import CudaCompiler
 from harness.simulator.fatbinary import DeviceCode
 
+_USAGE = "usage.txt"
 _WARP = 32
 _REGISTERS = 65536
 _PARTITIONS = 4
@@ -118,29 +121,44 @@ def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def resource_usage(compiler: CudaCompiler, cache: Cache, code: DeviceCode) -> dict[str, Resources]:
-    """The figures of ptxas for every kernel of a fat binary, by mangled name.
+def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> str:
+    """What ptxas says of every kernel of a fat binary, for `parse_usage`.
 
-    They are kept in the cache. What ptxas refuses, or a compiler without ptxas, gives none.
+    It is kept in the cache. What ptxas refuses, or a toolkit without ptxas, gives nothing.
+
+    Args:
+        home: where ptxas is.
+        compiler: what runs it.
+        cache: where its words are kept.
+        code: what it assembles.
+
+    Raises:
+        harness.build.compiler.CompileTimeout: the compiler's deadline passed.
     """
-    ptxas = compiler.home / "bin" / "ptxas"
-    key = digest(("ptxas -v", compiler.version, code.ptx, *code.options))
+    key = digest(("ptxas -v", home.version, code.ptx, *code.options))
     try:
-        entry = cache.get_or_build(key, partial(_assemble, ptxas, code))
-    except (OSError, subprocess.CalledProcessError):
-        return {}
-    return parse_usage(entry.library.read_text())
+        entry = cache.get_or_build(
+            key, partial(_assemble, home.home / "bin" / "ptxas", compiler, code)
+        )
+    except CompileError:
+        return ""
+    return entry.library.read_text()
 
 
-def _assemble(ptxas: Path, code: DeviceCode, folder: Path) -> Product:
-    (folder / "kernels.ptx").write_text(code.ptx)
+def _assemble(ptxas: Path, compiler: Compiler, code: DeviceCode, folder: Path) -> Product:
     target = re.search(r"^\.target\s+(\w+)", code.ptx, re.MULTILINE)
     command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90", *code.options]
     command += ["kernels.ptx", "-o", "kernels.cubin"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    (folder / "kernels.cubin").unlink()
-    (folder / "usage.txt").write_text(done.stderr + done.stdout)
-    return Product(folder / "usage.txt")
+    # ptxas prints what is wanted.
+    printing = ("sh", "-c", f'"$@" >{_USAGE} 2>&1 || {{ cat {_USAGE}; false; }}', "sh", *command)
+    job = Job(
+        files=(("kernels.ptx", code.ptx),),
+        attempts=((Step(_USAGE, printing, ("kernels.ptx",)),),),
+        then=(),
+        product=_USAGE,
+    )
+    (folder / _USAGE).write_bytes(compiler.run(job).product or b"")
+    return Product(folder / _USAGE)
 
 
 def parse_usage(output: str) -> dict[str, Resources]:

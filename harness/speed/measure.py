@@ -15,7 +15,6 @@ from harness.gpu.driver import Driver
 from harness.gpu.shared import Exported, Shape
 from harness.gpu.state import Monitor
 from harness.grid import Case, cases_for
-from harness.problem import Problem
 from harness.speed.contender import (
     Contender,
     ContenderError,
@@ -28,7 +27,7 @@ from harness.speed.floor import measured_rates, work_of
 from harness.speed.measurement import Measurement
 from harness.speed.plan import Plan
 from harness.speed.rounds import Stage
-from harness.values import runs_for, values_for
+from harness.values import output_shape, runs_for, values_for
 from harness.worker.baselines import PRECISIONS, Kind
 from harness.worker.supervisor import Worker, WorkerFailure
 
@@ -51,7 +50,7 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Measurem
     case = _native_case(plan)
     weights = values_for(plan.problem, _tiny(case), runs_for(plan.problem)[0]).weights
     driver = Driver()
-    output = _output_shape(plan.problem, case)
+    output = output_shape(plan.problem, case)
     shapes = [
         Shape(tuple(shape), getattr(torch, dtype))
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
@@ -145,14 +144,3 @@ def _native_case(plan: Plan) -> Case:
 def _tiny(case: Case) -> Case:
     """The same constructor arguments with next to no input: only the weights are wanted."""
     return replace(case, input_shapes=tuple((1,) * len(shape) for shape in case.input_shapes))
-
-
-def _output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
-    with torch.device("meta"):
-        model = problem.model(**case.arguments)
-        inputs = [
-            torch.empty(shape, dtype=getattr(torch, dtype))
-            for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
-        ]
-        output = model(*inputs)
-    return tuple(output.shape)

@@ -7,14 +7,16 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
+from harness.worker.asking import Asking
 from harness.worker.baselines import BaselineSession
 from harness.worker.faults import describe
 from harness.worker.protocol import Channel, Disconnected, Message
 from harness.worker.session import Session
-from harness.worker.settings import Settings
+from harness.worker.settings import Instructions
 from harness.worker.timing import Answer
 
 _PR_SET_PDEATHSIG = 1
@@ -24,20 +26,22 @@ def main() -> None:
     """Serve the supervisor until it hangs up."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    settings = Settings.from_json(sys.argv[2])
+    told = Instructions.from_json(sys.argv[2])
+    if told.limits is not None:
+        told.limits.impose()
     # The submission sees a command line of its own.
-    sys.argv = [str(settings.submission)]
+    sys.argv = [str(told.submission)]
     torch.set_num_threads(1)
     session: Session | BaselineSession
-    if settings.baseline is None:
-        session = Session(settings, channel.send)
+    if told.baseline is None:
+        session = Session(told, Asking(channel))
     else:
-        session = BaselineSession(settings.submission, settings.baseline)
+        session = BaselineSession(told.submission, told.baseline)
     steps = session.steps()
-    channel.send({"event": "ready"})
+    channel.send({"nonce": ""})
     try:
         while True:
-            _serve(channel, steps, settings, session)
+            _serve(channel, steps, told.submission, session)
     except Disconnected:
         return
 
@@ -45,17 +49,18 @@ def main() -> None:
 def _serve(
     channel: Channel,
     steps: dict[str, Callable[[Message], Answer]],
-    settings: Settings,
+    submission: Path,
     session: Session | BaselineSession,
 ) -> None:
     message = channel.receive()
+    nonce = {"nonce": message.header.pop("nonce")}
     try:
         header, tensors = steps[message.header["step"]](message)
     except BaseException as error:  # a submission may raise anything, SystemExit too
-        fault = describe(error, settings.submission).to_json()
-        channel.send({"fault": fault, "findings": session.findings_so_far()})
+        fault = describe(error, submission).to_json()
+        channel.send({"fault": fault, "findings": session.findings_so_far(), **nonce})
     else:
-        channel.send(header, tensors)
+        channel.send({**header, **nonce}, tensors)
 
 
 if __name__ == "__main__":

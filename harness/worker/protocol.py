@@ -18,7 +18,10 @@ from typing import Any
 import torch
 
 MAX_HEADER_BYTES = 16 << 20
+MAX_TENSORS = 4096
+MAX_DIMENSIONS = 64
 MAX_TENSOR_BYTES = 16 << 30
+"""Of all tensors of a message together, where the receiver does not expect less."""
 
 _LENGTH = struct.Struct("<I")
 
@@ -73,10 +76,24 @@ class Channel:
         """Hang up."""
         self._socket.close()
 
-    def send(self, header: dict[str, Any], tensors: Sequence[torch.Tensor] = ()) -> None:
-        """Send one message.
+    def has_unread(self) -> bool:
+        """Whether bytes lie here that nobody has read."""
+        self._socket.settimeout(0)
+        try:
+            return bool(self._socket.recv(1, socket.MSG_PEEK))
+        except OSError:  # nothing, or nobody any more
+            return False
+
+    def send(
+        self,
+        header: dict[str, Any],
+        tensors: Sequence[torch.Tensor] = (),
+        deadline: float | None = None,
+    ) -> None:
+        """Send one message until `deadline`, a time of `time.monotonic()`.
 
         Raises:
+            DeadlineExceeded: the other side did not take it in time.
             Disconnected: the other side is gone.
         """
         contiguous = [tensor.detach().cpu().contiguous() for tensor in tensors]
@@ -85,54 +102,61 @@ class Channel:
             for t in contiguous
         ]
         data = json.dumps({**header, "tensors": described}).encode()
-        try:
-            self._socket.settimeout(None)
-            self._socket.sendall(_LENGTH.pack(len(data)) + data)
-            for tensor in contiguous:
-                self._socket.sendall(_bytes_of(tensor))
-        except OSError as error:
-            raise Disconnected(str(error)) from None
+        self._write(_LENGTH.pack(len(data)) + data, deadline)
+        for tensor in contiguous:
+            self._write(_bytes_of(tensor), deadline)
 
-    def receive(self, deadline: float | None = None) -> Message:
+    def receive(
+        self, deadline: float | None = None, max_tensor_bytes: int = MAX_TENSOR_BYTES
+    ) -> Message:
         """Wait for one message until `deadline`, a time of `time.monotonic()`.
 
         Raises:
             DeadlineExceeded: it did not come in time.
             Disconnected: the other side is gone.
-            ProtocolError: what came is not a message.
+            ProtocolError: what came is not a message, or larger than it may be.
         """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
         if length > MAX_HEADER_BYTES:
             raise ProtocolError(f"a header of {length} bytes")
-        try:
-            header = json.loads(bytes(self._read(length, deadline)))
-            listed = [(DTYPES[t["dtype"]], [int(n) for n in t["shape"]]) for t in header["tensors"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ProtocolError(f"a header that does not fit: {error!r}") from None
+        header = _parsed(bytes(self._read(length, deadline)))
+        listed = _described_tensors(header.pop("tensors", None))
+        total = sum(math.prod(shape) * dtype.itemsize for dtype, shape in listed)
+        if total > max_tensor_bytes:
+            raise ProtocolError(
+                f"tensors of {total} bytes, where {max_tensor_bytes} are the most to be expected"
+            )
         return Message(header, tuple(self._read_tensor(*each, deadline) for each in listed))
 
     def _read_tensor(
         self, dtype: torch.dtype, shape: list[int], deadline: float | None
     ) -> torch.Tensor:
         count = math.prod(shape)
-        if min(shape, default=0) < 0 or count * dtype.itemsize > MAX_TENSOR_BYTES:
-            raise ProtocolError(f"a tensor of shape {shape}")
         if count == 0:
             return torch.empty(shape, dtype=dtype)
         data = self._read(count * dtype.itemsize, deadline)
         return torch.frombuffer(data, dtype=dtype).reshape(shape)
 
+    def _write(self, data: bytes | memoryview, deadline: float | None) -> None:
+        self._set_timeout(deadline)
+        try:
+            self._socket.sendall(data)
+        except TimeoutError:
+            raise DeadlineExceeded from None
+        except OSError as error:
+            raise Disconnected(str(error)) from None
+
+    def _set_timeout(self, deadline: float | None) -> None:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise DeadlineExceeded
+        self._socket.settimeout(left)
+
     def _read(self, count: int, deadline: float | None) -> bytearray:
         data = bytearray(count)
         view = memoryview(data)
         while view:
-            if deadline is not None:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise DeadlineExceeded
-                self._socket.settimeout(left)
-            else:
-                self._socket.settimeout(None)
+            self._set_timeout(deadline)
             try:
                 got = self._socket.recv_into(view)
             except TimeoutError:
@@ -143,6 +167,44 @@ class Channel:
                 raise Disconnected("the connection was closed")
             view = view[got:]
         return data
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """A header; numbers that are none (NaN, Infinity) are no part of one."""
+    try:
+        header = json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"a header that does not parse: {error}") from None
+    if not isinstance(header, dict):
+        raise ProtocolError("a header that is no object")
+    return header
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _described_tensors(plain: object) -> list[tuple[torch.dtype, list[int]]]:
+    if not isinstance(plain, list) or len(plain) > MAX_TENSORS:
+        raise ProtocolError("a header without a list of tensors")
+    return [_described_tensor(each) for each in plain]
+
+
+def _described_tensor(plain: object) -> tuple[torch.dtype, list[int]]:
+    name, shape = (
+        (plain.get("dtype"), plain.get("shape")) if isinstance(plain, dict) else (None, None)
+    )
+    dtype = DTYPES.get(name) if isinstance(name, str) else None
+    if dtype is None:
+        raise ProtocolError(f"a tensor of dtype {str(name)[:40]}")
+    fits = (
+        isinstance(shape, list)
+        and len(shape) <= MAX_DIMENSIONS
+        and all(type(length) is int and 0 <= length < 1 << 48 for length in shape)
+    )
+    if not isinstance(shape, list) or not fits:
+        raise ProtocolError(f"a tensor of shape {str(shape)[:200]}")
+    return dtype, shape
 
 
 def _bytes_of(tensor: torch.Tensor) -> memoryview:

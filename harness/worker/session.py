@@ -16,14 +16,11 @@ from typing import Any
 
 import torch
 
-from harness.build.builder import Builder
-from harness.build.cache import Cache
-from harness.build.extension import BuildEvent, ExtensionLoader
-from harness.simulator.fatbinary import DeviceCode
-from harness.simulator.resources import Resources, resource_usage
+from harness.build.extension import ExtensionLoader
 from harness.simulator.runtime import SimulatedDevice
+from harness.worker.asking import Asking
 from harness.worker.protocol import DTYPES, Message
-from harness.worker.settings import Settings
+from harness.worker.settings import Instructions
 from harness.worker.timing import Answer, Forward, TimedCalls
 
 # Enough to notice an output that is handed out twice, without keeping all of them alive.
@@ -33,37 +30,14 @@ _REMEMBERED_OUTPUTS = 2
 class Session:
     """One submission in this process."""
 
-    def __init__(self, settings: Settings, notify: Callable[[dict[str, Any]], None]) -> None:
-        self._settings = settings
-        libraries = settings.libraries
-        cache = Cache(settings.cache)
-
-        def usage(code: DeviceCode) -> dict[str, Resources]:
-            return resource_usage(settings.toolchain.cuda, cache, code)
-
+    def __init__(self, told: Instructions, asking: Asking) -> None:
+        self._submission = told.submission
         self._device = (
-            SimulatedDevice(libraries, usage, settings.schedule, settings.cores)
-            if libraries
+            SimulatedDevice(told.libraries, asking.resources, told.schedule, told.cores)
+            if told.libraries
             else None
         )
-        builder = Builder(settings.toolchain, cache, settings.target)
-
-        def tell(event: BuildEvent) -> None:
-            if event.entry is None:
-                notify({"event": "build started", "name": event.name})
-                return
-            entry = event.entry
-            notify(
-                {
-                    "event": "build finished",
-                    "name": event.name,
-                    "seconds": entry.seconds,
-                    "reused": entry.reused,
-                    "headers": entry.notes["headers"],
-                }
-            )
-
-        ExtensionLoader(settings.submission, builder, tell).install()
+        ExtensionLoader(told.submission, asking.build).install()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
         self._calls: TimedCalls | None = None
@@ -87,7 +61,7 @@ class Session:
 
     def import_submission(self, _: Message) -> Answer:
         """Run the submission's file as a module."""
-        path = self._settings.submission
+        path = self._submission
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             raise ImportError(f"{path.name} is not a Python file")

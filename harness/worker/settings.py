@@ -1,4 +1,4 @@
-"""What a worker is told on its command line."""
+"""How a worker runs, and what of it the worker itself is told."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.build.flags import Device, Target
-from harness.build.toolchain import CudaCompiler, HostCompiler, Toolchain
+from harness.build.toolchain import Toolchain
+from harness.sandbox.limits import Limits
 from harness.simulator.library import Libraries
 from harness.worker.baselines import Kind
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a worker builds and on what it runs."""
+    """How a worker builds and on what it runs: for the trusted side."""
 
     submission: Path
     device: Device
@@ -29,34 +30,50 @@ class Settings:
     """Processes that may run blocks of one launch side by side on the simulator."""
     baseline: Kind | None = None
     """Which kind of baseline this is, `submission` being the reference; None for submissions."""
+    readable: tuple[Path, ...] = ()
+    """Files and folders that the submission may read beside its own."""
+    untrusted: bool = False
+    """Whether nothing may run unless it is in a sandbox."""
 
     @property
     def target(self) -> Target:
         """What extensions are compiled for."""
         return Target(self.device, self.architecture)
 
+    def instructions(self, limits: Limits | None) -> Instructions:
+        """What the worker is told of all this."""
+        return Instructions(
+            self.submission, self.libraries, self.schedule, self.cores, self.baseline, limits
+        )
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What a worker is told on its command line."""
+
+    submission: Path
+    libraries: Libraries | None
+    schedule: int
+    cores: int
+    baseline: Kind | None
+    limits: Limits | None
+    """What it shall impose on itself; None where nothing untrusted runs."""
+
     def to_json(self) -> str:
         """Text for a command line."""
         return json.dumps(asdict(self), default=str)
 
     @classmethod
-    def from_json(cls, text: str) -> Settings:
+    def from_json(cls, text: str) -> Instructions:
         """The inverse of `to_json`."""
         data = json.loads(text)
-        cuda, host = data["toolchain"]["cuda"], data["toolchain"]["host"]
-        libraries = data["libraries"]
+        libraries, limits = data["libraries"], data["limits"]
         return cls(
             submission=Path(data["submission"]),
-            device=data["device"],
-            architecture=data["architecture"],
-            cache=Path(data["cache"]),
-            toolchain=Toolchain(
-                CudaCompiler(Path(cuda["home"]), cuda["version"], cuda["origin"]),
-                HostCompiler(Path(host["path"]), host["version"]),
-            ),
             libraries=libraries
             and Libraries(Path(libraries["runtime"]), Path(libraries["device"])),
             schedule=data["schedule"],
             cores=data["cores"],
             baseline=data["baseline"],
+            limits=limits and Limits(**limits),
         )

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
+import secrets
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import torch
 
 from harness import interpreter
+from harness.build.compiler import CompileTimeout
+from harness.sandbox import view
+from harness.sandbox.confined import Confined, Confinement, ProcessTree
+from harness.sandbox.limits import Limits
+from harness.worker import answers
 from harness.worker.protocol import (
+    MAX_TENSOR_BYTES,
     Channel,
     DeadlineExceeded,
     Disconnected,
@@ -24,6 +30,7 @@ from harness.worker.protocol import (
     ProtocolError,
 )
 from harness.worker.settings import Settings
+from harness.worker.workshop import BuildEvent, Workshop
 
 Step = Literal[
     "start",
@@ -71,32 +78,31 @@ class WorkerFailure(RuntimeError):
         self.cause = cause
 
 
+class _BuildTimeout(TimeoutError):
+    """A build took too long; the text is what was built."""
+
+
 class Worker:
-    """One worker process. Use as a context manager; leaving it kills the process and its tree."""
+    """One worker process. Use as a context manager; leaving it kills the process and its tree.
+
+    A submission runs in a sandbox, and what it has compiled is compiled on this side. A baseline
+    is the reference, in which nothing is untrusted: it runs as this process does.
+    """
 
     def __init__(
         self,
         settings: Settings,
         deadlines: Deadlines,
-        on_event: Callable[[dict[str, Any]], None],
+        on_build: Callable[[BuildEvent], None],
     ) -> None:
         self._deadlines = deadlines
-        self._on_event = on_event
+        self._workshop = Workshop(settings, deadlines.build, on_build)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        start = _start_trusted if settings.baseline else _start_confined
         with theirs:
-            self._process = subprocess.Popen(
-                interpreter.command(
-                    "harness.worker.main", str(theirs.fileno()), settings.to_json()
-                ),
-                env=interpreter.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+            self._process = start(settings, theirs.fileno(), self._output)
 
     def __enter__(self) -> Worker:
         self.start()
@@ -108,7 +114,7 @@ class Worker:
         Raises:
             WorkerFailure: it cannot.
         """
-        self._await_answer("start", self._deadlines.start)
+        self._attempt("start", self._deadlines.start, None)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -119,79 +125,132 @@ class Worker:
         header: dict[str, Any] | None = None,
         tensors: Sequence[torch.Tensor] = (),
         seconds: float | None = None,
+        max_tensor_bytes: int = MAX_TENSOR_BYTES,
     ) -> Message:
         """Ask for one step and wait for its answer, for so many seconds or the step's deadline.
 
         Raises:
             WorkerFailure: it did not answer in time, died, or answered nonsense.
         """
-        # A worker that died says why when its answer is awaited.
-        with contextlib.suppress(Disconnected):
-            self._channel.send({**(header or {}), "step": step}, tensors)
-        return self._await_answer(step, seconds or self._deadlines.step)
+        asked = {**(header or {}), "step": step, "nonce": secrets.token_hex(16)}
+        return self._attempt(
+            step, seconds or self._deadlines.step, asked, tensors, max_tensor_bytes
+        )
 
     def close(self) -> None:
         """Kill the worker and everything that it started."""
         self._channel.close()
-        self._kill()
+        self._process.end()
         self._output.close()
 
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+    def _attempt(
+        self,
+        step: Step,
+        seconds: float,
+        asked: dict[str, Any] | None,
+        tensors: Sequence[torch.Tensor] = (),
+        max_tensor_bytes: int = 0,
+    ) -> Message:
+        """Send a request, if there is one, and await its answer; a worker that fails is killed.
 
-    def _await_answer(self, step: Step, seconds: float) -> Message:
+        An answer that comes late must not be taken for that to the next request.
+        """
         try:
-            return self._answer(step, seconds)
-        except WorkerFailure:
-            # An answer that comes late must not be taken for that to the next request.
-            self._kill()
-            raise
+            deadline = time.monotonic() + seconds
+            if asked is not None:
+                self._ask(asked, tensors, deadline)
+            answer = self._answer(deadline, max_tensor_bytes)
+            answers.check(step, asked["nonce"] if asked else "", answer)
+        except DeadlineExceeded:
+            words = f"no answer within {seconds:.0f} s while {_PHRASE[step]}; killed"
+            failure = WorkerFailure(step, "timeout", words)
+        except _BuildTimeout as late:
+            words = f"no answer within {self._deadlines.build:.0f} s while building {late}; killed"
+            failure = WorkerFailure(step, "timeout", words)
+        except Disconnected:
+            failure = WorkerFailure(step, "crash", self._epitaph(step))
+        except ProtocolError as error:
+            words = f"the worker sent {error} while {_PHRASE[step]}"
+            failure = WorkerFailure(step, "protocol", words)
+        else:
+            return answer
+        self._process.kill()
+        raise failure
 
-    def _answer(self, step: Step, seconds: float) -> Message:
-        building: str | None = None
-        left = seconds
+    def _ask(self, asked: dict[str, Any], tensors: Sequence[torch.Tensor], deadline: float) -> None:
+        if self._channel.has_unread():
+            raise ProtocolError("a message that nobody asked for")
+        # A worker that died says why when its answer is awaited.
+        with contextlib.suppress(Disconnected):
+            self._channel.send(asked, tensors, deadline)
+
+    def _answer(self, deadline: float, max_tensor_bytes: int) -> Message:
+        """The next message that is no request; the time that requests take does not count."""
         while True:
-            start = time.monotonic()
-            limit = self._deadlines.build if building else left
-            try:
-                message = self._channel.receive(start + limit)
-            except DeadlineExceeded:
-                doing = f"building {building}" if building else _PHRASE[step]
-                raise WorkerFailure(
-                    step, "timeout", f"no answer within {limit:.0f} s while {doing}; killed"
-                ) from None
-            except Disconnected:
-                raise WorkerFailure(step, "crash", self._epitaph(step)) from None
-            except ProtocolError as error:
-                raise WorkerFailure(step, "protocol", f"the worker sent {error}") from None
-            if not building:
-                left -= time.monotonic() - start
-            event = message.header.get("event")
-            if event is None or event == "ready":
+            message = self._channel.receive(deadline, max_tensor_bytes)
+            if "ask" not in message.header:
                 return message
-            self._on_event(message.header)
-            building = str(message.header.get("name")) if event == "build started" else None
+            start = time.monotonic()
+            try:
+                header, tensors = self._workshop.serve(message.header)
+            except CompileTimeout:
+                raise _BuildTimeout(self._workshop.name_of(message.header)) from None
+            deadline += time.monotonic() - start
+            with contextlib.suppress(Disconnected):
+                self._channel.send(header, tensors, deadline)
 
     def _epitaph(self, step: Step) -> str:
         """How the process ended, and the last thing it printed."""
-        try:
-            code = self._process.wait(_EXIT_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not self._process.wait(_EXIT_SECONDS):
             return f"the worker hung up while {_PHRASE[step]}"
-        if code < 0:
-            how = f"killed by {signal.Signals(-code).name}"
-        else:
-            how = f"exited with status {code}"
         last = self._last_line()
-        return f"the worker {how} while {_PHRASE[step]}" + (f": {last}" if last else "")
+        how = f"the worker {self._process.how_it_ended} while {_PHRASE[step]}"
+        return how + (f": {last}" if last else "")
 
     def _last_line(self) -> str:
         size = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, size - _OUTPUT_TAIL_BYTES))
         text = self._output.read().decode(errors="replace").strip()
         return text.rpartition("\n")[2][:200]
+
+
+def _start_confined(settings: Settings, descriptor: int, output: IO[bytes]) -> ProcessTree:
+    """A worker for a submission."""
+    limits = Limits.for_this_machine(settings.cores)
+    readable = [*view.of_submission(settings.submission), *settings.readable]
+    if settings.libraries:
+        readable += [settings.libraries.runtime, settings.libraries.device]
+    # CUDA's own libraries may lie beside the toolkit.
+    readable.append(settings.toolchain.cuda.home)
+    told = settings.instructions(limits)
+    return Confined(
+        interpreter.command("harness.worker.main", str(descriptor), told.to_json()),
+        Confinement(
+            tuple(readable),
+            limits,
+            with_gpu=settings.device == "cuda",
+            must_hold=settings.untrusted,
+        ),
+        stdout=output,
+        stderr=output,
+        pass_fds=[descriptor],
+    )
+
+
+def _start_trusted(settings: Settings, descriptor: int, output: IO[bytes]) -> ProcessTree:
+    """A worker for a baseline."""
+    told = settings.instructions(None)
+    return ProcessTree(
+        subprocess.Popen(
+            interpreter.command("harness.worker.main", str(descriptor), told.to_json()),
+            env=interpreter.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[descriptor],
+            start_new_session=True,
+        )
+    )
 
 
 _PHRASE: dict[Step, str] = {

@@ -8,6 +8,7 @@ import pytest
 
 from harness.build.builder import Builder
 from harness.build.cache import Cache
+from harness.build.compiler import Compiler
 from harness.build.flags import Extension, Target
 from harness.build.ninja import CompileError
 from harness.build.toolchain import find_toolchain
@@ -19,8 +20,9 @@ BINDINGS = (
 )
 
 
-def builder(folder: Path) -> Builder:
-    return Builder(find_toolchain(), Cache(folder), Target("simulator"))
+def builder(folder: Path, *readable: Path) -> Builder:
+    toolchain = find_toolchain()
+    return Builder(toolchain, Cache(folder), Target("simulator"), Compiler(toolchain, readable))
 
 
 def extension(
@@ -52,10 +54,10 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
         '#include "value.h"\nint answer() { return VALUE; }', include_paths=(str(headers),)
     )
     cache = tmp_path / "cache"
-    builder(cache).build(asked)
-    assert builder(cache).build(asked).reused
+    builder(cache, headers).build(asked)
+    assert builder(cache, headers).build(asked).reused
     (headers / "value.h").write_text("#define VALUE 2\n")
-    assert not builder(cache).build(asked).reused
+    assert not builder(cache, headers).build(asked).reused
 
 
 def test_full_headers_are_the_fallback(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.build.cache import Cache
-from harness.build.toolchain import find_c_compiler, find_cuda_compiler
+from harness.build.compiler import Compiler
+from harness.build.toolchain import find_c_compiler, find_cuda_compiler, find_toolchain
 from harness.simulator.cuda_error import CudaError
 from harness.simulator.fatbinary import device_code_of
 from harness.simulator.limits import (
@@ -22,7 +23,13 @@ from harness.simulator.limits import (
     max_threads,
 )
 from harness.simulator.ptx import Function
-from harness.simulator.resources import MULTIPROCESSORS, Resources, occupancy, resource_usage
+from harness.simulator.resources import (
+    MULTIPROCESSORS,
+    Resources,
+    occupancy,
+    parse_usage,
+    resource_usage,
+)
 
 pytestmark = pytest.mark.simulator_only
 
@@ -81,7 +88,8 @@ def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: in
     image = ctypes.create_string_buffer((tmp_path / "many.fatbin").read_bytes())
     code = device_code_of(ctypes.addressof(image))
     assert code.options == options
-    (resources,) = resource_usage(compiler, Cache(tmp_path / "cache"), code).values()
+    said = resource_usage(compiler, Compiler(find_toolchain()), Cache(tmp_path / "cache"), code)
+    (resources,) = parse_usage(said).values()
     assert most - 130 < resources.registers <= most
     assert (resources.spill_store_bytes > 0) is bool(options)
 

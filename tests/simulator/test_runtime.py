@@ -13,6 +13,7 @@ import pytest
 from harness import interpreter
 from harness.build.builder import Builder
 from harness.build.cache import Cache, default_root
+from harness.build.compiler import Compiler
 from harness.build.flags import Extension, Target
 from harness.build.toolchain import find_toolchain
 from harness.simulator.library import build_libraries
@@ -26,14 +27,20 @@ SCRIPT = """
 import ctypes, sys
 from pathlib import Path
 from harness.build.cache import Cache, default_root
+from harness.build.compiler import Compiler
 from harness.build.toolchain import find_toolchain
 from harness.simulator.library import Libraries
-from harness.simulator.resources import resource_usage
+from harness.simulator.resources import parse_usage, resource_usage
 from harness.simulator.runtime import SimulatedDevice
 
-compiler, cache = find_toolchain().cuda, Cache(default_root())
+toolchain, cache = find_toolchain(), Cache(default_root())
+compiler = Compiler(toolchain)
+
+def usage(code):
+    return parse_usage(resource_usage(toolchain.cuda, compiler, cache, code))
+
 libraries = Libraries(Path(sys.argv[1]), Path(sys.argv[2]))
-device = SimulatedDevice(libraries, lambda code: resource_usage(compiler, cache, code))
+device = SimulatedDevice(libraries, usage)
 program = ctypes.CDLL(sys.argv[3])
 
 def observe(what):
@@ -74,7 +81,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     cache, toolchain = Cache(default_root()), find_toolchain()
     libraries = build_libraries(cache, toolchain)
     extension = Extension("runtime", ((SOURCE.name, SOURCE.read_text()),))
-    program = Builder(toolchain, cache, Target("simulator")).build(extension)
+    compiler = Compiler(toolchain)
+    program = Builder(toolchain, cache, Target("simulator"), compiler).build(extension)
     folder = tmp_path_factory.mktemp("runtime")
     (folder / "script.py").write_text(SCRIPT)
     paths = (libraries.runtime, libraries.device, program.library)

@@ -24,6 +24,7 @@ import torch
 from torch.utils.cpp_extension import load_inline
 from harness.build.builder import Builder
 from harness.build.cache import Cache, default_root
+from harness.build.compiler import Compiler
 from harness.build.extension import ExtensionLoader
 from harness.build.flags import Target
 from harness.build.toolchain import find_toolchain
@@ -31,9 +32,16 @@ from harness.simulator.library import Libraries
 from harness.simulator.runtime import SimulatedDevice
 
 device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), lambda code: {})
-builder = Builder(find_toolchain(), Cache(default_root()), Target("simulator"))
-headers = []
-ExtensionLoader(Path(__file__), builder, lambda e: headers.append(e.entry)).install()
+toolchain, headers = find_toolchain(), []
+compiler = Compiler(toolchain)
+builder = Builder(toolchain, Cache(default_root()), Target("simulator"), compiler)
+
+def build(extension):
+    entry = builder.build(extension)
+    headers.append(entry.notes["headers"])
+    return entry.library.read_bytes()
+
+ExtensionLoader(Path(__file__), build).install()
 ext = load_inline(
     name="torch_headers",
     cpp_sources='''
@@ -64,7 +72,7 @@ def message(call, *arguments):
         return str(error)
     return None
 
-seen["headers"] = headers[-1].notes["headers"]
+seen["headers"] = headers[-1]
 seen["facts"] = ext.facts()
 seen["guards"] = ext.guards(x)
 seen["events"] = ext.events()

@@ -1,0 +1,88 @@
+"""Run compilers on text of strangers: in a sandbox, with a deadline."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from harness import interpreter
+from harness.build.job import Job, Result
+from harness.build.ninja import CompileError
+from harness.build.toolchain import Toolchain
+from harness.sandbox import view
+from harness.sandbox.confined import Confined, Confinement
+
+_OUTPUT_TAIL_CHARACTERS = 2000
+
+
+class CompileTimeout(TimeoutError):
+    """The deadline passed; the compiler and all that it started are dead."""
+
+
+class Compiler:
+    """Compiles for one submission.
+
+    The compilers see the system, the toolchain, Python, the harness, and what is readable to the
+    submission; what they write lies in memory, and only the product comes out.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        readable: tuple[Path, ...] = (),
+        seconds: float = 900.0,
+        *,
+        must_be_confined: bool = False,
+    ) -> None:
+        own = (toolchain.cuda.home, view.of_program(toolchain.host.path))
+        self._confinement = Confinement((*own, *readable), must_hold=must_be_confined)
+        self._readable = readable
+        self._seconds = seconds
+
+    def run(self, job: Job) -> Result:
+        """Do a job; its dependencies are files that are readable to the submission.
+
+        Raises:
+            CompileTimeout: the deadline passed.
+            CompileError: a command failed, or took more than it may.
+        """
+        with (
+            tempfile.TemporaryFile() as asked,
+            tempfile.TemporaryFile() as answered,
+            tempfile.TemporaryFile() as said,
+        ):
+            asked.write(job.to_json().encode())
+            asked.seek(0)
+            process = Confined(
+                interpreter.command(
+                    "harness.build.driver", json.dumps(asdict(self._confinement.limits))
+                ),
+                self._confinement,
+                stdin=asked,
+                stdout=answered,
+                stderr=said,
+            )
+            try:
+                if not process.wait(self._seconds):
+                    raise CompileTimeout(f"no end within {self._seconds:.0f} s; killed")
+                ended = process.how_it_ended
+            finally:
+                process.end()
+            answered.seek(0)
+            try:
+                result = Result.read(answered)
+            except ValueError:
+                said.seek(0)
+                tail = said.read().decode(errors="replace").strip()[-_OUTPUT_TAIL_CHARACTERS:]
+                raise CompileError(f"error: the compiler {ended}\n{tail}".strip()) from None
+        if result.product is None:
+            raise CompileError(result.output)
+        return replace(result, dependencies=tuple(filter(self._is_own, result.dependencies)))
+
+    def _is_own(self, path: str) -> bool:
+        """Whether the submission brought it: others are covered by versions in a build's key."""
+        file = Path(path).resolve()
+        is_below = any(file.is_relative_to(each.resolve()) for each in self._readable)
+        return is_below and file.is_file()

@@ -1,0 +1,81 @@
+"""Which layers of the sandbox hold on this machine: found out by trying them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+from harness import interpreter
+from harness.sandbox import bubblewrap
+from harness.sandbox.confined import Confined, Confinement
+
+Layer = Literal["files", "network", "processes", "privileges", "environment", "limits"]
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+
+_VARIABLE = "HARNESS_SANDBOX_PROBE"
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class State:
+    """Of one layer.
+
+    Attributes:
+        layer: Which.
+        hole: What gets through it; empty where it holds.
+    """
+
+    layer: Layer
+    hole: str
+
+
+def examine() -> list[State]:
+    """Try all layers on a process that is confined as a submission is."""
+    holes = _holes()
+    return [State(layer, holes.get(layer, "could not be tried")) for layer in LAYERS]
+
+
+def why_not() -> str:
+    """One line: what is missing for files of strangers, and what to do; empty where all hold."""
+    open_layers = [state for state in examine() if state.hole]
+    if not open_layers:
+        return ""
+    said = ", ".join(f"{state.layer} ({state.hole})" for state in open_layers)
+    cause = bubblewrap.why_not_usable()
+    return f"these layers of the sandbox do not hold here: {said}" + (f"; {cause}" if cause else "")
+
+
+def _holes() -> dict[str, str]:
+    confinement = Confinement()
+    with (
+        tempfile.NamedTemporaryFile(prefix="harness-secret-") as secret,
+        tempfile.TemporaryFile() as output,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        attempt = {
+            "secret": secret.name,
+            "port": server.getsockname()[1],
+            "variable": _VARIABLE,
+            "limits": asdict(confinement.limits),
+        }
+        os.environ[_VARIABLE] = "1"
+        process = Confined(
+            interpreter.command("harness.sandbox.probe", json.dumps(attempt)),
+            confinement,
+            stdout=output,
+        )
+        try:
+            process.wait(_SECONDS)
+        finally:
+            process.end()
+            del os.environ[_VARIABLE]
+        output.seek(0)
+        try:
+            found: dict[str, str] = json.loads(output.read())
+        except ValueError:
+            return {}
+    return found

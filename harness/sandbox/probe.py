@@ -1,0 +1,91 @@
+"""Try from inside what a sandbox must not allow: `python -m harness.sandbox.probe ATTEMPT`.
+
+Prints, as JSON, for each layer what was possible that should not be; nothing where it holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from harness.interpreter import PACKAGE
+from harness.sandbox.limits import Limits
+
+_CLONE_NEWUSER = 0x10000000
+_CONNECT_SECONDS = 2.0
+# bubblewrap's own process, and this one.
+_OWN_PROCESSES = 2
+
+
+def main() -> None:
+    """Try everything."""
+    attempt = json.loads(sys.argv[1])
+    limits = Limits(**attempt["limits"])
+    limits.impose()
+    found = {
+        "files": _files(Path(attempt["secret"])),
+        "network": _network(attempt["port"]),
+        "processes": _processes(),
+        "privileges": _privileges(),
+        "environment": _environment(attempt["variable"]),
+        "limits": _limits(limits),
+    }
+    print(json.dumps(found))
+
+
+def _files(secret: Path) -> str:
+    if secret.exists():
+        return f"reads {secret}"
+    for folder in (PACKAGE, Path(sys.prefix), Path("/usr"), Path("/")):
+        probe = folder / f"sandbox-probe-{os.getpid()}"
+        with suppress(OSError):
+            probe.touch()
+            probe.unlink()
+            return f"writes to {folder}"
+    return ""
+
+
+def _network(port: int) -> str:
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), _CONNECT_SECONDS).close()
+        return "connects to this machine"
+    return ""
+
+
+def _processes() -> str:
+    seen = sum(path.name.isdigit() for path in Path("/proc").iterdir())
+    return f"sees {seen} processes" if seen > _OWN_PROCESSES else ""
+
+
+def _privileges() -> str:
+    status = Path("/proc/self/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    if int(fields["CapBnd"], 16):
+        return "may have capabilities"
+    if fields["NoNewPrivs"].strip() != "1":
+        return "may gain privileges"
+    if ctypes.CDLL(None).unshare(_CLONE_NEWUSER) == 0:
+        return "makes namespaces"
+    return ""
+
+
+def _environment(variable: str) -> str:
+    return f"knows {variable}" if variable in os.environ else ""
+
+
+def _limits(limits: Limits) -> str:
+    if resource.getrlimit(resource.RLIMIT_DATA)[1] > limits.memory_bytes:
+        return "takes any memory"
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[1] > limits.file_bytes:
+        return "writes files of any size"
+    return ""
+
+
+if __name__ == "__main__":
+    main()

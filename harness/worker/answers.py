@@ -1,0 +1,150 @@
+"""What the answer to each step must look like; whatever else a worker sends is refused.
+
+A new key that anybody reads belongs here first: nothing else looks at a worker's words before they
+are used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from harness.counting import kernel_profile, totals
+from harness.simulator.sanitizer import Check, Severity
+from harness.worker.faults import Kind
+from harness.worker.protocol import Message, ProtocolError
+
+Test = Callable[[object], bool]
+
+_MOST_CHARACTERS = 4 << 20
+_MOST_ITEMS = 100_000
+
+
+def is_text(value: object) -> bool:
+    """A text, not too long."""
+    return isinstance(value, str) and len(value) <= _MOST_CHARACTERS
+
+
+def is_whole(value: object) -> bool:
+    """A whole number."""
+    return type(value) is int
+
+
+def is_duration(value: object) -> bool:
+    """A number from 0 on."""
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def is_truth(value: object) -> bool:
+    """Yes or no."""
+    return type(value) is bool
+
+
+def optional(test: Test) -> Test:
+    """`None`, or what passes the test."""
+    return lambda value: value is None or test(value)
+
+
+def one_of(*choices: str) -> Test:
+    """One of some words."""
+    return lambda value: isinstance(value, str) and value in choices
+
+
+def list_of(test: Test, length: int | None = None) -> Test:
+    """A list, all of it passing the test."""
+    return lambda value: (
+        isinstance(value, list)
+        and (len(value) <= _MOST_ITEMS if length is None else len(value) == length)
+        and all(map(test, value))
+    )
+
+
+def record(**tests: Test) -> Test:
+    """An object that has at least these keys."""
+    return lambda value: (
+        isinstance(value, dict)
+        and all(key in value and test(value[key]) for key, test in tests.items())
+    )
+
+
+def _is_kernel(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    try:
+        totals([kernel_profile(value)])
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return False
+    return True
+
+
+_TRIPLE = list_of(is_whole, 3)
+_FINDINGS = list_of(
+    record(
+        check=one_of(*get_args(Check)),
+        severity=one_of(*get_args(Severity)),
+        message=is_text,
+        kernel=is_text,
+        file=optional(is_text),
+        line=optional(is_whole),
+        block=_TRIPLE,
+        thread=_TRIPLE,
+        address=is_whole,
+        count=is_whole,
+    )
+)
+_FAULT = {
+    "fault": record(kind=one_of(*get_args(Kind)), message=is_text, detail=is_text),
+    "findings": _FINDINGS,
+}
+_OUTPUT = {"type": is_text, "findings": _FINDINGS}
+_TENSOR = {"device": is_text, "shares": optional(is_text)}
+_TIMED_TENSOR = {"device": is_text, "shape": list_of(is_whole), "dtype": is_text}
+
+_STEPS: Mapping[str, Mapping[str, Test]] = {
+    "start": {},
+    "import": {},
+    "construct": {"names": list_of(is_text)},
+    "weights": {},
+    "forward": _OUTPUT,
+    "profile": {**_OUTPUT, "kernels": list_of(_is_kernel)},
+    "attach": {},
+    "time": {"milliseconds": is_duration, "idle": is_duration, "type": is_text},
+    "repeat": {},
+    "leaks": {"leaks": list_of(is_whole)},
+}
+# With which a step answers with tensors: how many at most.
+_TENSORS = {"forward": 2, "profile": 2}
+
+
+def check(step: str, nonce: str, answer: Message) -> None:
+    """See that a message is the answer to a request.
+
+    Raises:
+        ProtocolError: it is not; the message says why.
+    """
+    header = answer.header
+    if header.get("nonce") != nonce:
+        raise ProtocolError("a message that answers no request")
+    if "fault" in header:
+        _require(header, _FAULT)
+        return
+    _require(header, _STEPS[step])
+    if header.get("type") == "torch.Tensor" and step in _TENSORS:
+        _require(header, _TENSOR)
+    if header.get("type") == "torch.Tensor" and step == "time":
+        _require(header, _TIMED_TENSOR)
+    count = len(answer.tensors)
+    if step == "construct":
+        if count != len(header["names"]) or len(set(header["names"])) != count:
+            raise ProtocolError(f"{count} tensors under {len(header['names'])} names")
+    elif count > _TENSORS.get(step, 0):
+        raise ProtocolError(f"{count} tensors")
+
+
+def _require(header: Mapping[str, Any], tests: Mapping[str, Test]) -> None:
+    for key, test in tests.items():
+        if key not in header:
+            raise ProtocolError(f"an answer without {key!r}")
+        if not test(header[key]):
+            raise ProtocolError(f"an answer whose {key!r} does not fit: {str(header[key])[:80]}")

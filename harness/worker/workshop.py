@@ -1,0 +1,148 @@
+"""What the trusted side does for a worker: compile, and look into the cache of builds.
+
+What is asked for is a stranger's: it is looked at closely here, and compiled in a sandbox.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import torch
+
+from harness.build.builder import Builder
+from harness.build.cache import Cache, Entry
+from harness.build.compiler import Compiler
+from harness.build.flags import Extension
+from harness.build.ninja import CompileError
+from harness.sandbox import view
+from harness.simulator.fatbinary import DeviceCode
+from harness.simulator.resources import resource_usage
+from harness.worker.protocol import ProtocolError
+from harness.worker.settings import Settings
+
+Answer = tuple[dict[str, Any], tuple[torch.Tensor, ...]]
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,127}", re.ASCII)
+_FILE_NAME = re.compile(r"[\w+][\w .+-]{0,199}")
+_MOST_ITEMS = 256
+_MOST_FLAG_CHARACTERS = 4096
+_MOST_ASKS = 256
+_LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
+
+
+@dataclass(frozen=True)
+class BuildEvent:
+    """A build begins (`entry` is None) or has ended."""
+
+    name: str
+    entry: Entry | None = None
+
+
+class Workshop:
+    """Serves one worker."""
+
+    def __init__(
+        self, settings: Settings, seconds: float, on_build: Callable[[BuildEvent], None]
+    ) -> None:
+        readable = (*view.of_submission(settings.submission), *settings.readable)
+        self._toolchain = settings.toolchain
+        self._cache = Cache(settings.cache)
+        self._compiler = Compiler(
+            settings.toolchain, readable, seconds, must_be_confined=settings.untrusted
+        )
+        self._builder = Builder(settings.toolchain, self._cache, settings.target, self._compiler)
+        self._on_build = on_build
+        self._asked = 0
+
+    def serve(self, header: dict[str, Any]) -> Answer:
+        """Do what a worker asks for.
+
+        Raises:
+            ProtocolError: it is nothing that can be asked for.
+            harness.build.compiler.CompileTimeout: a compiler did not end in time.
+        """
+        self._asked += 1
+        if self._asked > _MOST_ASKS:
+            raise ProtocolError(f"more than {_MOST_ASKS} requests to compile something")
+        if header["ask"] == "build":
+            return self._build(extension_of(header))
+        if header["ask"] == "resources":
+            return self._resources(_code_of(header))
+        raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
+
+    def name_of(self, header: dict[str, Any]) -> str:
+        """What a request is about, for a message."""
+        return str(header.get("name", "what ptxas says"))[:128]
+
+    def _build(self, extension: Extension) -> Answer:
+        self._on_build(BuildEvent(extension.name))
+        try:
+            entry = self._builder.build(extension)
+        except CompileError as error:
+            return {"error": error.output}, ()
+        self._on_build(BuildEvent(extension.name, entry))
+        library = bytearray(entry.library.read_bytes())
+        return {}, (torch.frombuffer(library, dtype=torch.uint8),)
+
+    def _resources(self, code: DeviceCode) -> Answer:
+        return {
+            "usage": resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
+        }, ()
+
+
+def extension_of(header: dict[str, Any]) -> Extension:
+    """The extension that a worker asks for.
+
+    Raises:
+        ProtocolError: it cannot be one; the message says why.
+    """
+    name, sources = header.get("name"), header.get("sources")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ProtocolError(f"a build with the name {str(name)[:130]!r}")
+    if not isinstance(sources, list) or not 0 < len(sources) <= _MOST_ITEMS:
+        raise ProtocolError(f"a build of {name} without a list of sources")
+    for source in sources:
+        fits = isinstance(source, list) and len(source) == 2 and all(map(_is_text, source))
+        if not fits or not _FILE_NAME.fullmatch(source[0]):
+            raise ProtocolError(f"a build of {name} with a source that is no file")
+    lists = {key: _texts(header, key) for key in _LISTS}
+    if not isinstance(header.get("with_cuda"), bool):
+        raise ProtocolError(f"a build of {name} that does not say whether with CUDA")
+    return Extension(
+        name,
+        tuple((file, text) for file, text in sources),
+        with_cuda=header["with_cuda"],
+        **lists,
+    )
+
+
+def _code_of(header: dict[str, Any]) -> DeviceCode:
+    if not _is_text(header.get("ptx")):
+        raise ProtocolError("a question about PTX without PTX")
+    return DeviceCode(header["ptx"], _texts(header, "options"))
+
+
+def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:
+    """A list of short texts."""
+    found = header.get(key)
+    if not isinstance(found, list) or len(found) > _MOST_ITEMS:
+        raise ProtocolError(f"a request without a list of {key}")
+    if not all(_is_text(each) and len(each) <= _MOST_FLAG_CHARACTERS for each in found):
+        raise ProtocolError(f"a request whose {key} are no texts")
+    if any("\n" in each for each in found):
+        raise ProtocolError(f"a request with a line break in its {key}")
+    return tuple(found)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Text that a file and a command line can hold."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
