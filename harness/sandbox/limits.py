@@ -36,7 +36,7 @@ class Limits:
 
     memory_bytes: int
     processes: int = 256
-    file_bytes: int = _GIB
+    file_bytes: int = _GIB // 4
     scratch_bytes: int = 2 * _GIB
     open_files: int = 4096
 

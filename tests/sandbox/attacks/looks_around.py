@@ -1,0 +1,78 @@
+"""Tries everything that a sandbox must not allow, and tells what worked."""
+
+import ctypes
+import os
+import socket
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(in_channels, out_channels, kernel_size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def works(attempt) -> bool:
+    try:
+        attempt()
+    except Exception:
+        return False
+    return True
+
+
+def connect() -> None:
+    socket.create_connection(("127.0.0.1", 9), 1)
+
+
+def resolve() -> None:
+    socket.getaddrinfo("pypi.org", 443)
+
+
+def sees_the_trusted_side() -> None:
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+    if not any(b"harness.evaluator" in command for command in commands):
+        raise LookupError
+
+
+def mounts() -> None:
+    if ctypes.CDLL(None).unshare(0x10000000):
+        raise PermissionError
+
+
+def knows_a_variable() -> None:
+    if not {"PYTEST_CURRENT_TEST", "SECRET_TOKEN", "SSH_AUTH_SOCK"} & set(os.environ):
+        raise LookupError
+
+
+def has_a_terminal() -> None:
+    Path("/dev/tty").read_bytes()
+
+
+HERE = Path(__file__).parent
+ATTEMPTS = {
+    "reads a file of the machine": Path("/etc/passwd").read_text,
+    "reads the home folder": lambda: list(Path("/root").iterdir() or Path("/home").iterdir())[0],
+    "reads its neighbour": (HERE / "killed.py").read_text,
+    "reads the tests": (HERE.parents[1] / "support.py").read_text,
+    "reads the cache": lambda: next(Path(os.environ.get("XDG_CACHE_HOME", "/root/.cache/cuda-submission-harness")).glob("*/manifest.json")),
+    "writes beside itself": (HERE / "new.txt").touch,
+    "writes into the harness": lambda: (Path(sys.modules["harness"].__file__)).open("a"),
+    "writes into torch": lambda: (Path(torch.__file__).parent / "new.py").touch(),
+    "writes into the root": Path("/new.txt").touch,
+    "connects": connect,
+    "resolves a name": resolve,
+    "sees other processes": sees_the_trusted_side,
+    "makes namespaces": mounts,
+    "knows the environment": knows_a_variable,
+    "has a terminal": has_a_terminal,
+}
+found = [what for what, attempt in ATTEMPTS.items() if works(attempt)]
+Path("scratch.txt").write_text("it may write here")
+raise RuntimeError(f"holes: {found}")

@@ -1,0 +1,133 @@
+"""What submissions that attack the machine or the harness get: all of them in one command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from harness.evaluate import Request, evaluate
+from harness.sandbox import bubblewrap
+from harness.sandbox.confined import Confined, Confinement
+from harness.sandbox.limits import Limits
+from harness.worker.supervisor import Deadlines
+from tests.support import REFERENCE, Outcome, harness
+
+FOLDER = Path(__file__).parent / "attacks"
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+
+pytestmark = pytest.mark.skipif(
+    bool(bubblewrap.why_not_usable()), reason=bubblewrap.why_not_usable() or "unused"
+)
+
+# What each gets, after its name and the problem's.
+VERDICTS = {
+    "looks_around": "error: raises at import: holes: [] (looks_around.py",
+    "forks": "error: the worker started more than 256 processes and was killed while importing",
+    "floods": "error: OSError: [Errno 27] File too large (floods.py",
+    "leaves_a_daemon": "error: raises at import: left a daemon",
+    "includes_a_secret": "error: does not compile: ",
+    "killed": "error: the worker killed by SIGKILL while importing the submission",
+    "forges": "error: the worker sent a message that answers no request while importing",
+    "forges_rubbish": "error: the worker sent a header that does not parse: NaN is no number",
+    "answers_twice": "error: the worker sent a message that nobody asked for",
+    "asks_for_nonsense": "error: the worker sent a build with the name '../../escape'",
+}
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What `harness check --untrusted` says of all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET_TOKEN", "1234")
+        return harness(
+            "check", FOLDER, "--untrusted", "--reference", PROBLEM,
+            folder=tmp_path_factory.mktemp("attacks"),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_attack_gets_its_verdict(outcome: Outcome, name: str) -> None:
+    """The line says what happened, and nothing else went wrong."""
+    begin = f"{name} on conv_transpose1d: {VERDICTS[name]}"
+    assert any(line.startswith(begin) for line in outcome.out.splitlines()), outcome.out
+    assert "Traceback" not in outcome.out + outcome.err
+
+
+def test_every_attack_has_an_expectation() -> None:
+    """No file of the folder is forgotten here."""
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(VERDICTS)
+
+
+def test_compilers_error_shows_no_file_of_the_machine(outcome: Outcome) -> None:
+    """What a source includes, or an option names, is not there."""
+    assert "root:" not in outcome.out
+
+
+def test_nothing_is_left(outcome: Outcome) -> None:
+    """No process outlives the command, though it left its session and its parent."""
+    assert outcome.status == 1
+    listed = subprocess.run(["/bin/ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert str(FOLDER) not in listed.stdout
+    assert not list(FOLDER.glob("*.txt"))
+
+
+def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
+    """A template that never ends is killed with the whole compiler, and the message says so."""
+    path = tmp_path / "endless.py"
+    path.write_text(
+        "from torch import nn\nfrom torch.utils.cpp_extension import load_inline\n"
+        "load_inline(name='endless', cpp_sources='constexpr long f(long n) "
+        "{ while (true) n = n * 3 + 1; return n; } constexpr long x = f(1);', "
+        "no_implicit_headers=True, extra_cflags=['-fconstexpr-loop-limit=2147483647', "
+        "'-fconstexpr-ops-limit=999999999999'])\n"
+        "class ModelNew(nn.Module):\n"
+        "    def __init__(self, in_channels, out_channels, kernel_size):\n"
+        "        super().__init__()\n"
+    )
+    deadlines = Deadlines(build=4.0)
+    report = evaluate(Request(path, PROBLEM, "simulator", deadlines=deadlines, untrusted=True))
+    assert report.verdict == "error"
+    assert report.message == "no answer within 4 s while building endless; killed"
+
+
+def test_memory_of_a_whole_tree_is_limited() -> None:
+    """Processes that each take little, and too much together, are killed."""
+    script = (
+        "import os, time\nfor _ in range(6): os.fork()\nx = b'x' * (16 << 20)\ntime.sleep(60)\n"
+    )
+    confinement = Confinement(limits=Limits(memory_bytes=256 << 20))
+    process = Confined([sys.executable, "-c", script], confinement)
+    try:
+        assert process.wait(60)
+        assert process.how_it_ended == "took more than 0 GiB of memory and was killed"
+    finally:
+        process.end()
+
+
+def test_scratch_folder_is_limited() -> None:
+    """What lies in memory as files has an end too."""
+    script = "for n in range(99): open(str(n), 'wb').write(bytes(1 << 20))"
+    limits = Limits(memory_bytes=1 << 30, scratch_bytes=8 << 20)
+    with tempfile.TemporaryFile() as said:
+        process = Confined([sys.executable, "-c", script], Confinement(limits=limits), stderr=said)
+        try:
+            assert process.wait(60)
+            said.seek(0)
+            assert b"No space left on device" in said.read()
+        finally:
+            process.end()
+
+
+def test_untrusted_files_are_refused_without_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says which layers are missing and what to do; nothing has run."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = harness("check", FOLDER, "--untrusted", "--reference", PROBLEM, folder=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert "network (connects to this machine)" in done.err
+    assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")

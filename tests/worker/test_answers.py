@@ -1,0 +1,101 @@
+"""What a worker may answer, and what is refused before anybody reads it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from harness.worker.answers import check
+from harness.worker.protocol import Message, ProtocolError
+from harness.worker.workshop import extension_of
+
+NONCE = "ab" * 16
+FINDING = {
+    "check": "memcheck", "severity": "error", "message": "m", "kernel": "k", "file": None,
+    "line": None, "block": [0, 0, 0], "thread": [1, 0, 0], "address": 0, "count": 1,
+}  # fmt: skip
+OUTPUT = {"type": "torch.Tensor", "device": "cuda", "shares": None, "findings": [FINDING]}
+TENSOR = torch.zeros(2)
+BUILD = {
+    "name": "mine", "sources": [["main.cpp", "int x;"]], "cpp_flags": ["-O3"], "cuda_flags": [],
+    "link_flags": [], "include_paths": [], "with_cuda": True,
+}  # fmt: skip
+
+
+def answer(*tensors: torch.Tensor, **header: object) -> Message:
+    return Message({"nonce": NONCE, **header}, tensors)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("import", answer()),
+        ("construct", answer(TENSOR, names=["weight"])),
+        ("forward", answer(TENSOR, **OUTPUT)),
+        ("forward", answer(type="builtins.tuple", findings=[])),
+        ("leaks", answer(leaks=[4, 8])),
+        ("forward", answer(fault={"kind": "exception", "message": "", "detail": ""}, findings=[])),
+    ],
+)
+def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
+    """Every form of an honest answer."""
+    check(step, NONCE, message)
+
+
+@pytest.mark.parametrize(
+    ("step", "message", "words"),
+    [
+        ("import", Message({"nonce": "cd" * 16}), "answers no request"),
+        ("import", Message({}), "answers no request"),
+        ("import", answer(TENSOR), "1 tensors"),
+        ("construct", answer(TENSOR), "without 'names'"),
+        ("construct", answer(names=["weight"]), "0 tensors under 1 names"),
+        ("construct", answer(TENSOR, TENSOR, names=["a", "a"]), "2 tensors under 2 names"),
+        ("forward", answer(TENSOR, **{**OUTPUT, "device": 7}), "'device' does not fit"),
+        ("forward", answer(TENSOR, type="torch.Tensor", findings=[]), "without 'device'"),
+        ("forward", answer(*[TENSOR] * 3, **OUTPUT), "3 tensors"),
+        ("forward", answer(**{**OUTPUT, "findings": [{**FINDING, "block": [0]}]}), "'findings'"),
+        ("forward", answer(**{**OUTPUT, "findings": [{"check": "memcheck"}]}), "'findings'"),
+        ("profile", answer(**OUTPUT, kernels=[{"counters": {}, "resources": None}]), "'kernels'"),
+        ("time", answer(milliseconds=math.nan, idle=0, type="x"), "'milliseconds'"),
+        ("time", answer(milliseconds=True, idle=0, type="x"), "'milliseconds'"),
+        ("time", answer(milliseconds=1.0, idle=-1, type="x"), "'idle'"),
+        ("leaks", answer(leaks=[0.5]), "'leaks'"),
+        ("import", answer(fault="no", findings=[]), "'fault'"),
+        ("import", answer(fault={"kind": "passed", "message": "", "detail": ""}, findings=[]),
+         "'fault'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words: str) -> None:
+    """The message says which part of the answer was wrong."""
+    with pytest.raises(ProtocolError, match=words):
+        check(step, NONCE, message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "../escape"}, "the name"),
+        ({"name": "a b"}, "the name"),
+        ({"name": None}, "the name"),
+        ({"sources": []}, "without a list of sources"),
+        ({"sources": [["../main.cpp", ""]]}, "a source that is no file"),
+        ({"sources": [["-o", ""]]}, "a source that is no file"),
+        ({"sources": [["main.cpp", None]]}, "a source that is no file"),
+        ({"sources": [["main.cpp", "\ud800"]]}, "a source that is no file"),
+        ({"cpp_flags": "-O3"}, "without a list of cpp_flags"),
+        ({"cpp_flags": [3]}, "cpp_flags are no texts"),
+        ({"cuda_flags": ["-DX\nrule evil"]}, "a line break in its cuda_flags"),
+        ({"link_flags": ["x" * 5000]}, "link_flags are no texts"),
+        ({"include_paths": ["a"] * 1000}, "without a list of include_paths"),
+        ({"with_cuda": "yes"}, "whether with CUDA"),
+    ],
+)
+def test_request_to_build_is_looked_at(changes: dict[str, Any], words: str) -> None:
+    """What a submission asks the trusted side to compile is a stranger's input."""
+    assert extension_of(BUILD).name == "mine"
+    with pytest.raises(ProtocolError, match=words):
+        extension_of({**BUILD, **changes})
