@@ -43,7 +43,7 @@ class Limits:
     @classmethod
     def for_this_machine(cls, cores: int = 1) -> Limits:
         """Generous ones, for work that is spread over so many processors."""
-        return cls(_default_memory(), processes=256 + cores)
+        return cls(_default_memory(), processes=max(cls.processes, 4 * cores))
 
     def impose(self) -> None:
         """Set what the kernel can enforce for this process and those that it will start."""

@@ -32,7 +32,7 @@ VERDICTS = {
     "includes_a_secret": "error: does not compile: ",
     "killed": "error: the worker killed by SIGKILL while importing the submission",
     "forges": "error: the worker sent a message that answers no request while importing",
-    "forges_rubbish": "error: the worker sent a header that does not parse: NaN is no number",
+    "forges_rubbish": "error: the worker sent a header that does not parse: NaN is no number while importing",
     "answers_twice": "error: the worker sent a message that nobody asked for",
     "asks_for_nonsense": "error: the worker sent a build with the name '../../escape'",
 }

@@ -55,13 +55,19 @@ def has_a_terminal() -> None:
     Path("/dev/tty").read_bytes()
 
 
+def cache() -> Path:
+    """Where the simulator's own libraries lie, which are let in alone."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    library = next(line.split()[-1] for line in lines if "libharness_device" in line)
+    return Path(library).parents[1]
+
+
 HERE = Path(__file__).parent
 ATTEMPTS = {
     "reads a file of the machine": Path("/etc/passwd").read_text,
-    "reads the home folder": lambda: list(Path("/root").iterdir() or Path("/home").iterdir())[0],
     "reads its neighbour": (HERE / "killed.py").read_text,
     "reads the tests": (HERE.parents[1] / "support.py").read_text,
-    "reads the cache": lambda: next(Path(os.environ.get("XDG_CACHE_HOME", "/root/.cache/cuda-submission-harness")).glob("*/manifest.json")),
+    "reads the cache": lambda: next(cache().glob("*/manifest.json")),
     "writes beside itself": (HERE / "new.txt").touch,
     "writes into the harness": lambda: (Path(sys.modules["harness"].__file__)).open("a"),
     "writes into torch": lambda: (Path(torch.__file__).parent / "new.py").touch(),
