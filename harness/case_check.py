@@ -13,16 +13,18 @@ from harness import verdict
 from harness.compare import Comparison, Mismatch, classify
 from harness.counting import Totals, kernel_profile, totals
 from harness.grid import OWN, Case
+from harness.integrity import Need, judge_arithmetic, judge_work, work_from
 from harness.judge import judge
 from harness.problem import Problem
 from harness.report import CaseReport
+from harness.simulator.native import UNWRITTEN
 from harness.values import Run, Values, initialisation_seed, runs_for, values_for
 from harness.weights import WeightsMismatchError, match_weights
 from harness.worker.protocol import Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
 # Findings that fail a case by themselves, whatever its numbers say.
-FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
+FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "own work", "state")
 FAILING_SEVERITY = "error"
 
 # A diagnosis needs small outputs, and many large ones would fill the memory.
@@ -85,6 +87,9 @@ class CaseCheck:
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
         self._counters: Totals | None = None
+        is_known = problem.is_transposed_convolution
+        self._need = Need.of(case.convolution) if is_known else None
+        self._shares: list[float] = []
 
     def run(self) -> CaseOutcome:
         """Construct the model, run it on every distribution, and judge."""
@@ -145,6 +150,7 @@ class CaseCheck:
         answer = self._ask("profile" if counted else "forward", {}, values.inputs)
         if counted:
             self._counters = _counters(answer)
+            self._findings += judge_arithmetic(self._need, self._counters.flop)
         self._findings += answer.header.get("findings", ())
         fault = _wrong_kind(answer)
         if fault:
@@ -153,10 +159,26 @@ class CaseCheck:
         actual = answer.tensors[0]
         comparison = judge(self._problem, self._case, run, values, actual, self._oracle_device)
         self._comparisons[run.name] = comparison
-        if len(answer.tensors) > 1 and bool(answer.tensors[1].any()):
-            self._faults.append(_describe_unwritten(answer.tensors[1]))
+        if len(answer.tensors) > 1:
+            writers = answer.tensors[1]
+            if bool((writers == UNWRITTEN).any()):
+                self._faults.append(_describe_unwritten(writers == UNWRITTEN))
+            self._judge_work(run, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
             self._remember(values, actual, comparison.mismatch)
+
+    def _judge_work(self, run: Run, answer: Message, actual: Tensor, writers: Tensor) -> None:
+        told = answer.header.get("work", {})
+        try:
+            during, before = work_from(told["during"]), work_from(told["before"])
+        except (KeyError, TypeError, ValueError):
+            message = "the worker sent no record of its work that fits"
+            raise _Stopped(verdict.Stop("error", message)) from None
+        # A kernel may pass over inputs that are zero, as nearly all of an impulse's are.
+        is_dense = run.distribution != "impulse"
+        judged = judge_work(self._need, during, before, actual, writers if is_dense else None)
+        self._findings += judged.findings
+        self._shares += [judged.share] if judged.share is not None else []
 
     def _remember(self, values: Values, actual: Tensor, mismatch: Mismatch) -> None:
         if mismatch.index is not None:
@@ -187,6 +209,7 @@ class CaseCheck:
             comparison=next(iter(wrong.values()), None),
             findings=findings,
             diagnosis=stale,
+            own_work=min(self._shares, default=None),
         )
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:

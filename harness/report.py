@@ -13,10 +13,10 @@ from harness.counting import Totals
 from harness.grid import Case
 from harness.oracle import Precision
 
-SCHEMA = 2
+SCHEMA = 3
 """Of the JSON form.
 
-1: the first. 2: with counters.
+1: the first. 2: with counters. 3: with the share of own work.
 """
 
 Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
@@ -68,6 +68,8 @@ class CaseReport:
         diagnosis: The known mistake behind it, where one fits.
         detail: Several lines for who wants to know more: a traceback, a compiler's output.
         seconds: How long the case took.
+        own_work: The share of the work that the submission's own kernels did; None where that is
+            not known.
     """
 
     id: str
@@ -84,6 +86,7 @@ class CaseReport:
     diagnosis: str = ""
     detail: str = ""
     seconds: float = 0.0
+    own_work: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,11 @@ class Report:
     def worst(self) -> float | None:
         """The largest error of all cases as a fraction of the fp32 bound; None if none is known."""
         return max((c.worst for c in self.cases if c.worst is not None), default=None)
+
+    @property
+    def own_work(self) -> float | None:
+        """The least share of the work that its kernels did in a case; None if none is known."""
+        return min((c.own_work for c in self.cases if c.own_work is not None), default=None)
 
     def case(self, case_id: str) -> CaseReport:
         """One case's report.

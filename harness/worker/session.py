@@ -111,6 +111,8 @@ class Session:
         model = self._module.ModelNew(**message.header["arguments"])
         self._model = model.cuda().eval()
         self._raise_device_failure()
+        # What it takes to construct a model is not judged.
+        self._work()
         state = self._state()
         return {"names": list(state)}, tuple(state.values())
 
@@ -126,12 +128,14 @@ class Session:
         """Run the model on inputs that lie in the same storage at every call of one shape."""
         assert self._model is not None, "construct comes before forward"  # noqa: S101
         inputs = self._fill_inputs(message.tensors)
+        before = self._work()
         try:
             with torch.no_grad():
                 output = self._model(*inputs)
             torch.cuda.synchronize()
             if self._device:
                 self._device.raise_unread_error()
+            during = self._work()
         except Exception:
             # A launch that stopped the simulator is the reason; what it led to is not.
             self._unreported = self._raise_device_failure()
@@ -145,12 +149,13 @@ class Session:
             "device": output.device.type,
             "shares": self._shares_storage_with(output, inputs),
             "findings": findings,
+            "work": {"before": before, "during": during},
             "transferable": output.dtype in DTYPES.values(),
         }
         self._outputs = [*self._outputs, output][-_REMEMBERED_OUTPUTS:]
         if not header["transferable"]:
             return {**header, "type": f"a tensor of {output.dtype}"}, ()
-        return header, (output, *self._unwritten(output))
+        return header, (output, *self._writers(output))
 
     def profile(self, message: Message) -> Answer:
         """Run the model as `forward` does; answers also what each kernel did and ptxas says."""
@@ -236,11 +241,15 @@ class Session:
             return "an earlier output"
         return None
 
-    def _unwritten(self, output: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Which elements of the output nothing wrote, where the device knows."""
-        if self._device is None or output.device.type != "cuda" or not output.is_contiguous():
+    def _writers(self, output: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Who wrote the elements of the output, where the device knows."""
+        if self._device is None or output.device.type != "cuda":
             return ()
-        return (self._device.unwritten(output),)
+        return (self._device.writers(output),)
+
+    def _work(self) -> list[dict[str, Any]]:
+        """What was done on the device since the last call."""
+        return [asdict(work) for work in self._device.work()] if self._device else []
 
     def _raise_device_failure(self) -> list[dict[str, Any]]:
         """Findings since the last call, after whatever stopped the device was raised."""
