@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, as_completed
@@ -18,6 +17,7 @@ from harness.build.toolchain import ToolchainError
 from harness.discovery import Discovery, Submission, discover, fits
 from harness.evaluate import Request
 from harness.gate import command as gate
+from harness.grid import fresh_seed
 from harness.leaderboard import command as leaderboard
 from harness.options import (
     NOT_PASSED,
@@ -103,7 +103,7 @@ def _check(options: argparse.Namespace) -> int:
     problems = problems_of(options)
     device = devices.choose(options.device)
     found = discover(options.paths)
-    seed = secrets.randbits(32) if options.seed is None else options.seed
+    seed = fresh_seed() if options.seed is None else options.seed
     pairs = [
         (submission, problem)
         for submission in found.submissions

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from harness.grid import Convolution
 from harness.simulator.record import KERNEL, Work
+from harness.worker.digests import digest
 
 CHECK = "own work"
 
@@ -29,21 +30,131 @@ _LIBRARY = re.compile(
     r"|(^|v)dot$|^inner$"
 )
 _MOVING = frozenset(
-    """arange as_strided cat channel_shuffle clone constant_pad_nd copy copy_from diag diag_embed
-    empty expand eye fill flip full gather im2col index index_copy index_fill index_put
-    index_select linspace masked_fill masked_scatter masked_select nonzero normal ones pad permute
-    pixel_shuffle pixel_unshuffle put random randperm reflection_pad1d repeat repeat_interleave
-    replication_pad1d resize roll rot90 scatter select_scatter set slice_scatter sort split stack
-    take to_copy tril triu unfold uniform unique upsample_nearest1d upsample_nearest2d view where
-    zero zeros""".split()
+    [
+        "arange",
+        "as_strided",
+        "cat",
+        "channel_shuffle",
+        "clone",
+        "constant_pad_nd",
+        "copy",
+        "copy_from",
+        "diag",
+        "diag_embed",
+        "empty",
+        "expand",
+        "eye",
+        "fill",
+        "flip",
+        "full",
+        "gather",
+        "im2col",
+        "index",
+        "index_copy",
+        "index_fill",
+        "index_put",
+        "index_select",
+        "linspace",
+        "masked_fill",
+        "masked_scatter",
+        "masked_select",
+        "nonzero",
+        "normal",
+        "ones",
+        "pad",
+        "permute",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "put",
+        "random",
+        "randperm",
+        "reflection_pad1d",
+        "repeat",
+        "repeat_interleave",
+        "replication_pad1d",
+        "resize",
+        "roll",
+        "rot90",
+        "scatter",
+        "select_scatter",
+        "set",
+        "slice_scatter",
+        "sort",
+        "split",
+        "stack",
+        "take",
+        "to_copy",
+        "tril",
+        "triu",
+        "unfold",
+        "uniform",
+        "unique",
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "view",
+        "where",
+        "zero",
+        "zeros",
+    ]
 )
 # They join values or look at them, and form no product.
 _ADDING = frozenset(
-    """abs add all amax amin aminmax any argmax argmin bitwise_and bitwise_not bitwise_or
-    bitwise_xor ceil clamp clamp_max clamp_min col2im count_nonzero cumsum eq equal floor frexp ge
-    gt index_add isfinite isinf isnan isneginf isposinf le local_scalar_dense logical_and
-    logical_not logical_or lt max maximum min minimum ne neg norm relu round rsub scatter_add sgn
-    sign sub sum trunc""".split()
+    [
+        "abs",
+        "add",
+        "all",
+        "amax",
+        "amin",
+        "aminmax",
+        "any",
+        "argmax",
+        "argmin",
+        "bitwise_and",
+        "bitwise_not",
+        "bitwise_or",
+        "bitwise_xor",
+        "ceil",
+        "clamp",
+        "clamp_max",
+        "clamp_min",
+        "col2im",
+        "count_nonzero",
+        "cumsum",
+        "eq",
+        "equal",
+        "floor",
+        "frexp",
+        "ge",
+        "gt",
+        "index_add",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "isneginf",
+        "isposinf",
+        "le",
+        "local_scalar_dense",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "lt",
+        "max",
+        "maximum",
+        "min",
+        "minimum",
+        "ne",
+        "neg",
+        "norm",
+        "relu",
+        "round",
+        "rsub",
+        "scatter_add",
+        "sgn",
+        "sign",
+        "sub",
+        "sum",
+        "trunc",
+    ]
 )
 _SCALED = " (scaled)"
 
@@ -133,11 +244,14 @@ def judge_work(
     share = None
     if need is not None:
         share = max(0.0, 1.0 - torch_products / need.products) if has_kernels else 0.0
+    from_host = [*_of_host(during, output)]
+    if from_host and share is not None:
+        share = 0.0
     messages = [
         *_of_library(library, need),
         *_of_operators(everything, torch_products, need if not library else None),
         *([] if has_kernels else ["no kernel of its own was launched"]),
-        *_of_host(during, output),
+        *from_host,
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
     ]
     return Judged(tuple(finding(CHECK, message) for message in messages), share)
@@ -157,6 +271,26 @@ def judge_arithmetic(need: Need | None, operations: int) -> tuple[Mapping[str, A
         f"{need.products:,} products"
     )
     return (finding(CHECK, message),)
+
+
+def changed_values(
+    told: Mapping[str, Any], inputs: Sequence[Tensor], weights: Mapping[str, str]
+) -> tuple[Mapping[str, Any], ...]:
+    """Findings of inputs and weights that a call has changed in place.
+
+    Args:
+        told: The worker's answer, with digests of what they are after the call.
+        inputs: What they were.
+        weights: Digests of what these were, by the names that the worker uses.
+    """
+    found = []
+    if told.get("inputs") != [digest(each) for each in inputs]:
+        found.append(finding("state", "forward changed its input in place"))
+    now = told.get("weights", {})
+    changed = [name for name, before in weights.items() if now.get(name) != before]
+    if changed:
+        found.append(finding("state", f"forward changed {', '.join(changed)} in place"))
+    return tuple(found)
 
 
 def work_from(plain: object) -> tuple[Work, ...]:
@@ -194,9 +328,7 @@ def _of_library(library: Sequence[Work], need: Need | None) -> Iterator[str]:
             yield f"{work.name} did the work ({_percent(work.multiplied / need.products)})"
 
 
-def _of_operators(
-    everything: Iterable[Work], products: int, need: Need | None
-) -> Iterator[str]:
+def _of_operators(everything: Iterable[Work], products: int, need: Need | None) -> Iterator[str]:
     if need is None:
         return
     if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):

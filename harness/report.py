@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from harness.compare import Comparison, Mismatch
 from harness.counting import Totals
-from harness.grid import Case
+from harness.grid import OWN, Case
 from harness.oracle import Precision
 
 SCHEMA = 3
@@ -70,6 +70,7 @@ class CaseReport:
         seconds: How long the case took.
         own_work: The share of the work that the submission's own kernels did; None where that is
             not known.
+        deterministic: Whether the same call twice gave the same bits; None if it was not tried.
     """
 
     id: str
@@ -87,6 +88,7 @@ class CaseReport:
     detail: str = ""
     seconds: float = 0.0
     own_work: float | None = None
+    deterministic: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,19 @@ class Report:
 
     @property
     def own_work(self) -> float | None:
-        """The least share of the work that its kernels did in a case; None if none is known."""
-        return min((c.own_work for c in self.cases if c.own_work is not None), default=None)
+        """The share of the work that its kernels did; None if none is known.
+
+        That of the problem's own configuration where it ran: of a tiny output's work a bias or a
+        scaled input is much.
+        """
+        own = [c.own_work for c in self.cases if c.label in OWN and c.own_work is not None]
+        known = own or [c.own_work for c in self.cases if c.own_work is not None]
+        return min(known, default=None)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether the same call twice gave the same bits, wherever that was tried."""
+        return all(case.deterministic is not False for case in self.cases)
 
     def case(self, case_id: str) -> CaseReport:
         """One case's report.

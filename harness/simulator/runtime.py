@@ -122,6 +122,10 @@ class SimulatedDevice:
         """Forget errors, those as well that leave real hardware unusable until the process ends."""
         self._runtime.sim_recover()
 
+    def reorder(self, schedule: int) -> None:
+        """Run the blocks and warps of launches in another order from now on, as `Machine` has it."""
+        self._machine.schedule = schedule
+
     def start_counting(self) -> None:
         """Counts what kernels do from now on."""
         self._machine.counters = True
