@@ -8,7 +8,6 @@ bias are nobody's work; scaling an input is a small share of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,146 +16,11 @@ import torch
 from torch import Tensor
 
 from harness.grid import Convolution
+from harness.operators import is_library, multiplies
 from harness.simulator.record import KERNEL, Work
 from harness.worker.digests import digest
 
 CHECK = "own work"
-
-# Operators of libraries that sum products, by the name without namespace and underscores.
-_LIBRARY = re.compile(
-    r"conv|attention|rnn|lstm|gru|sparse|linear|embedding_bag|einsum|tensordot|linalg|fft|cudnn"
-    r"|miopen|mkldnn|cublas|cdist|grid_sampler|interpol|upsample_(linear|bi|tri)|avg_pool"
-    r"|matmul|(^|add|ba|b|s|addb|scaled_|int_|grouped_|chain_|sspadd)mm($|_)|(^|add)mv$"
-    r"|(^|v)dot$|^inner$"
-)
-_MOVING = frozenset(
-    [
-        "arange",
-        "as_strided",
-        "cat",
-        "channel_shuffle",
-        "clone",
-        "constant_pad_nd",
-        "copy",
-        "copy_from",
-        "diag",
-        "diag_embed",
-        "empty",
-        "expand",
-        "eye",
-        "fill",
-        "flip",
-        "full",
-        "gather",
-        "im2col",
-        "index",
-        "index_copy",
-        "index_fill",
-        "index_put",
-        "index_select",
-        "linspace",
-        "masked_fill",
-        "masked_scatter",
-        "masked_select",
-        "nonzero",
-        "normal",
-        "ones",
-        "pad",
-        "permute",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "put",
-        "random",
-        "randperm",
-        "reflection_pad1d",
-        "repeat",
-        "repeat_interleave",
-        "replication_pad1d",
-        "resize",
-        "roll",
-        "rot90",
-        "scatter",
-        "select_scatter",
-        "set",
-        "slice_scatter",
-        "sort",
-        "split",
-        "stack",
-        "take",
-        "to_copy",
-        "tril",
-        "triu",
-        "unfold",
-        "uniform",
-        "unique",
-        "upsample_nearest1d",
-        "upsample_nearest2d",
-        "view",
-        "where",
-        "zero",
-        "zeros",
-    ]
-)
-# They join values or look at them, and form no product.
-_ADDING = frozenset(
-    [
-        "abs",
-        "add",
-        "all",
-        "amax",
-        "amin",
-        "aminmax",
-        "any",
-        "argmax",
-        "argmin",
-        "bitwise_and",
-        "bitwise_not",
-        "bitwise_or",
-        "bitwise_xor",
-        "ceil",
-        "clamp",
-        "clamp_max",
-        "clamp_min",
-        "col2im",
-        "count_nonzero",
-        "cumsum",
-        "eq",
-        "equal",
-        "floor",
-        "frexp",
-        "ge",
-        "gt",
-        "index_add",
-        "isfinite",
-        "isinf",
-        "isnan",
-        "isneginf",
-        "isposinf",
-        "le",
-        "local_scalar_dense",
-        "logical_and",
-        "logical_not",
-        "logical_or",
-        "lt",
-        "max",
-        "maximum",
-        "min",
-        "minimum",
-        "ne",
-        "neg",
-        "norm",
-        "relu",
-        "round",
-        "rsub",
-        "scatter_add",
-        "sgn",
-        "sign",
-        "sub",
-        "sum",
-        "trunc",
-    ]
-)
-_SCALED = " (scaled)"
 
 # Torch may form less than this share of the products, or so many for each number that goes in or
 # comes out: a few passes over input, weight and output are preparation, however small the case.
@@ -305,19 +169,12 @@ def work_from(plain: object) -> tuple[Work, ...]:
         raise ValueError("the worker sent a record of its work that does not fit") from None
 
 
-def _plain_name(work: Work) -> str:
-    return work.name.removesuffix(_SCALED).rpartition("::")[2].strip("_")
-
-
 def _is_library(work: Work) -> bool:
-    return work.worker == "operator" and bool(_LIBRARY.search(_plain_name(work)))
+    return work.worker == "operator" and is_library(work.name)
 
 
 def _multiplies(work: Work) -> bool:
-    if work.worker != "operator" or _is_library(work):
-        return False
-    name = _plain_name(work)
-    return work.name.endswith(_SCALED) or name not in _MOVING | _ADDING
+    return work.worker == "operator" and multiplies(work.name)
 
 
 def _of_library(library: Sequence[Work], need: Need | None) -> Iterator[str]:

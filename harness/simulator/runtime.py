@@ -123,7 +123,7 @@ class SimulatedDevice:
         self._runtime.sim_recover()
 
     def reorder(self, schedule: int) -> None:
-        """Run the blocks and warps of launches in another order from now on, as `Machine` has it."""
+        """Run blocks and warps in another order from now on, as `Machine` has it."""
         self._machine.schedule = schedule
 
     def start_counting(self) -> None:
