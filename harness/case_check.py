@@ -14,24 +14,33 @@ from harness import verdict
 from harness.compare import Comparison, Mismatch, classify
 from harness.counting import Totals, kernel_profile, totals
 from harness.grid import OWN, Case
+from harness.integrity import Need, changed_values, judge_arithmetic, judge_work, work_from
 from harness.judge import judge
 from harness.problem import Problem
 from harness.report import CaseReport
+from harness.simulator.native import UNWRITTEN
 from harness.values import (
+    Call,
     Run,
     Values,
+    calls_for,
     initialisation_seed,
     output_shape,
     runs_for,
     values_for,
+    values_of_call,
 )
 from harness.weights import WeightsMismatchError, match_weights
+from harness.worker.digests import digest
 from harness.worker.protocol import MAX_TENSOR_BYTES, Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
 # Findings that fail a case by themselves, whatever its numbers say.
-FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck")
+FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "own work", "state")
 FAILING_SEVERITY = "error"
+
+# Of blocks and warps on the simulator, for a call that is made once more.
+_OTHER_SCHEDULE = 5
 
 # A diagnosis needs small outputs, and many large ones would fill the memory.
 _MAX_REMEMBERED = 1 << 20
@@ -98,6 +107,13 @@ class CaseCheck:
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
         self._counters: Totals | None = None
+        is_known = problem.is_transposed_convolution
+        self._need = Need.of(case.convolution) if is_known else None
+        self._shares: list[float] = []
+        self._calls = calls_for(problem, case)
+        self._weights: Mapping[str, str] = {}
+        self._bits: dict[str, str] = {}
+        self._deterministic: bool | None = None
 
     def run(self) -> CaseOutcome:
         """Construct the model, run it on every distribution, and judge."""
@@ -105,12 +121,12 @@ class CaseCheck:
         try:
             self._construct()
             weights = None
-            for run in runs_for(self._problem):
-                values = values_for(self._problem, self._case, run)
-                if run.weights != weights:
+            for call in self._calls:
+                values = values_of_call(self._problem, self._case, call)
+                if call.run.weights != weights:
                     self._send_weights(values)
-                    weights = run.weights
-                self._forward(run, values)
+                    weights = call.run.weights
+                self._forward(call, values)
         except _Stopped as stopped:
             report = self._stopped_report(stopped.what)
         except WorkerFailure as failure:
@@ -152,6 +168,7 @@ class CaseCheck:
             {"arguments": dict(self._case.arguments), "seed": seed},
             expected=sum(weight.numel() for weight in first.values()),
         )
+        self._findings += answer.header["findings"]
         theirs = dict(zip(answer.header["names"], answer.tensors, strict=True))
         try:
             self._names = match_weights(first, {name: t.shape for name, t in theirs.items()})
@@ -162,24 +179,35 @@ class CaseCheck:
     def _send_weights(self, values: Values) -> None:
         names = [self._names[name] for name in values.weights]
         self._ask("weights", {"names": names}, tuple(values.weights.values()))
+        self._weights = {self._names[name]: digest(w) for name, w in values.weights.items()}
 
-    def _forward(self, run: Run, values: Values) -> None:
+    def _forward(self, call: Call, values: Values) -> None:
         # Counted in a run that is judged: one that was not could do less.
-        counted = self._case.label == "reduced" and run == runs_for(self._problem)[0]
+        is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
+        counted = self._case.label == "reduced" and is_first
+        # In another order of blocks and warps atomic sums of floats may come out otherwise.
+        order = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
         step: Step = "profile" if counted else "forward"
-        answer = self._ask(step, {}, values.inputs, self._output_elements())
+        answer = self._ask(step, order, values.inputs, self._output_elements())
         if counted:
             self._counters = _counters(answer)
-        self._findings += answer.header.get("findings", ())
+            self._findings += judge_arithmetic(self._need, self._counters.flop)
+        self._findings += answer.header["findings"]
+        self._findings += changed_values(answer.header, values.inputs, self._weights)
         fault = _wrong_kind(answer)
         if fault:
             self._faults.append(fault)
             return
         actual = answer.tensors[0]
+        run = call.run
         comparison = judge(self._problem, self._case, run, values, actual, self._oracle_device)
-        self._comparisons[run.name] = comparison
-        if len(answer.tensors) > 1 and bool(answer.tensors[1].any()):
-            self._faults.append(_describe_unwritten(answer.tensors[1]))
+        self._comparisons[call.name] = comparison
+        self._compare_bits(call, actual)
+        if len(answer.tensors) > 1:
+            writers = answer.tensors[1]
+            if bool((writers == UNWRITTEN).any()):
+                self._faults.append(_describe_unwritten(writers == UNWRITTEN))
+            self._judge_work(run, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
             self._remember(values, actual, comparison.mismatch)
 
@@ -188,6 +216,20 @@ class CaseCheck:
             return math.prod(output_shape(self._problem, self._case))
         except Exception:  # a reference may need values to know its shapes
             return MAX_TENSOR_BYTES // _MORE_ELEMENTS
+
+    def _compare_bits(self, call: Call, actual: Tensor) -> None:
+        if call.kind == "first":
+            self._bits[call.run.name] = digest(actual)
+        elif call.kind == "again" and call.run.name in self._bits:
+            self._deterministic = self._bits[call.run.name] == digest(actual)
+
+    def _judge_work(self, run: Run, answer: Message, actual: Tensor, writers: Tensor) -> None:
+        during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
+        # A kernel may pass over inputs that are zero, as nearly all of an impulse's are.
+        is_dense = run.distribution != "impulse"
+        judged = judge_work(self._need, during, before, actual, writers if is_dense else None)
+        self._findings += judged.findings
+        self._shares += [judged.share] if judged.share is not None else []
 
     def _remember(self, values: Values, actual: Tensor, mismatch: Mismatch) -> None:
         if mismatch.index is not None:
@@ -203,7 +245,7 @@ class CaseCheck:
         # What was done to memory explains the numbers, not the other way round.
         messages = [verdict.describe_finding(f) for f in failing] + self._faults
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
-        stale = verdict.describe_wrong_runs(self._problem, list(wrong))
+        stale = verdict.describe_wrong_runs(self._calls, list(wrong))
         worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
         return CaseReport(
             id=self._case.id,
@@ -218,6 +260,8 @@ class CaseCheck:
             comparison=next(iter(wrong.values()), None),
             findings=findings,
             diagnosis=stale,
+            own_work=min(self._shares, default=None),
+            deterministic=self._deterministic,
         )
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, as_completed
@@ -19,6 +18,7 @@ from harness.discovery import Discovery, Submission, discover, fits
 from harness.evaluate import Request
 from harness.evaluator import EvaluationError
 from harness.gate import command as gate
+from harness.grid import fresh_seed
 from harness.leaderboard import command as leaderboard
 from harness.options import (
     NOT_PASSED,
@@ -106,7 +106,7 @@ def _check(options: argparse.Namespace) -> int:
     device = devices.choose(options.device)
     check_sandbox(untrusted=options.untrusted)
     found = discover(options.paths)
-    seed = secrets.randbits(63) if options.seed is None else options.seed
+    seed = fresh_seed() if options.seed is None else options.seed
     pairs = [
         (submission, problem)
         for submission in found.submissions

@@ -6,7 +6,6 @@ those of checks.py.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness.build.flags import Device
 from harness.discovery import Rejected, Submission, discover, fits
 from harness.evaluate import Request
 from harness.gpu.state import describe_gpu
-from harness.grid import Grid, cases_for
+from harness.grid import Grid, cases_for, fresh_seed
 from harness.options import UsageError, check_sandbox
 from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
@@ -69,7 +68,7 @@ def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
             problems=load_references(references),
             device=devices.choose(config.getoption("--device")),
             grid=config.getoption("--grid"),
-            seed=next(s for s in (seed, shared, secrets.randbits(63)) if s is not None),
+            seed=next(s for s in (seed, shared, fresh_seed()) if s is not None),
             deadlines=Deadlines(step=config.getoption("--step-seconds")),
             schedule=config.getoption("--harness-schedule"),
             readable=tuple(config.getoption("--readable")),

@@ -26,9 +26,15 @@ def one_line(report: Report) -> str:
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     if report.verdict == "passed":
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
-        return f"{head}: {counts}; {report.precision}{worst}"
+        share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
+        bits = "" if report.is_deterministic else ", nondeterministic"
+        return f"{head}: {counts}; {report.precision}{worst}{share}{bits}"
     reason = f"{head}: {report.message}"
     return f"{reason} ({counts})" if report.count("not run") < len(report.cases) else reason
+
+
+def _own(share: float | None) -> str:
+    return f"{share:.1%} of the work by its own kernels"
 
 
 def full(report: Report) -> str:

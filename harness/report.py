@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from harness.compare import Comparison, Mismatch
 from harness.counting import Totals
-from harness.grid import Case
+from harness.grid import OWN, Case
 from harness.oracle import Precision
 
-SCHEMA = 2
+SCHEMA = 3
 """Of the JSON form.
 
-1: the first. 2: with counters.
+1: the first. 2: with counters. 3: with the share of own work.
 """
 
 Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
@@ -68,6 +68,9 @@ class CaseReport:
         diagnosis: The known mistake behind it, where one fits.
         detail: Several lines for who wants to know more: a traceback, a compiler's output.
         seconds: How long the case took.
+        own_work: The share of the work that the submission's own kernels did; None where that is
+            not known.
+        deterministic: Whether the same call twice gave the same bits; None if it was not tried.
     """
 
     id: str
@@ -84,6 +87,8 @@ class CaseReport:
     diagnosis: str = ""
     detail: str = ""
     seconds: float = 0.0
+    own_work: float | None = None
+    deterministic: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,22 @@ class Report:
     def worst(self) -> float | None:
         """The largest error of all cases as a fraction of the fp32 bound; None if none is known."""
         return max((c.worst for c in self.cases if c.worst is not None), default=None)
+
+    @property
+    def own_work(self) -> float | None:
+        """The share of the work that its kernels did; None if none is known.
+
+        That of the problem's own configuration where it ran: of a tiny output's work a bias or a
+        scaled input is much.
+        """
+        own = [c.own_work for c in self.cases if c.label in OWN and c.own_work is not None]
+        known = own or [c.own_work for c in self.cases if c.own_work is not None]
+        return min(known, default=None)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether the same call twice gave the same bits, wherever that was tried."""
+        return all(case.deterministic is not False for case in self.cases)
 
     def case(self, case_id: str) -> CaseReport:
         """One case's report.

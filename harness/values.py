@@ -5,6 +5,7 @@ run can be replayed from the case alone, on any machine.
 """
 
 import hashlib
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -12,11 +13,15 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from harness.grid import Case
+from harness.grid import OWN, Case
 from harness.problem import Problem
 
 Distribution = Literal["uniform", "normal", "impulse", "small", "large", "exact"]
 Weights = Literal["A", "B", "C"]
+Kind = Literal["first", "again", "touched"]
+
+# Of the cases that have a call more of either kind.
+_EXTRA_SHARE = 0.25
 
 _EXACT_TERMS = 4096
 _EXACT_LOWEST = 2049
@@ -51,8 +56,24 @@ class Values:
     inputs: tuple[Tensor, ...]
 
 
-# In this order on one instance: new inputs in the same storage, then new weights. The last run
-# finds a submission that still uses what it made of an earlier run's inputs or weights.
+@dataclass(frozen=True)
+class Call:
+    """One forward call of a case.
+
+    Attributes:
+        name: Unique among the case's calls: the run's, or with `again` or `touched` added.
+        run: Of which it has the weights and the inputs.
+        kind: `again` is the very same values once more; `touched` has one other number among the
+            inputs, which nobody sees who looks at a few of them.
+    """
+
+    name: str
+    run: Run
+    kind: Kind = "first"
+
+
+# Weights that come back, and new inputs in the same storage, find a submission that still uses
+# what it made of an earlier run's.
 _CONVOLUTION_RUNS = (
     Run("uniform", "uniform", "A"),
     Run("normal", "normal", "A"),
@@ -71,8 +92,35 @@ _OTHER_RUNS = (
 
 
 def runs_for(problem: Problem) -> tuple[Run, ...]:
-    """List the runs of each of a problem's cases, in the order in which they must happen."""
+    """List the runs of each of a problem's cases."""
     return _CONVOLUTION_RUNS if problem.is_transposed_convolution else _OTHER_RUNS
+
+
+def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
+    """List a case's calls on one instance, in an order that only its seed tells.
+
+    Every run comes once. Some cases have one or two calls more, and the problem's own configuration
+    has one of them at least.
+    """
+    chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
+    runs = list(runs_for(problem))
+    chance.shuffle(runs)
+    # Weights that come first and never again would leave two mistakes alike: see
+    # `verdict.describe_wrong_runs`.
+    first = next(i for i, run in enumerate(runs) if run.weights == "A")
+    runs[0], runs[first] = runs[first], runs[0]
+    calls = [Call(run.name, run) for run in runs]
+    extra: tuple[tuple[Kind, Run], ...] = (
+        ("again", chance.choice(runs)),
+        ("touched", runs_for(problem)[0]),
+    )
+    for kind, of in extra:
+        is_always = kind == "again" and case.label in OWN
+        if chance.random() < _EXTRA_SHARE or is_always:
+            after = next(i for i, call in enumerate(calls) if call.name == of.name)
+            place = chance.randint(after + 1, len(calls))
+            calls.insert(place, Call(f"{of.name} {kind}", of, kind))
+    return tuple(calls)
 
 
 def initialisation_seed(case: Case) -> int:
@@ -114,6 +162,20 @@ def output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
         ]
         output = model(*inputs)
     return tuple(output.shape)
+
+
+def values_of_call(problem: Problem, case: Case, call: Call) -> Values:
+    """Draw a call's weights and inputs: those of its run, one number of which may be another."""
+    values = values_for(problem, case, call.run)
+    if call.kind == "touched":
+        generator = Generator().manual_seed(_derived_seed(case, "touched"))
+        for tensor in values.inputs:
+            if tensor.numel():
+                place = torch.randint(tensor.numel(), (1,), generator=generator)
+                flat = tensor.view(-1)
+                is_float = tensor.is_floating_point()
+                flat[place] = (flat[place] + 0.5) % 1 if is_float else 1 - flat[place]
+    return values
 
 
 def _derived_seed(case: Case, purpose: str) -> int:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.build.ninja import first_error
-from harness.problem import Problem
 from harness.report import Verdict
-from harness.values import runs_for
+from harness.values import Call
 from harness.worker.supervisor import WorkerFailure
 
 
@@ -76,7 +75,9 @@ def merge_findings(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, 
     """One finding for each place and kind, over all runs of a case; the first stands for all."""
     merged: dict[tuple[Any, ...], dict[str, Any]] = {}
     for finding in findings:
-        key = tuple(finding.get(name) for name in _SAME)
+        # Of those that are about no place, the message is all there is to tell them apart.
+        names = _SAME if finding["kernel"] else ("check", "severity", "message")
+        key = tuple(finding.get(name) for name in names)
         if key in merged:
             merged[key]["count"] += finding["count"]
         else:
@@ -86,11 +87,13 @@ def merge_findings(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, 
 
 def describe_finding(finding: Mapping[str, Any]) -> str:
     """One line: the check, what it found, where in the source and in the grid."""
+    severity = finding.get("severity", "error")
+    check = finding["check"] if severity == "error" else f"{finding['check']} ({severity})"
+    if not finding["kernel"]:
+        return f"{check}: {finding['message']}"
     place = ""
     if finding.get("file") and finding["check"] not in _TELL_PLACES:
         place = f" at {Path(finding['file']).name}:{finding['line']}"
-    severity = finding.get("severity", "error")
-    check = finding["check"] if severity == "error" else f"{finding['check']} ({severity})"
     thread = f"block {_triple(finding['block'])} thread {_triple(finding['thread'])}"
     others = f" and {finding['count'] - 1} more" if finding["count"] > 1 else ""
     return f"{check}: {finding['message']} in {finding['kernel']}{place}, {thread}{others}"
@@ -100,20 +103,23 @@ def _triple(numbers: Sequence[int]) -> str:
     return "(" + ",".join(str(number) for number in numbers) + ")"
 
 
-def describe_wrong_runs(problem: Problem, wrong: Sequence[str]) -> str:
-    """What it tells which runs of a case went wrong, where it tells anything.
+def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
+    """What it tells which calls of a case went wrong, where it tells anything.
 
-    Runs follow one another on one instance: new inputs in the same storage, then new weights.
+    Args:
+        calls: All of them, as they followed one another on one instance.
+        wrong: The names of those with a wrong output.
     """
-    runs = runs_for(problem)
-    right = [run for run in runs if run.name not in wrong]
-    if not wrong or not right or runs[0] not in right:
+    right = [call for call in calls if call.name not in wrong]
+    if not wrong or not right:
         return ""
-    first_weights = runs[0].weights
-    if all(run.weights == first_weights for run in right) and len(right) == len(
-        [run for run in runs if run.weights == first_weights]
-    ):
-        return "Wrong only after the weights changed: something computed from old weights is kept."
-    if right == [runs[0]]:
+    first = calls[0]
+    if all(call.kind != "first" for call in calls if call.name in wrong):
+        return f"Wrong only when values came back, or nearly: {', '.join(wrong)}."
+    if [call for call in right if call.run != first.run] == [] and first in right:
         return "Right only at the first call: something of the first call is kept."
-    return f"Wrong only with these inputs: {', '.join(wrong)}."
+    if right == [call for call in calls if call.run.weights == first.run.weights]:
+        return "Wrong only after the weights changed: something computed from old weights is kept."
+    if first in right:
+        return f"Wrong only with these inputs: {', '.join(wrong)}."
+    return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from harness.gate.decision import Change, Decision
 from harness.gate.revision import RevisionError
 from harness.gate.run import Manner, decide
 from harness.gate.sources import Comparison, with_file, with_revision
+from harness.grid import fresh_seed
 from harness.options import (
     NOT_PASSED,
     PASSED,
@@ -71,7 +71,7 @@ def _gate(options: argparse.Namespace) -> int:
     manner = Manner(
         device=devices.choose(options.device),
         grid=options.grid,
-        seed=secrets.randbits(63) if options.seed is None else options.seed,
+        seed=fresh_seed() if options.seed is None else options.seed,
         deadlines=Deadlines(step=options.step_seconds),
         jobs=options.jobs,
         allow_new=options.allow_new,

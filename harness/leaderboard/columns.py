@@ -115,12 +115,24 @@ def _ratio(number: Callable[[Standing], float | None], unit: str = "") -> Callab
 
 
 def _state(standing: Standing) -> str:
-    """What keeps a time from counting."""
+    """What keeps a time from counting, or else what is worth knowing."""
     if standing.is_stale:
         return "stale: measured before a change"
     if standing.fresh and standing.fresh.findings:
         return f"suspicious: {standing.fresh.findings[0]}"
+    if standing.report and not standing.report.is_deterministic:
+        return "nondeterministic"
     return ""
+
+
+def _own_work(standing: Standing) -> float | None:
+    share = standing.report.own_work if standing.report else None
+    return None if share == 1.0 else share
+
+
+def _own_work_text(standing: Standing) -> str:
+    share = _own_work(standing)
+    return "" if share is None else f"{share:.1%}"
 
 
 def _measured(standing: Standing) -> str:
@@ -148,7 +160,12 @@ _COLUMNS = (
     Column("rank", _rank, lambda s: s.rank, meaning="among those that were measured alike"),
     Column("submission", lambda s: s.submission, align="left"),
     Column("verdict", lambda s: s.verdict, align="left"),
-    Column("state", _state, align="left", meaning="what keeps its time from counting"),
+    Column(
+        "state",
+        _state,
+        align="left",
+        meaning="what keeps its time from counting, or differs from call to call",
+    ),
     Column("passed", _whole(_PASSED), _PASSED, meaning="cases whose every output is right"),
     Column("declined", _whole(_DECLINED), _DECLINED, meaning="cases that it refuses itself"),
     Column("failed", _whole(_FAILED), _FAILED),
@@ -157,6 +174,12 @@ _COLUMNS = (
         lambda s: s.precision or "",
         align="left",
         meaning="the tightest class whose error bound holds in every case",
+    ),
+    Column(
+        "own work",
+        _own_work_text,
+        _own_work,
+        meaning="the share of the products that its own kernels formed, where not all",
     ),
     Column(
         "median ms",

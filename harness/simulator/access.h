@@ -12,8 +12,9 @@ enum { SIM_GLOBAL, SIM_SHARED, SIM_LOCAL, SIM_PARAM, SIM_GENERIC };
 enum { SIM_FINE, SIM_OUT_OF_BOUNDS, SIM_MISALIGNED, SIM_UNINITIALISED };
 
 /* What the shadow holds for each byte. Of a copy that nobody has waited for the data is there, but
- * reads as poison. */
-enum { SIM_UNWRITTEN, SIM_WRITTEN, SIM_PENDING };
+ * reads as poison. What kernels wrote, or was made of it, is told apart from what came from the
+ * host or from an operator of torch. */
+enum { SIM_UNWRITTEN, SIM_WRITTEN, SIM_PENDING, SIM_BY_KERNEL = 0x81 };
 
 /* A space of which each block or thread has its own part of `size` bytes: thread t sees the part
  * number owner[t], or part 0 when there is no `owner`. */

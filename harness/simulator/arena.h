@@ -2,7 +2,7 @@
  *
  * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
  * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
- * written it, 1 afterwards (and what access.h says while a kernel runs). Processes forked from this
+ * written it, afterwards 1, or 0x81 where a kernel did (and what access.h says while one runs). Processes forked from this
  * one share all of it.
  */
 #ifndef SIM_ARENA_H

@@ -22,6 +22,7 @@ from harness.simulator.actions.transfers import (
 from harness.simulator.codegen import Compiler
 from harness.simulator.frame import PrivateMemory
 from harness.simulator.native import (
+    BY_KERNEL,
     LOOKS,
     MISALIGNED,
     PENDING,
@@ -30,7 +31,6 @@ from harness.simulator.native import (
     WAITED_READS,
     WAITED_WRITES,
     WRITES,
-    WRITTEN,
     Actor,
 )
 from harness.simulator.program import Access, Constant, Perform
@@ -296,7 +296,7 @@ class _Crew:
         if counts:
             self.count(space, lanes, addresses, nbytes, is_store=True)
         self.workplace.tell(self.end, space, lanes, addresses, nbytes, align, by, WRITES, rows)
-        state = PENDING if by.is_asynchronous else WRITTEN
+        state = PENDING if by.is_asynchronous else BY_KERNEL
         self._set(space, lanes, addresses, nbytes, align, rows.ctypes.data, state)
 
     def count(

@@ -21,6 +21,8 @@
 
 #include "arena.h"
 #include "cudart/cudart.h"
+#include "operators.h"
+#include "shadow.h"
 
 namespace {
 
@@ -157,10 +159,6 @@ C10_REGISTER_GUARD_IMPL(CUDA, GuardImpl)
 
 // ---- operators ----------------------------------------------------------------------------------
 
-at::Tensor on_cpu(void* data, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
-  return at::from_blob(data, sizes, strides, at::TensorOptions().dtype(type).device(at::kCPU));
-}
-
 // The same memory seen by the CPU's kernels.
 at::Tensor alias_on_cpu(const at::Tensor& tensor) {
   if (tensor.device().is_cpu())
@@ -172,21 +170,6 @@ at::Tensor alias_on_cpu(const at::Tensor& tensor) {
   if (tensor.is_neg())
     alias = alias._neg_view();
   return alias;
-}
-
-// The shadow of the tensor's memory, one byte for each byte: shape is the tensor's and a last
-// dimension that runs over the bytes of an element.
-at::Tensor shadow_of(const at::Tensor& tensor) {
-  const int64_t width = tensor.element_size();
-  auto sizes = tensor.sizes().vec();
-  auto strides = tensor.strides().vec();
-  for (auto& stride : strides)
-    stride *= width;
-  sizes.push_back(width);
-  strides.push_back(1);
-  const auto offset = reinterpret_cast<uint64_t>(tensor.data_ptr()) - sim_arena_base();
-  auto* shadow = reinterpret_cast<void*>(sim_arena_shadow() + offset);
-  return on_cpu(shadow, sizes, strides, at::kByte);
 }
 
 // What is copied from memory that nothing wrote stays unwritten.
@@ -238,6 +221,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
     return self;
   alias_on_cpu(self).copy_(alias_on_cpu(source));
   carry_written(self, source);
+  record_copy(self, source);
   return self;
 }
 
@@ -276,6 +260,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
+  record_scalar(self);
   return at::_local_scalar_dense(alias_on_cpu(self));
 }
 
@@ -301,7 +286,12 @@ void record_stream(at::Tensor&, at::Stream) {}
 // As torch does after every launch of its own: so does an error come out that nobody has asked for.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  at::native::cpu_fallback(op, stack);
+  const OperatorCall call(op, *stack);
+  {
+    const Unrecorded inner;
+    at::native::cpu_fallback(op, stack);
+  }
+  call.finish(*stack);
 }
 
 TORCH_LIBRARY_IMPL(_, CUDA, library) {

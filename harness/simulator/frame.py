@@ -46,6 +46,7 @@ class Placement:
     def __init__(self, geometry: Geometry, schedule: int = 0, together: int = WARP) -> None:
         """`together` threads in a row stay neighbours: a warp, or a warpgroup where there are."""
         self.geometry = geometry
+        self._order = schedule, together
         self._blocks: Array | None = None
         self._threads: Array = np.arange(geometry.threads, dtype=np.uint32)
         if schedule:
@@ -54,6 +55,10 @@ class Placement:
             whole = geometry.threads // together
             warps = self._threads[: whole * together].reshape(whole, together)
             warps[...] = warps[rng.permutation(whole)]
+
+    def is_same(self, other: Placement) -> bool:
+        """Whether the lanes stand for the same threads."""
+        return self.geometry == other.geometry and self._order == other._order
 
     def block(self, position: int) -> Extent:
         """The block that runs at this place of the order."""

@@ -257,7 +257,7 @@ class Launch:
 
     def _team(self, private: PrivateMemory) -> Team:
         known = self.kernel.team
-        if known and known.lanes == self._lanes and known.geometry == self._geometry:
+        if known and known.lanes == self._lanes and known.placement.is_same(self._placement):
             return known.for_launch(private, self._host.print_out, self._host.print_error)
         host = self._host
         team = Team(

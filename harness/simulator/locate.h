@@ -106,15 +106,15 @@ static inline void write_element(uint8_t *data, uint32_t width, uint64_t value) 
 
 static inline int all_written(const uint8_t *shadow, uint32_t width) {
     switch (width) {
-    case 1: return *shadow == 1;
-    case 2: return *(const uint16_t *)shadow == 0x0101;
-    case 4: return *(const uint32_t *)shadow == 0x01010101u;
-    default: return *(const uint64_t *)shadow == 0x0101010101010101u;
+    case 1: return *shadow & SIM_WRITTEN;
+    case 2: return (*(const uint16_t *)shadow & 0x0101) == 0x0101;
+    case 4: return (*(const uint32_t *)shadow & 0x01010101u) == 0x01010101u;
+    default: return (*(const uint64_t *)shadow & 0x0101010101010101u) == 0x0101010101010101u;
     }
 }
 
 static inline void set_written(uint8_t *shadow, uint32_t width) {
-    write_element(shadow, width, 0x0101010101010101u);
+    write_element(shadow, width, 0x8181818181818181u);
 }
 
 static inline last_allocation no_allocation(void) {

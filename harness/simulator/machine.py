@@ -87,7 +87,7 @@ class Machine:
         self.memory = memory
         self.counters = counters
         self._racecheck = racecheck
-        self._schedule = schedule
+        self.schedule = schedule
         self._history = RaceHistory()
         self._native = Native(memory.library)
         self._chunk_lanes = chunk_lanes
@@ -181,6 +181,7 @@ class Machine:
             self._chunk_lanes,
             self.counters,
             self._fresh_grid_barrier(kernel.prepared.compiler.program) if cooperative else 0,
+            self.schedule,
         )
         if self._shared.processes > 1:
             threads = geometry.blocks * geometry.threads
@@ -199,7 +200,7 @@ class Machine:
             self._history,
             self._racecheck,
             task.counters,
-            self._schedule,
+            task.schedule,
             task.chunk_lanes,
             _refuse if task.is_shared else self._print,
             _refuse if task.is_shared else self._print_error,

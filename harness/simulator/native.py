@@ -87,7 +87,7 @@ class SiteProfile(ctypes.Structure):
 
 OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
 """What access.h has in `fault`."""
-UNWRITTEN, WRITTEN, PENDING = range(3)
+UNWRITTEN, PENDING, BY_KERNEL = 0, 2, 0x81
 """What access.h has in the shadow of memory."""
 READS, LOOKS, WRITES, WAITED_READS, WAITED_WRITES = range(5)
 """What race.c is told of rows. Who looks is not remembered, because another reader stands for it;

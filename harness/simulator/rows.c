@@ -68,7 +68,7 @@ void sim_settle_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, co
         place found = {0};
         if (!locate(space, addresses[i], bytes, (uint64_t)lanes[i], spaces, &last, &found)) continue;
         for (uint64_t b = 0; b < bytes; b++)
-            if (found.shadow[b] == SIM_PENDING) found.shadow[b] = SIM_WRITTEN;
+            if (found.shadow[b] == SIM_PENDING) found.shadow[b] = SIM_BY_KERNEL;
     }
 }
 

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.lib.stride_tricks import as_strided
 
 from harness.simulator import limits
 from harness.simulator.callbacks import Arguments, KernelFacts, Place, connect
@@ -26,7 +28,9 @@ from harness.simulator.limits import LaunchBounds, LaunchRequest, Limits, Refuse
 from harness.simulator.machine import LoadedModule, Machine
 from harness.simulator.mangling import readable
 from harness.simulator.memory import Memory, OutOfDeviceMemory
+from harness.simulator.native import BY_KERNEL, UNWRITTEN
 from harness.simulator.program import Program
+from harness.simulator.record import KERNEL, OTHER, Record, Work
 from harness.simulator.resources import Resources
 from harness.simulator.sanitizer import Fault, Finding
 from harness.simulator.torch_cuda import SimulatedCuda, cuda_error
@@ -74,6 +78,7 @@ class SimulatedDevice:
         # Extensions find the runtime's functions by name, as if they were linked with it.
         self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
         self.memory = Memory(self._runtime)
+        self._record = Record(self._runtime)
         self._usage = usage
         self._machine = Machine(self.memory, schedule=schedule, cores=cores)
         self._modules: dict[int, _Module] = {}
@@ -117,6 +122,10 @@ class SimulatedDevice:
         """Forget errors, those as well that leave real hardware unusable until the process ends."""
         self._runtime.sim_recover()
 
+    def reorder(self, schedule: int) -> None:
+        """Run blocks and warps in another order from now on, as `Machine` has it."""
+        self._machine.schedule = schedule
+
     def start_counting(self) -> None:
         """Counts what kernels do from now on."""
         self._machine.counters = True
@@ -143,17 +152,29 @@ class SimulatedDevice:
         """Sizes in bytes of what was allocated with cudaMalloc and is not freed."""
         return tuple(allocation.size for allocation in self.memory.leaks())
 
-    def unwritten(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Which elements of a contiguous tensor on the device hold a byte that nothing wrote.
+    def writers(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Who wrote each element of a tensor on the device.
 
         Returns:
-            A CPU tensor of bool, of the same shape.
+            A CPU tensor of uint8, of the same shape: `native.UNWRITTEN`, where nobody wrote
+            some byte, `record.KERNEL`, where kernels wrote all of it or what it was made of, else
+            `record.OTHER`.
         """
         if not tensor.numel():
-            return torch.zeros(tensor.shape, dtype=torch.bool)
+            return torch.zeros(tensor.shape, dtype=torch.uint8)
         width = tensor.element_size()
-        unwritten = self.memory.unwritten(tensor.data_ptr(), tensor.numel() * width)
-        return torch.from_numpy(unwritten.reshape(-1, width).any(axis=1)).reshape(tensor.shape)
+        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+        shadow = self.memory.views(tensor.data_ptr(), (last + 1) * width)[1]
+        # The bytes of an element are its last dimension.
+        strides = (*(stride * width for stride in tensor.stride()), 1)
+        states = as_strided(shadow, (*tensor.shape, width), strides, writeable=False)
+        writers = np.where((states == BY_KERNEL).all(axis=-1), KERNEL, OTHER)
+        writers[(states == UNWRITTEN).any(axis=-1)] = UNWRITTEN
+        return torch.from_numpy(writers.astype(np.uint8))
+
+    def work(self) -> tuple[Work, ...]:
+        """What was done on the device since the last call: operators, kernels, copies."""
+        return self._record.take()
 
     # What the CUDA runtime asks: callbacks.Answers
 

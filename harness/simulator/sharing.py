@@ -56,6 +56,7 @@ class Task:
     chunk_lanes: int
     counters: bool
     grid_barrier: int
+    schedule: int = 0
     is_shared: bool = False
     chunks: int = 0
     counted: Sites | None = None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from harness.counting import kernel_profile, totals
+from harness.simulator.record import Worker
 from harness.simulator.sanitizer import Check, Severity
 from harness.worker.faults import Kind
 from harness.worker.protocol import Message, ProtocolError
@@ -29,6 +30,11 @@ def is_text(value: object) -> bool:
 def is_whole(value: object) -> bool:
     """A whole number."""
     return type(value) is int
+
+
+def is_count(value: object) -> bool:
+    """A whole number from 0 on."""
+    return type(value) is int and value >= 0
 
 
 def is_duration(value: object) -> bool:
@@ -60,6 +66,13 @@ def list_of(test: Test, length: int | None = None) -> Test:
     )
 
 
+def dict_of(test: Test) -> Test:
+    """An object, all of whose values pass the test."""
+    return lambda value: (
+        isinstance(value, dict) and len(value) <= _MOST_ITEMS and all(map(test, value.values()))
+    )
+
+
 def record(**tests: Test) -> Test:
     """An object that has at least these keys."""
     return lambda value: (
@@ -79,32 +92,53 @@ def _is_kernel(value: object) -> bool:
 
 
 _TRIPLE = list_of(is_whole, 3)
-_FINDINGS = list_of(
+_OF_A_KERNEL = record(
+    check=one_of(*get_args(Check)),
+    severity=one_of(*get_args(Severity)),
+    message=is_text,
+    kernel=is_text,
+    file=optional(is_text),
+    line=optional(is_whole),
+    block=_TRIPLE,
+    thread=_TRIPLE,
+    address=is_whole,
+    count=is_whole,
+)
+_OF_THE_PROCESS = record(
+    check=one_of("state"),
+    severity=one_of(*get_args(Severity)),
+    message=is_text,
+    kernel=one_of(""),
+    count=is_whole,
+)
+_FINDINGS = list_of(lambda value: _OF_A_KERNEL(value) or _OF_THE_PROCESS(value))
+_WORK = list_of(
     record(
-        check=one_of(*get_args(Check)),
-        severity=one_of(*get_args(Severity)),
-        message=is_text,
-        kernel=is_text,
-        file=optional(is_text),
-        line=optional(is_whole),
-        block=_TRIPLE,
-        thread=_TRIPLE,
-        address=is_whole,
-        count=is_whole,
+        worker=one_of(*get_args(Worker)),
+        name=is_text,
+        count=is_count,
+        elements=is_count,
+        multiplied=is_count,
     )
 )
 _FAULT = {
     "fault": record(kind=one_of(*get_args(Kind)), message=is_text, detail=is_text),
     "findings": _FINDINGS,
 }
-_OUTPUT = {"type": is_text, "findings": _FINDINGS}
+_OUTPUT = {
+    "type": is_text,
+    "findings": _FINDINGS,
+    "inputs": list_of(is_text),
+    "weights": dict_of(is_text),
+    "work": record(before=_WORK, during=_WORK),
+}
 _TENSOR = {"device": is_text, "shares": optional(is_text)}
 _TIMED_TENSOR = {"device": is_text, "shape": list_of(is_whole), "dtype": is_text}
 
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "start": {},
     "import": {},
-    "construct": {"names": list_of(is_text)},
+    "construct": {"names": list_of(is_text), "findings": _FINDINGS},
     "weights": {},
     "forward": _OUTPUT,
     "profile": {**_OUTPUT, "kernels": list_of(_is_kernel)},

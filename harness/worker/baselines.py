@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from harness.problem import load
+from harness.worker.call import Clock, call
 from harness.worker.protocol import Message
-from harness.worker.timing import Answer, TimedCalls
+from harness.worker.timing import Answer, SharedTensors
 
 Kind = Literal["eager", "cudnn.benchmark", "torch.compile"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -26,7 +27,8 @@ class BaselineSession:
     def __init__(self, reference: Path, kind: Kind) -> None:
         self._problem = load(reference)
         self._kind = kind
-        self._calls = TimedCalls()
+        self._calls = SharedTensors()
+        self._clock = Clock()
         self._model: nn.Module | None = None
         self._forwards: dict[str, Callable[..., object]] = {}
 
@@ -51,7 +53,7 @@ class BaselineSession:
             precision: torch.compile(self._model) if self._kind == "torch.compile" else self._model
             for precision in PRECISIONS
         }
-        return {"names": list(self._model.state_dict())}, ()
+        return {"names": [], "findings": []}, ()
 
     def _set_weights(self, message: Message) -> Answer:
         assert self._model is not None, "construct comes first"  # noqa: S101
@@ -60,11 +62,13 @@ class BaselineSession:
         return {}, ()
 
     def _time(self, message: Message) -> Answer:
-        return self._calls.time(self._forward(message.header["precision"]))
+        forward = self._forward(message.header["precision"])
+        return self._calls.timed(call(forward, self._calls.inputs, 1, self._clock))
 
     def _repeat(self, message: Message) -> Answer:
         forward = self._forward(message.header["precision"])
-        return self._calls.repeat(forward, message.header["count"])
+        call(forward, self._calls.inputs, message.header["count"], self._clock)
+        return {}, ()
 
     def _forward(self, precision: str) -> Callable[..., object]:
         """The model, once torch is set to that precision."""

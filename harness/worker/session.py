@@ -10,21 +10,27 @@ import contextlib
 import gc
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from harness.build.extension import ExtensionLoader
+from harness.simulator.counters import KernelCounters
 from harness.simulator.runtime import SimulatedDevice
 from harness.worker.asking import Asking
+from harness.worker.call import Clock, Forward, NoClock, call
+from harness.worker.digests import digest
 from harness.worker.protocol import DTYPES, Message
 from harness.worker.settings import Instructions
-from harness.worker.timing import Answer, Forward, TimedCalls
+from harness.worker.state import StateWatch
+from harness.worker.timing import Answer, SharedTensors
 
 # Enough to notice an output that is handed out twice, without keeping all of them alive.
 _REMEMBERED_OUTPUTS = 2
+# Steps whose inputs and output are in shared memory.
+_TIMED = ("time", "repeat")
 
 
 class Session:
@@ -40,10 +46,17 @@ class Session:
         ExtensionLoader(told.submission, asking.build).install()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
-        self._calls: TimedCalls | None = None
+        self._calls: SharedTensors | None = None
         self._unreported: list[dict[str, Any]] = []
         self._inputs: list[torch.Tensor] = []
         self._outputs: list[torch.Tensor] = []
+        # The same memory as inputs and weights, whatever becomes of those.
+        self._inputs_kept: list[torch.Tensor] = []
+        self._weights_kept: dict[str, torch.Tensor] = {}
+        self._schedule = told.schedule
+        self._clock = NoClock() if self._device else Clock()
+        self._watch = StateWatch()
+        self._imported: list[dict[str, Any]] = []
 
     def steps(self) -> dict[str, Callable[[Message], Answer]]:
         """By the name that the trusted side asks for."""
@@ -51,11 +64,11 @@ class Session:
             "import": self.import_submission,
             "construct": self.construct,
             "weights": self.set_weights,
-            "forward": self.forward,
-            "profile": self.profile,
+            "forward": self.run,
+            "profile": self.run,
             "attach": self.attach,
-            "time": self.time,
-            "repeat": self.repeat,
+            "time": self.run,
+            "repeat": self.run,
             "leaks": self.leaks,
         }
 
@@ -73,20 +86,27 @@ class Session:
             self._unreported = self._raise_device_failure()
             raise
         self._module = module
+        self._imported = self._watch.changes("during import")
         return {}, ()
 
     def construct(self, message: Message) -> Answer:
         """Make a `ModelNew` on the device; answers its parameters and buffers."""
         torch.manual_seed(message.header["seed"])
         self._model, self._inputs, self._outputs = None, [], []
+        self._inputs_kept = []
         if self._device:
             # Each case gets a device that works, whatever became of it in the one before.
             self._device.recover()
         model = self._module.ModelNew(**message.header["arguments"])
         self._model = model.cuda().eval()
         self._raise_device_failure()
+        # What it takes to construct a model is not judged.
+        self._work()
         state = self._state()
-        return {"names": list(state)}, tuple(state.values())
+        self._weights_kept = {}
+        # What was found at import is of every case.
+        findings = [*self._imported, *self._watch.changes("during construction")]
+        return {"names": list(state), "findings": findings}, tuple(state.values())
 
     def set_weights(self, message: Message) -> Answer:
         """Overwrite parameters and buffers in place."""
@@ -94,67 +114,77 @@ class Session:
         with torch.no_grad():
             for name, value in zip(message.header["names"], message.tensors, strict=True):
                 state[name].copy_(value)
+        self._weights_kept = {name: state[name].detach() for name in message.header["names"]}
         return {}, ()
 
-    def forward(self, message: Message) -> Answer:
-        """Run the model on inputs that lie in the same storage at every call of one shape."""
-        assert self._model is not None, "construct comes before forward"  # noqa: S101
-        inputs = self._fill_inputs(message.tensors)
+    def run(self, message: Message) -> Answer:
+        """Call the model on inputs that lie in the same storage at every call of one shape.
+
+        A checked call gets its values in the message and answers with the output; so does a counted
+        one, with what each kernel did and ptxas says. Timed calls have both in shared memory.
+        """
+        model, step = self._forward(), message.header["step"]
+        inputs = self._shared_inputs() if step in _TIMED else self._fill_inputs(message.tensors)
+        if self._device:
+            self._device.reorder(message.header.get("schedule", self._schedule))
+            if step == "profile":
+                self._device.start_counting()
+        before = self._work()
         try:
-            with torch.no_grad():
-                output = self._model(*inputs)
-            torch.cuda.synchronize()
+            called = call(model, inputs, message.header.get("count", 1), self._clock)
             if self._device:
                 self._device.raise_unread_error()
         except Exception:
             # A launch that stopped the simulator is the reason; what it led to is not.
             self._unreported = self._raise_device_failure()
             raise
+        finally:
+            during = self._work()
+            counted = self._device.counted() if self._device else {}
+        if step == "repeat":
+            return {}, ()
+        if step == "time":
+            return self._timed().timed(called)
+        header, tensors = self._checked(called.output, inputs)
+        header["work"] = {"before": before, "during": during}
+        if step == "profile":
+            header["kernels"] = self._kernels(counted)
+        return header, tensors
+
+    def _checked(self, output: object, inputs: Sequence[torch.Tensor]) -> Answer:
+        """What is told of an output, and it itself."""
         findings = self._raise_device_failure()
+        findings += self._watch.changes("during forward", random=True)
+        header = {
+            "findings": findings,
+            "inputs": [digest(kept) for kept in self._inputs_kept],
+            "weights": {name: digest(kept) for name, kept in self._weights_kept.items()},
+        }
         if type(output) is not torch.Tensor:
             kind = type(output)
-            return {"type": f"{kind.__module__}.{kind.__qualname__}", "findings": findings}, ()
-        header = {
+            return {**header, "type": f"{kind.__module__}.{kind.__qualname__}"}, ()
+        header |= {
             "type": "torch.Tensor",
             "device": output.device.type,
             "shares": self._shares_storage_with(output, inputs),
-            "findings": findings,
-            "transferable": output.dtype in DTYPES.values(),
         }
         self._outputs = [*self._outputs, output][-_REMEMBERED_OUTPUTS:]
-        if not header["transferable"]:
+        if output.dtype not in DTYPES.values():
             return {**header, "type": f"a tensor of {output.dtype}"}, ()
-        return header, (output, *self._unwritten(output))
+        return header, (output, *self._writers(output))
 
-    def profile(self, message: Message) -> Answer:
-        """Run the model as `forward` does; answers also what each kernel did and ptxas says."""
-        if self._device is None:
-            raise RuntimeError("counters are the simulator's; use --device simulator")
-        self._device.start_counting()
-        try:
-            header, tensors = self.forward(message)
-        finally:
-            counted = self._device.counted()
-        usage = self._device.resources()
-        kernels = [
+    def _kernels(self, counted: Mapping[str, KernelCounters]) -> list[dict[str, Any]]:
+        usage = self._device.resources() if self._device else {}
+        return [
             {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
             for name, counters in counted.items()
         ]
-        return {**header, "kernels": kernels}, tensors
 
     def attach(self, message: Message) -> Answer:
         """See inputs and output that the trusted side has on the GPU."""
         if self._calls is None:
-            self._calls = TimedCalls()
+            self._calls = SharedTensors()
         return self._calls.attach(message)
-
-    def time(self, _: Message) -> Answer:
-        """One call on the shared inputs; answers its device time."""
-        return self._timed().time(self._forward())
-
-    def repeat(self, message: Message) -> Answer:
-        """Several calls in a row on the shared inputs."""
-        return self._timed().repeat(self._forward(), message.header["count"])
 
     def leaks(self, _: Message) -> Answer:
         """Forget the model; answers the sizes of what its C++ allocated and did not free."""
@@ -169,9 +199,12 @@ class Session:
             found = found + self._raise_device_failure()
         return found
 
-    def _timed(self) -> TimedCalls:
+    def _timed(self) -> SharedTensors:
         assert self._calls is not None, "attach comes first"  # noqa: S101
         return self._calls
+
+    def _shared_inputs(self) -> Sequence[torch.Tensor]:
+        return self._timed().inputs
 
     def _forward(self) -> Forward:
         assert self._model is not None, "construct comes first"  # noqa: S101
@@ -190,10 +223,12 @@ class Session:
             for kept, value in zip(self._inputs, values, strict=True)
         )
         if fits:
-            for kept, value in zip(self._inputs, values, strict=True):
+            for kept, value in zip(self._inputs_kept, values, strict=True):
+                # Values come into shared memory in the same way: no counter of versions moves.
                 kept.copy_(value)
         else:
             self._inputs = [value.cuda() for value in values]
+            self._inputs_kept = [value.data for value in self._inputs]
         return self._inputs
 
     def _shares_storage_with(
@@ -210,11 +245,15 @@ class Session:
             return "an earlier output"
         return None
 
-    def _unwritten(self, output: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Which elements of the output nothing wrote, where the device knows."""
-        if self._device is None or output.device.type != "cuda" or not output.is_contiguous():
+    def _writers(self, output: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Who wrote the elements of the output, where the device knows."""
+        if self._device is None or output.device.type != "cuda":
             return ()
-        return (self._device.unwritten(output),)
+        return (self._device.writers(output),)
+
+    def _work(self) -> list[dict[str, Any]]:
+        """What was done on the device since the last call."""
+        return [asdict(work) for work in self._device.work()] if self._device else []
 
     def _raise_device_failure(self) -> list[dict[str, Any]]:
         """Findings since the last call, after whatever stopped the device was raised."""

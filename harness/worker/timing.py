@@ -1,36 +1,29 @@
-"""Timed calls on a GPU, in the worker: events on the device, inputs and output in shared memory.
+"""Calls on a GPU with inputs and output in memory that the trusted side has, too.
 
 What is said here of times is a claim; the trusted side holds its own clock against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from harness.gpu.driver import Driver
-from harness.gpu.hold import Hold
 from harness.gpu.shared import Opened
+from harness.worker.call import Called
 from harness.worker.protocol import Message
 
 Answer = tuple[dict[str, Any], Sequence[Tensor]]
-Forward = Callable[..., object]
-
-# The whole device is kept busy for so long before a timed call that the host has launched
-# everything by then: what is measured is the device's work, not Python's, and no stream can begin
-# its work before the clock runs.
-_HEAD_START_CYCLES = 400_000
 
 
-class TimedCalls:
-    """Calls of one or several models with the same inputs."""
+class SharedTensors:
+    """The inputs and the output of timed calls."""
 
     def __init__(self) -> None:
         self._driver = Driver()
-        self._hold = Hold(self._driver)
         self._opened: Opened | None = None
 
     def attach(self, message: Message) -> Answer:
@@ -44,46 +37,23 @@ class TimedCalls:
             self._opened = Opened(self._driver, message.header["shared"])
         return {}, ()
 
-    def time(self, forward: Forward) -> Answer:
-        """One call: its device time, and its output in shared memory.
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What calls get."""
+        return self._tensors()[:-1]
 
-        The device is idle before the call. `idle` tells how long it went on to work after the
-        last thing on the call's own stream was done: little, unless other streams still worked.
-        """
-        *inputs, shared_output = self._tensors()
-        start, end, idle = (_event() for _ in range(3))
-        torch.cuda.synchronize()
-        self._hold.launch(_HEAD_START_CYCLES)
-        start.record()
-        with torch.no_grad():
-            output = forward(*inputs)
-        end.record()
-        torch.cuda.synchronize()
-        idle.record()
-        torch.cuda.synchronize()
+    def timed(self, called: Called) -> Answer:
+        """The times of a call, and its output in shared memory."""
         header = {
-            "milliseconds": start.elapsed_time(end),
-            "idle": end.elapsed_time(idle),
-            **_keep(output, shared_output),
+            "milliseconds": called.milliseconds,
+            "idle": called.idle,
+            **_keep(called.output, self._tensors()[-1]),
         }
         return header, ()
-
-    def repeat(self, forward: Forward, count: int) -> Answer:
-        """As many calls in a row, for the trusted side's clock; nothing is measured here."""
-        inputs = self._tensors()[:-1]
-        with torch.no_grad():
-            for _ in range(count):
-                forward(*inputs)
-        torch.cuda.synchronize()
-        return {}, ()
 
     def _tensors(self) -> tuple[Tensor, ...]:
         assert self._opened is not None, "attach comes first"  # noqa: S101
         return self._opened.tensors
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def _keep(output: object, target: Tensor) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 /* Launching kernels, and what the host may ask of and set for them. */
+#include "../record.h"
 #include "internal.h"
 
 /* ---- the triple angle brackets ------------------------------------------------------------------ */
@@ -41,7 +42,9 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
       .is_cooperative = is_cooperative,
   };
-  return sim_report((cudaError_t)sim_machine.launch(kernel.place, &how, arguments));
+  cudaError_t error = (cudaError_t)sim_machine.launch(kernel.place, &how, arguments);
+  if (!error) sim_record(sim_worker_kernel, kernel.place.name, 0, 0);
+  return sim_report(error);
 }
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,

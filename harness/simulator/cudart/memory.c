@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../arena.h"
+#include "../record.h"
 #include "internal.h"
 
 /* ---- allocation --------------------------------------------------------------------------------- */
@@ -187,6 +188,8 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
   if (!ends_fit(to, from, bytes, kind)) return sim_report(cudaErrorInvalidValue);
   memmove(to, from, bytes);
   sim_copy_written(to, from, bytes);
+  int to_host = is_host_range(to, bytes), from_host = is_host_range(from, bytes);
+  if (to_host != from_host) sim_record(sim_worker_copy, to_host ? "to host" : "from host", bytes, 0);
   return cudaSuccess;
 }
 

@@ -1,0 +1,138 @@
+"""What a submission may change beyond its own: settings of torch, functions of others, the stream.
+
+Nothing of it can reach the trusted side. It is looked at all the same, because whoever changes it
+has another evaluator in mind. It runs beside the submission, so what it says is a claim.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+_MODULES = (
+    torch,
+    torch.cuda,
+    torch.nn.functional,
+    torch.testing,
+    torch.autograd,
+    builtins,
+    gc,
+    json,
+    os,
+    statistics,
+    time,
+)
+_CLASSES = (torch.Tensor, torch.nn.Module, torch.nn.ConvTranspose1d, torch.Generator)
+
+
+def _flag(holder: str, name: str) -> Callable[[], object]:
+    return lambda: getattr(getattr(torch.backends, holder), name)
+
+
+# What makes other code less precise, or another thing altogether.
+_GRAVE: Mapping[str, Callable[[], object]] = {
+    "torch.backends.cuda.matmul.allow_tf32": lambda: torch.backends.cuda.matmul.allow_tf32,
+    "torch.backends.cudnn.allow_tf32": _flag("cudnn", "allow_tf32"),
+    "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction": lambda: (
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
+    ),
+    "torch.get_float32_matmul_precision()": torch.get_float32_matmul_precision,
+    "torch.get_default_dtype()": torch.get_default_dtype,
+    "torch.get_default_device()": torch.get_default_device,
+    "torch.cuda.current_stream()": lambda: torch.cuda.current_stream().cuda_stream,
+    "torch.cuda.current_device()": torch.cuda.current_device,
+}
+# What is usual, and harms nobody.
+_LIGHT: Mapping[str, Callable[[], object]] = {
+    "torch.backends.cudnn.benchmark": _flag("cudnn", "benchmark"),
+    "torch.backends.cudnn.deterministic": _flag("cudnn", "deterministic"),
+    "torch.backends.cudnn.enabled": _flag("cudnn", "enabled"),
+    "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled,
+    "torch.get_num_threads()": torch.get_num_threads,
+    "torch.is_grad_enabled()": torch.is_grad_enabled,
+}
+
+
+class StateWatch:
+    """Compares what is now with what was at the last look; make it before the submission comes."""
+
+    def __init__(self) -> None:
+        self._modules = {module.__name__: sys.modules.get(module.__name__) for module in _MODULES}
+        holders: list[tuple[str, object]] = [(m.__name__, m) for m in _MODULES]
+        holders += [(f"{c.__module__}.{c.__name__}", c) for c in _CLASSES]
+        holders += [
+            (f"torch.cuda.{name}", getattr(torch.cuda, name)) for name in ("Event", "Stream")
+        ]
+        self._functions = [
+            (name, holder, {key: value for key, value in vars(holder).items() if callable(value)})
+            for name, holder in holders
+        ]
+        self._settings = _read({**_GRAVE, **_LIGHT})
+        self._environment = dict(os.environ)
+        self._random = torch.random.get_rng_state()
+
+    def changes(self, when: str, *, random: bool = False) -> list[dict[str, Any]]:
+        """Findings of what has changed since the last look; each is told once.
+
+        Args:
+            when: During what.
+            random: Whether to tell of the random generator as well.
+        """
+        found = [*self._replaced(when), *self._set(when), *self._environment_changes(when)]
+        state = torch.random.get_rng_state()
+        if random and not torch.equal(state, self._random):
+            found.append(_finding(f"drew from torch's random generator {when}", "info"))
+        self._random = state
+        return found
+
+    def _replaced(self, when: str) -> Iterator[dict[str, Any]]:
+        for name, module in self._modules.items():
+            if sys.modules.get(name) is not module:
+                self._modules[name] = sys.modules.get(name)
+                yield _finding(f"replaced the module {name} {when}")
+        for name, holder, known in self._functions:
+            now = vars(holder)
+            for key in [key for key, value in known.items() if now.get(key) is not value]:
+                known[key] = now.get(key)
+                yield _finding(f"replaced {name}.{key} {when}")
+
+    def _set(self, when: str) -> Iterator[dict[str, Any]]:
+        before, self._settings = self._settings, _read({**_GRAVE, **_LIGHT})
+        for name, value in self._settings.items():
+            if value != before[name]:
+                message = f"changed {name} from {before[name]} to {value} {when}"
+                yield _finding(message, "error" if name in _GRAVE else "warning")
+
+    def _environment_changes(self, when: str) -> Iterator[dict[str, Any]]:
+        before, self._environment = self._environment, dict(os.environ)
+        names = sorted(
+            name
+            for name in {*before, *self._environment}
+            if before.get(name) != self._environment.get(name)
+        )
+        if names:
+            listed = ", ".join(names)
+            yield _finding(f"changed the environment {when}: {listed}", "info")
+
+
+def _read(settings: Mapping[str, Callable[[], object]]) -> dict[str, str]:
+    values = {}
+    for name, read in settings.items():
+        try:
+            values[name] = str(read())
+        except Exception as error:  # torch refuses some mixtures of its own settings
+            values[name] = str(error)
+    return values
+
+
+def _finding(message: str, severity: str = "error") -> dict[str, Any]:
+    return {"check": "state", "severity": severity, "message": message, "kernel": "", "count": 1}

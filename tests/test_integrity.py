@@ -1,0 +1,279 @@
+"""Who did the work, and what a submission leaves changed, on the simulated device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.discovery import discover
+from harness.evaluate import Request
+from harness.grid import cases_for
+from harness.operators import is_library, multiplies
+from harness.pool import Pool
+from harness.problem import load
+from harness.render import one_line
+from harness.report import Report
+
+REFERENCE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, bias=False):
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(in_channels, out_channels, kernel_size, bias=bias)
+
+    def forward(self, x):
+        return self.conv(x)
+
+def get_inputs():
+    return [torch.rand(2, 32, 40)]
+
+def get_init_inputs():
+    return [32, 32, 3]
+"""
+
+SUBMISSION = '''
+import os
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+CUDA_SOURCE = """
+#include <torch/extension.h>
+
+__global__ void copies(const float* from, float* to, long count) {
+    long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+    if (i < count) to[i] = from[i];
+}
+
+// Packed weights lie (kernel_size, in_channels, out_channels); splits of the sum meet in atomics.
+__global__ void convolves(const float* x, const float* w, float* y, int ci, int co, int n, int k,
+                          int splits, long count) {
+    long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+    if (i >= count * splits) return;
+    int split = i / count, m = n + k - 1;
+    long at = i % count;
+    int t = at % m, o = at / m % co;
+    long b = at / m / co;
+    float sum = 0;
+    for (int c = split; c < ci; c += splits)
+        for (int j = 0; j < k; ++j)
+            if (t - j >= 0 && t - j < n)
+                sum += x[(b * ci + c) * n + t - j] * w[((long)j * ci + c) * co + o];
+    if (splits == 1) y[at] = sum; else atomicAdd(y + at, sum);
+}
+
+torch::Tensor copied(torch::Tensor from) {
+    auto source = from.contiguous();
+    auto to = torch::empty_like(source);
+    long count = source.numel();
+    copies<<<(count + 255) / 256, 256>>>(source.data_ptr<float>(), to.data_ptr<float>(), count);
+    return to;
+}
+
+torch::Tensor convolved(torch::Tensor x, torch::Tensor w, int64_t splits) {
+    int k = w.size(0), ci = w.size(1), co = w.size(2), n = x.size(2);
+    auto y = torch::zeros({x.size(0), co, n + k - 1}, x.options());
+    long count = y.numel();
+    convolves<<<(count * splits + 127) / 128, 128>>>(
+        x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>(), ci, co, n, k, splits, count);
+    return y;
+}
+"""
+
+extension = load_inline(
+    name="integrity",
+    cpp_sources="torch::Tensor copied(torch::Tensor from);"
+    "torch::Tensor convolved(torch::Tensor x, torch::Tensor w, int64_t splits);",
+    cuda_sources=CUDA_SOURCE, functions=["copied", "convolved"],
+)
+
+class ModelNew(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, bias=False):
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(in_channels, out_channels, kernel_size, bias=bias)
+
+    def own(self, x, splits=1):
+        y = extension.convolved(x, self.conv.weight.permute(2, 0, 1).contiguous(), splits)
+        if self.conv.bias is not None:
+            y += self.conv.bias[:, None]
+        return y
+
+    def by_operators(self, x):
+        w, n = self.conv.weight, x.shape[2]
+        y = x.new_zeros(x.shape[0], w.shape[1], n + w.shape[2] - 1)
+        for k in range(w.shape[2]):
+            for c in range(w.shape[0]):
+                y[:, :, k : k + n] += x[:, c : c + 1] * w[c, :, k][None, :, None]
+        return y if self.conv.bias is None else y + self.conv.bias[:, None]
+
+    def by_matmul(self, x):
+        w, n = self.conv.weight, x.shape[2]
+        y = x.new_zeros(x.shape[0], w.shape[1], n + w.shape[2] - 1)
+        for k in range(w.shape[2]):
+            y[:, :, k : k + n] += w[:, :, k].t() @ x
+        return y if self.conv.bias is None else y + self.conv.bias[:, None]
+
+    def forward(self, x):
+'''
+
+FORWARDS = {
+    "library": "return self.conv(x)",
+    "decoy": "extension.copied(x); return self.conv(x)",
+    "laundered": "return extension.copied(self.conv(x))",
+    "elementwise": "return extension.copied(self.by_operators(x))",
+    "matmul": "return extension.copied(self.by_matmul(x))",
+    "small_only": "return self.own(x) if x.numel() > 2000 else self.conv(x)",
+    "host": "return extension.copied("
+    "nn.functional.conv_transpose1d(x.cpu(), self.conv.weight.cpu()).cuda())",
+    "zeroes_input": "y = self.own(x); x.zero_(); return y",
+    "scales_weight": "y = self.own(x); self.conv.weight.data.mul_(0.5); return y",
+    "patches": "torch.cuda.synchronize = lambda *_: None; return self.own(x)",
+    "tf32": "torch.backends.cuda.matmul.allow_tf32 = True; return self.own(x)",
+    "stream": "torch.cuda.set_stream(torch.cuda.Stream()); return self.own(x)",
+    "by_version": (
+        "key = (x.data_ptr(), x._version, self.conv.weight._version)\n"
+        "        if getattr(self, 'key', None) != key: self.key, self.kept = key, self.own(x)\n"
+        "        return self.kept.clone()"
+    ),
+    "by_sample": (
+        "key = (x.flatten()[0].item(), x.flatten()[-1].item(), self.conv.weight.sum().item())\n"
+        "        self.known = getattr(self, 'known', {})\n"
+        "        if key not in self.known: self.known[key] = self.own(x)\n"
+        "        return self.known[key].clone()"
+    ),
+    "honest": "os.environ['MAX_JOBS'] = '2'; torch.backends.cudnn.benchmark = True\n"
+    "        return self.own(x.contiguous()).to(x.dtype)",
+    "prepacks": (
+        "w = self.conv.weight\n"
+        "        if getattr(self, 'version', None) != w._version:\n"
+        "            self.version, self.packed = w._version, w.permute(2, 0, 1).contiguous()\n"
+        "        y = extension.convolved(x, self.packed, 1)\n"
+        "        return y if self.conv.bias is None else y + self.conv.bias[:, None]"
+    ),
+    "scaled": "return self.own(x * 0.5) * 2 if self.conv.bias is None else self.own(x)",
+    "atomics": "return self.own(x, 3)",
+}
+
+
+class Bench:
+    """Evaluates the submission in its ways of forward."""
+
+    def __init__(self, folder: Path, pool: Pool) -> None:
+        self._folder, self._pool = folder, pool
+        self._problem = folder / "reference.py"
+        self._problem.write_text(REFERENCE)
+
+    def report(self, way: str) -> Report:
+        """The problem's own configuration and two of the others."""
+        # Of one name and content but for the last line, so that the extension is built once.
+        path = self._folder / way / "submission.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{SUBMISSION}        {FORWARDS[way]}\n")
+        (found,) = discover([path]).submissions
+        own, *others = cases_for(load(self._problem), found, seed=11)
+        chosen = {own.id, *(case.id for case in others[3:5])}
+        request = Request(path, self._problem, "simulator", seed=11, only=frozenset(chosen))
+        return self._pool.submit(request).result()
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """With evaluators as the command line starts them."""
+    with Pool(1) as pool:
+        yield Bench(tmp_path_factory.mktemp("integrity"), pool)
+
+
+def messages(report: Report, severity: str = "error") -> str:
+    """All findings of one severity, a line each."""
+    found = [f for case in report.cases for f in case.findings if f["severity"] == severity]
+    return "\n".join(f"{f['check']}: {f['message']}" for f in found)
+
+
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        ("library", "own work: no kernel of its own was launched"),
+        ("decoy", "elements that have terms, its own kernels wrote 0"),
+        ("laundered", "own work: aten::slow_conv_transpose2d did the work (100 %)"),
+        ("elementwise", "own work: operators of torch formed 100 % of as many products"),
+        ("matmul", "mm did the work ("),
+        ("small_only", "own work: aten::slow_conv_transpose2d did the work"),
+        ("host", "bytes came from the host during the call"),
+        ("zeroes_input", "state: forward changed its input in place"),
+        ("scales_weight", "state: forward changed conv.weight in place"),
+        ("patches", "state: replaced torch.cuda.synchronize during forward"),
+        ("tf32", "state: changed torch.backends.cuda.matmul.allow_tf32 from False to True"),
+        ("stream", "state: changed torch.cuda.current_stream()"),
+    ],
+)
+def test_cheat_is_a_finding(bench: Bench, way: str, message: str) -> None:
+    """It fails the submission, whose output is right, in words that say what it did."""
+    report = bench.report(way)
+    assert report.verdict == "failed"
+    assert message in messages(report)
+    assert ": ".join(report.message.split(": ")[:1]) in ("own work", "state")
+
+
+def test_work_of_a_library_is_none_of_its_own(bench: Bench) -> None:
+    """The share is told, and arithmetic of kernels that is too little for the output."""
+    report = bench.report("laundered")
+    assert report.own_work == 0
+    assert "did 0 floating-point operations" in messages(report)
+
+
+@pytest.mark.parametrize("way", ["by_version", "by_sample"])
+def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
+    """Values come without a change of version, and nearly the same ones come back."""
+    report = bench.report(way)
+    assert report.verdict == "failed"
+    assert any(case.wrong_runs for case in report.cases)
+
+
+def test_honest_habits_are_fine(bench: Bench) -> None:
+    """Settings that harm nobody are remarks; a bias, a cast and a zeroed output are no work."""
+    report = bench.report("honest")
+    assert report.verdict == "passed"
+    assert report.own_work == 1.0
+    assert "torch.backends.cudnn.benchmark" in messages(report, "warning")
+    assert "MAX_JOBS" in messages(report, "information")
+    assert "own kernels" not in one_line(report)
+
+
+def test_weights_packed_once_are_followed(bench: Bench) -> None:
+    """Weights change with their version, so a submission may keep what it made of them."""
+    assert bench.report("prepacks").verdict == "passed"
+
+
+def test_small_share_of_torch_is_told(bench: Bench) -> None:
+    """Scaling the input and the output is some of the work; the verdict says how much."""
+    report = bench.report("scaled")
+    assert report.verdict == "passed"
+    assert report.own_work is not None
+    assert 0.9 < report.own_work < 1
+    assert f"{report.own_work:.1%} of the work by its own kernels" in one_line(report)
+
+
+def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
+    """Atomic sums differ with the order of blocks: told, and no failure."""
+    report = bench.report("atomics")
+    assert report.verdict == "passed"
+    assert not report.is_deterministic
+    assert "nondeterministic" in one_line(report)
+
+
+@pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "_scaled_mm", "slow_conv_transpose2d"])
+def test_products_summed_are_a_librarys(name: str) -> None:
+    """Whatever its namespace, and in place as well."""
+    assert is_library(f"aten::{name}")
+    assert is_library(f"aten::{name}_")
+
+
+def test_names_that_only_look_like_it() -> None:
+    """Comparisons and copies form nothing, and what is not known is taken for a product."""
+    assert not any(is_library(f"aten::{name}") for name in ("comm", "add_", "sum", "unfold"))
+    assert not any(multiplies(f"aten::{name}") for name in ("add_", "copy_", "sum", "_to_copy"))
+    assert all(multiplies(f"aten::{name}") for name in ("mul", "addcmul_", "exp", "add (scaled)"))
