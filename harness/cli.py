@@ -104,7 +104,7 @@ def _check(options: argparse.Namespace) -> int:
         raise UsageError(f"{missing[0]}: no such file or folder")
     problems = problems_of(options)
     device = devices.choose(options.device)
-    check_sandbox(untrusted=options.untrusted)
+    check_sandbox(options.readable, untrusted=options.untrusted)
     found = discover(options.paths)
     seed = fresh_seed() if options.seed is None else options.seed
     pairs = [

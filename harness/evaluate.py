@@ -256,7 +256,7 @@ class _Evaluation:
         return replace(outcome, report=report)
 
     def _look_for_leaks(self, worker: Worker) -> None:
-        sizes = worker.request("leaks").header["leaks"]
+        sizes = worker.request("leaks").header.get("leaks", ())
         if sizes:
             self._notes.append(
                 f"{len(sizes)} allocations of cudaMalloc were never freed, {sum(sizes)} bytes"

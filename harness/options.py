@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import devices
@@ -67,12 +68,15 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_sandbox(*, untrusted: bool) -> None:
-    """See that there is a sandbox, where the submissions need one.
+def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
+    """See that there is a sandbox, where the submissions need one, and what they may read.
 
     Raises:
-        UsageError: there is none, or not all of it holds.
+        UsageError: a path does not exist, or not all of the sandbox holds.
     """
+    missing = [path for path in readable if not path.exists()]
+    if missing:
+        raise UsageError(f"--readable {missing[0]}: no such file or folder")
     if untrusted and (reason := layers.why_not()):
         raise UsageError(f"--untrusted: {reason}")
 

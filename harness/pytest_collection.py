@@ -63,7 +63,7 @@ def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
     # The processes of pytest-xdist must draw the same values: they check parts of one grid.
     shared = getattr(config, "workerinput", {}).get("harness_seed")
     try:
-        check_sandbox(untrusted=config.getoption("--untrusted"))
+        check_sandbox(config.getoption("--readable"), untrusted=config.getoption("--untrusted"))
         return Plan(
             problems=load_references(references),
             device=devices.choose(config.getoption("--device")),

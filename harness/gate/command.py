@@ -67,7 +67,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _gate(options: argparse.Namespace) -> int:
-    check_sandbox(untrusted=options.untrusted)
+    check_sandbox(options.readable, untrusted=options.untrusted)
     manner = Manner(
         device=devices.choose(options.device),
         grid=options.grid,

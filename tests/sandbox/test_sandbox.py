@@ -14,7 +14,7 @@ from harness.sandbox import bubblewrap
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.worker.supervisor import Deadlines
-from tests.support import REFERENCE, Outcome, harness
+from tests.support import REFERENCE, Outcome, harness, pytest_
 
 FOLDER = Path(__file__).parent / "attacks"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
@@ -32,7 +32,7 @@ VERDICTS = {
     "includes_a_secret": "error: does not compile: ",
     "killed": "error: the worker killed by SIGKILL while importing the submission",
     "forges": "error: the worker sent a message that answers no request while importing",
-    "forges_rubbish": "error: the worker sent a header that does not parse: NaN is no number while importing",
+    "forges_rubbish": "error: the worker sent a header that does not parse: NaN is no number",
     "answers_twice": "error: the worker sent a message that nobody asked for",
     "asks_for_nonsense": "error: the worker sent a build with the name '../../escape'",
 }
@@ -131,3 +131,6 @@ def test_untrusted_files_are_refused_without_a_sandbox(
     assert (done.status, done.out) == (2, "")
     assert "network (connects to this machine)" in done.err
     assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")
+    refused = pytest_("--untrusted", "--reference", PROBLEM, FOLDER / "killed.py", folder=tmp_path)
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --untrusted: these layers of the sandbox do not hold here: " in refused.err
