@@ -11,10 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harness.gpu.driver import Driver
+from harness.gpu.hold import Hold
+
 Forward = Callable[..., object]
 
-# The device is kept busy for so long before a call that the host has launched everything by then:
-# what is measured is the device's work, not Python's.
+# The whole device is kept busy for so long before a call that the host has launched everything by
+# then: what is measured is the device's work, not Python's, and no stream can begin its work before
+# the clock runs.
 _HEAD_START_CYCLES = 400_000
 
 
@@ -38,12 +42,15 @@ class Clock:
     """The device's clock around calls."""
 
     def __init__(self) -> None:
+        # The first call makes it: a worker that only builds so far needs no device.
+        self._hold: Hold | None = None
         self._start, self._end, self._idle = (_event() for _ in range(3))
 
     def start(self) -> None:
         """The device is idle; from now on it counts."""
         torch.cuda.synchronize()
-        torch.cuda._sleep(_HEAD_START_CYCLES)  # type: ignore[no-untyped-call]
+        self._hold = self._hold or Hold(Driver())
+        self._hold.launch(_HEAD_START_CYCLES)
         self._start.record()
 
     def stop(self) -> tuple[float, float]:
