@@ -99,7 +99,8 @@ def runs_for(problem: Problem) -> tuple[Run, ...]:
 def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     """List a case's calls on one instance, in an order that only its seed tells.
 
-    Every run comes once. Some cases have one or two calls more, the problem's own configuration both.
+    Every run comes once. Some cases have one or two calls more; the problem's own configuration has
+    both.
     """
     chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
     runs = list(runs_for(problem))
