@@ -99,8 +99,8 @@ def runs_for(problem: Problem) -> tuple[Run, ...]:
 def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     """List a case's calls on one instance, in an order that only its seed tells.
 
-    Every run comes once. Some cases have one or two calls more, and the problem's own configuration
-    has one of them at least.
+    Every run comes once. Some cases have one or two calls more; the problem's own configuration has
+    both.
     """
     chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
     runs = list(runs_for(problem))
@@ -115,8 +115,7 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
         ("touched", runs_for(problem)[0]),
     )
     for kind, of in extra:
-        is_always = kind == "again" and case.label in OWN
-        if chance.random() < _EXTRA_SHARE or is_always:
+        if chance.random() < _EXTRA_SHARE or case.label in OWN:
             after = next(i for i, call in enumerate(calls) if call.name == of.name)
             place = chance.randint(after + 1, len(calls))
             calls.insert(place, Call(f"{of.name} {kind}", of, kind))

@@ -21,7 +21,7 @@ def test_passing_submission_gives_status_0_and_one_json_line(tmp_path: Path) -> 
     assert done.status == 0, done.err
     (line,) = done.out.splitlines()
     data = json.loads(line)
-    assert data["schema"] == 2
+    assert data["schema"] == 3
     assert data["verdict"] == "passed"
     assert data["precision"] == "fp32"
     assert len(data["cases"]) == 48

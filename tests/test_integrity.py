@@ -127,8 +127,12 @@ FORWARDS = {
     "elementwise": "return extension.copied(self.by_operators(x))",
     "matmul": "return extension.copied(self.by_matmul(x))",
     "small_only": "return self.own(x) if x.numel() > 2000 else self.conv(x)",
-    "host": "return extension.copied("
-    "nn.functional.conv_transpose1d(x.cpu(), self.conv.weight.cpu()).cuda())",
+    "host": (
+        "weight, bias = self.conv.weight.cpu(), self.conv.bias\n"
+        "        bias = None if bias is None else bias.cpu()\n"
+        "        y = nn.functional.conv_transpose1d(x.cpu(), weight, bias)\n"
+        "        return extension.copied(y.cuda())"
+    ),
     "zeroes_input": "y = self.own(x); x.zero_(); return y",
     "scales_weight": "y = self.own(x); self.conv.weight.data.mul_(0.5); return y",
     "patches": "torch.cuda.synchronize = lambda *_: None; return self.own(x)",

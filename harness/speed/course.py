@@ -116,6 +116,7 @@ class Course:
                 contenders.append(contender)
         samples = run_rounds(
             self._stage,
+            self._plan.problem,
             contenders,
             self._monitor,
             self._verify,
@@ -148,6 +149,8 @@ class Course:
                 raise ContenderError(
                     f"{name}: the output's {key} is {sample.output.get(key)}, not {value}"
                 )
+        if self._stage.is_changed():
+            raise ContenderError(f"{name}: a timed call changed its input in place")
         checksum = self._checksums.get(precision)
         if checksum is not None:
             error = checksum.error(self._stage.inputs[0], self._stage.output)

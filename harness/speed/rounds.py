@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,7 +14,9 @@ from torch import Tensor
 
 from harness.gpu.driver import Driver
 from harness.gpu.state import Monitor, State
+from harness.problem import Problem
 from harness.speed.contender import Contender, Sample
+from harness.values import Distribution, runs_for
 
 # Warm-up ends when so many calls in a row bring no time below the least by more than this.
 _STEADY_CALLS = 3
@@ -27,28 +30,74 @@ Verify = Callable[[str, Sample], None]
 
 
 class Stage:
-    """The GPU and the shared tensors; sees to it that every call finds the same conditions."""
+    """The GPU and the shared tensors; sees to it that every call finds the same conditions.
+
+    Inputs are drawn from what checked calls are drawn from, so that no look at them tells a timed
+    call.
+    """
 
     def __init__(self, driver: Driver, tensors: Sequence[Tensor]) -> None:
         self._driver = driver
         self.inputs = tuple(tensors[:-1])
         self.output = tensors[-1]
+        self._kept = [tensor.clone() for tensor in self.inputs]
         self._generator = torch.Generator("cuda")
         cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
         self._flush = torch.zeros(_FLUSHES * cache, dtype=torch.uint8, device="cuda")
 
-    def set(self) -> None:
+    def set(self, distribution: Distribution = "uniform") -> None:
         """New inputs, an output that nothing wrote, a cold L2 cache, an idle device."""
         self._generator.manual_seed(secrets.randbits(63))
-        for tensor in self.inputs:
+        for tensor, kept in zip(self.inputs, self._kept, strict=True):
             if tensor.dtype.is_floating_point:
-                tensor.uniform_(generator=self._generator)
+                draw(distribution, tensor, self._generator)
             else:
                 tensor.random_(0, 2, generator=self._generator)
+            kept.copy_(tensor)
         self.output.fill_(math.nan)
         self._driver.forget_persisting_lines()
         self._flush.add_(1)
         torch.cuda.synchronize()
+
+    def is_changed(self) -> bool:
+        """Whether the inputs are no more what they were set to."""
+        pairs = zip(self.inputs, self._kept, strict=True)
+        return not all(torch.equal(tensor, kept) for tensor, kept in pairs)
+
+
+def _impulse(tensor: Tensor, generator: torch.Generator) -> None:
+    place = torch.randint(tensor.numel(), (1,), generator=generator, device=tensor.device)
+    tensor.zero_().view(-1)[place] = 1.0
+
+
+_DRAW: Mapping[Distribution, Callable[[Tensor, torch.Generator], object]] = {
+    "uniform": lambda tensor, generator: tensor.uniform_(generator=generator),
+    "normal": lambda tensor, generator: tensor.normal_(generator=generator),
+    "impulse": _impulse,
+    "small": lambda tensor, generator: tensor.uniform_(0, 1e-3, generator=generator),
+    "large": lambda tensor, generator: tensor.uniform_(0, 1e3, generator=generator),
+    # Odd integers of 12 bits, and of either sign.
+    "exact": lambda tensor, generator: (
+        tensor.random_(-2048, 2048, generator=generator).mul_(2).add_(1)
+    ),
+}
+
+
+def draw(distribution: Distribution, tensor: Tensor, generator: torch.Generator) -> None:
+    """Fill a tensor of floating-point numbers, on the generator's device."""
+    _DRAW[distribution](tensor, generator)
+
+
+# Most rounds are with what the problem itself draws. Power and clocks may depend on the values, so
+# all contenders of a round get the same kind.
+_OTHERS_SHARE = 0.25
+
+
+def any_distribution(problem: Problem, chance: random.Random) -> Distribution:
+    """What the inputs of a round are drawn from."""
+    if chance.random() >= _OTHERS_SHARE:
+        return "uniform"
+    return chance.choice([run.distribution for run in runs_for(problem)])
 
 
 @dataclass
@@ -83,6 +132,7 @@ def warm_up(stage: Stage, contender: Contender, first_call_seconds: float, verif
 
 def run_rounds(
     stage: Stage,
+    problem: Problem,
     contenders: Sequence[Contender],
     monitor: Monitor,
     verify: Verify,
@@ -99,9 +149,10 @@ def run_rounds(
     end = time.monotonic() + seconds
     while time.monotonic() < end and not is_enough(samples):
         chance.shuffle(order)
+        distribution = any_distribution(problem, chance)
         taken: dict[str, Sample] = {}
         for contender in order:
-            stage.set()
+            stage.set(distribution)
             sample = contender.time()
             verify(contender.name, sample)
             taken[contender.name] = sample

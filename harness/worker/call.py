@@ -42,12 +42,14 @@ class Clock:
     """The device's clock around calls."""
 
     def __init__(self) -> None:
+        # The first call makes it: a worker that only builds so far needs no device.
+        self._hold: Hold | None = None
         self._start, self._end, self._idle = (_event() for _ in range(3))
-        self._hold = Hold(Driver())
 
     def start(self) -> None:
         """The device is idle; from now on it counts."""
         torch.cuda.synchronize()
+        self._hold = self._hold or Hold(Driver())
         self._hold.launch(_HEAD_START_CYCLES)
         self._start.record()
 

@@ -102,3 +102,16 @@ def test_signs_cannot_be_foretold() -> None:
     assert abs(int((foretold * cancelling).sum())) <= 1
     torch.manual_seed(0)
     assert found.error(found.y + 10 * cancelling) > 1
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_bounds_grow_with_the_inputs(factor: float) -> None:
+    """Large inputs are allowed their rounding, and no more; small ones that of inputs of 1."""
+    one = right(ids()[3])
+    checksum = Checksum(one.case, one.weights, one.y.shape, "fp32", CPU)
+    model = load(REFERENCE / "conv_transpose1d.py").model(**one.case.arguments)
+    model.load_state_dict(dict(one.weights))
+    with torch.no_grad():
+        y = model(factor * one.x)
+    assert checksum.error(factor * one.x, y) < 1
+    assert checksum.error(factor * one.x, y + max(1.0, factor)) > 1
