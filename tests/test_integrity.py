@@ -243,7 +243,7 @@ def test_honest_habits_are_fine(bench: Bench) -> None:
     assert report.verdict == "passed"
     assert report.own_work == 1.0
     assert "torch.backends.cudnn.benchmark" in messages(report, "warning")
-    assert "MAX_JOBS" in messages(report, "information")
+    assert "MAX_JOBS" in messages(report, "info")
     assert "own kernels" not in one_line(report)
 
 

@@ -17,7 +17,12 @@ FINDING = {
     "check": "memcheck", "severity": "error", "message": "m", "kernel": "k", "file": None,
     "line": None, "block": [0, 0, 0], "thread": [1, 0, 0], "address": 0, "count": 1,
 }  # fmt: skip
-OUTPUT = {"type": "torch.Tensor", "device": "cuda", "shares": None, "findings": [FINDING]}
+REMARK = {"check": "state", "severity": "info", "message": "m", "kernel": "", "count": 1}
+WORK = {"worker": "operator", "name": "aten::add", "count": 1, "elements": 2, "multiplied": 0}
+TOLD = {"findings": [], "inputs": ["ab"], "weights": {}, "work": {"before": [], "during": [WORK]}}
+OUTPUT = {
+    **TOLD, "type": "torch.Tensor", "device": "cuda", "shares": None, "findings": [FINDING, REMARK]
+}  # fmt: skip
 TENSOR = torch.zeros(2)
 BUILD = {
     "name": "mine", "sources": [["main.cpp", "int x;"]], "cpp_flags": ["-O3"], "cuda_flags": [],
@@ -33,9 +38,9 @@ def answer(*tensors: torch.Tensor, **header: object) -> Message:
     ("step", "message"),
     [
         ("import", answer()),
-        ("construct", answer(TENSOR, names=["weight"])),
+        ("construct", answer(TENSOR, names=["weight"], findings=[REMARK])),
         ("forward", answer(TENSOR, **OUTPUT)),
-        ("forward", answer(type="builtins.tuple", findings=[])),
+        ("forward", answer(**TOLD, type="builtins.tuple")),
         ("leaks", answer(leaks=[4, 8])),
         ("forward", answer(fault={"kind": "exception", "message": "", "detail": ""}, findings=[])),
     ],
@@ -52,13 +57,15 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
         ("import", Message({}), "answers no request"),
         ("import", answer(TENSOR), "1 tensors"),
         ("construct", answer(TENSOR), "without 'names'"),
-        ("construct", answer(names=["weight"]), "0 tensors under 1 names"),
-        ("construct", answer(TENSOR, TENSOR, names=["a", "a"]), "2 tensors under 2 names"),
+        ("construct", answer(names=["weight"], findings=[]), "0 tensors under 1 names"),
+        ("construct", answer(TENSOR, TENSOR, names=["a", "a"], findings=[]), "2 tensors under 2 names"),
         ("forward", answer(TENSOR, **{**OUTPUT, "device": 7}), "'device' does not fit"),
-        ("forward", answer(TENSOR, type="torch.Tensor", findings=[]), "without 'device'"),
+        ("forward", answer(TENSOR, **TOLD, type="torch.Tensor"), "without 'device'"),
         ("forward", answer(*[TENSOR] * 3, **OUTPUT), "3 tensors"),
         ("forward", answer(**{**OUTPUT, "findings": [{**FINDING, "block": [0]}]}), "'findings'"),
         ("forward", answer(**{**OUTPUT, "findings": [{"check": "memcheck"}]}), "'findings'"),
+        ("forward", answer(**{**OUTPUT, "work": {"before": []}}), "'work'"),
+        ("forward", answer(**{**OUTPUT, "weights": [1]}), "'weights'"),
         ("profile", answer(**OUTPUT, kernels=[{"counters": {}, "resources": None}]), "'kernels'"),
         ("time", answer(milliseconds=math.nan, idle=0, type="x"), "'milliseconds'"),
         ("time", answer(milliseconds=True, idle=0, type="x"), "'milliseconds'"),
