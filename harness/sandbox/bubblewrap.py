@@ -20,7 +20,7 @@ ALLOW = (
 SCRATCH = "/tmp"  # noqa: S108 - the sandbox's own, in its memory
 _SHARED_MEMORY_BYTES = 256 << 20
 _USER = "1000"
-_PROBE_SECONDS = 20.0
+_PROBE_SECONDS = 120.0
 
 _NAMESPACES = (
     "--unshare-user",
@@ -43,18 +43,21 @@ _NAMESPACES = (
 )
 
 
-@functools.cache
 def usable() -> Path | None:
     """Bubblewrap's program, where it is installed and may make its namespaces on this machine."""
-    return None if why_not_usable() else _program()
+    program = _program()
+    return None if program is None or _why_not(program) else program
 
 
-@functools.cache
 def why_not_usable() -> str:
     """What keeps bubblewrap from working here, with what to do; empty where it works."""
     program = _program()
-    if program is None:
-        return f"bubblewrap is not installed; run: {INSTALL}"
+    return f"bubblewrap is not installed; run: {INSTALL}" if program is None else _why_not(program)
+
+
+@functools.cache
+def _why_not(program: Path) -> str:
+    """The same of a program; tried once in a process."""
     command = [str(program), *options({}, Limits(1 << 30), [], []), "/bin/true"]
     try:
         done = subprocess.run(
