@@ -149,11 +149,11 @@ def changed_values(
     """
     found = []
     if told["inputs"] != [digest(each) for each in inputs]:
-        found.append(finding("state", "forward changed its input in place"))
+        found.append(finding("state", "the input was changed in place"))
     now = told["weights"]
     changed = [name for name, before in weights.items() if now.get(name) != before]
     if changed:
-        found.append(finding("state", f"forward changed {', '.join(changed)} in place"))
+        found.append(finding("state", f"{', '.join(changed)} changed in place"))
     return tuple(found)
 
 

@@ -138,6 +138,7 @@ FORWARDS = {
     "patches": "torch.cuda.synchronize = lambda *_: None; return self.own(x)",
     "tf32": "torch.backends.cuda.matmul.allow_tf32 = True; return self.own(x)",
     "stream": "torch.cuda.set_stream(torch.cuda.Stream()); return self.own(x)",
+    "thread": "__import__('threading').Timer(60, print).start(); return self.own(x)",
     "by_version": (
         "key = (x.data_ptr(), x._version, self.conv.weight._version)\n"
         "        if getattr(self, 'key', None) != key: self.key, self.kept = key, self.own(x)\n"
@@ -207,11 +208,12 @@ def messages(report: Report, severity: str = "error") -> str:
         ("matmul", "mm did the work ("),
         ("small_only", "own work: aten::slow_conv_transpose2d did the work"),
         ("host", "bytes came from the host during the call"),
-        ("zeroes_input", "state: forward changed its input in place"),
-        ("scales_weight", "state: forward changed conv.weight in place"),
+        ("zeroes_input", "state: the input was changed in place"),
+        ("scales_weight", "state: conv.weight changed in place"),
         ("patches", "state: replaced torch.cuda.synchronize during forward"),
         ("tf32", "state: changed torch.backends.cuda.matmul.allow_tf32 from False to True"),
-        ("stream", "state: changed torch.cuda.current_stream()"),
+        ("stream", "state: changed the current stream"),
+        ("thread", "state: left a thread running during forward"),
     ],
 )
 def test_cheat_is_a_finding(bench: Bench, way: str, message: str) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -38,7 +39,7 @@ def _flag(holder: str, name: str) -> Callable[[], object]:
     return lambda: getattr(getattr(torch.backends, holder), name)
 
 
-# What makes other code less precise, or another thing altogether.
+# What makes other code less precise, slower, or another thing altogether.
 _GRAVE: Mapping[str, Callable[[], object]] = {
     "torch.backends.cuda.matmul.allow_tf32": lambda: torch.backends.cuda.matmul.allow_tf32,
     "torch.backends.cudnn.allow_tf32": _flag("cudnn", "allow_tf32"),
@@ -46,16 +47,16 @@ _GRAVE: Mapping[str, Callable[[], object]] = {
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
     ),
     "torch.get_float32_matmul_precision()": torch.get_float32_matmul_precision,
-    "torch.get_default_dtype()": torch.get_default_dtype,
-    "torch.get_default_device()": torch.get_default_device,
-    "torch.cuda.current_stream()": lambda: torch.cuda.current_stream().cuda_stream,
-    "torch.cuda.current_device()": torch.cuda.current_device,
+    "torch.backends.cudnn.enabled": _flag("cudnn", "enabled"),
+    "the default dtype": torch.get_default_dtype,
+    "the default device": torch.get_default_device,
+    "the current stream": lambda: torch.cuda.current_stream().cuda_stream,
+    "the current device": torch.cuda.current_device,
 }
 # What is usual, and harms nobody.
 _LIGHT: Mapping[str, Callable[[], object]] = {
     "torch.backends.cudnn.benchmark": _flag("cudnn", "benchmark"),
     "torch.backends.cudnn.deterministic": _flag("cudnn", "deterministic"),
-    "torch.backends.cudnn.enabled": _flag("cudnn", "enabled"),
     "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled,
     "torch.get_num_threads()": torch.get_num_threads,
     "torch.is_grad_enabled()": torch.is_grad_enabled,
@@ -79,6 +80,7 @@ class StateWatch:
         self._settings = _read({**_GRAVE, **_LIGHT})
         self._environment = dict(os.environ)
         self._random = torch.random.get_rng_state()
+        self._threads = set(threading.enumerate())
 
     def changes(self, when: str, *, random: bool = False) -> list[dict[str, Any]]:
         """Findings of what has changed since the last look; each is told once.
@@ -88,6 +90,10 @@ class StateWatch:
             random: Whether to tell of the random generator as well.
         """
         found = [*self._replaced(when), *self._set(when), *self._environment_changes(when)]
+        threads = set(threading.enumerate())
+        if threads - self._threads:
+            found.append(_finding(f"left a thread running {when}"))
+        self._threads |= threads
         state = torch.random.get_rng_state()
         if random and not torch.equal(state, self._random):
             found.append(_finding(f"drew from torch's random generator {when}", "info"))
