@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,14 @@ def command(module: str, *arguments: str) -> list[str]:
     The current folder is kept off the import path (`-P`): files there may have any name.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def settle() -> None:
+    """Spare what is imported by now, torch's million objects, every later collection of garbage.
+
+    The last of those takes half a second, when the process ends.
+    """
+    gc.freeze()
 
 
 def environment() -> dict[str, str]:

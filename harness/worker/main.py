@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 
+from harness import interpreter
 from harness.worker.baselines import BaselineSession
 from harness.worker.faults import describe
 from harness.worker.protocol import Channel, Disconnected, Message
@@ -22,6 +23,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Serve the supervisor until it hangs up."""
+    interpreter.settle()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     settings = Settings.from_json(sys.argv[2])
