@@ -1,9 +1,8 @@
-"""Load the harness's plugin for this repository where it is not installed."""
+"""Load the harness's plugin where it is not installed, and pytest's own for testing plugins."""
 
 from importlib.metadata import entry_points
 
 _PLUGIN = "harness.pytest_plugin"
 
-pytest_plugins = (
-    [] if any(point.value == _PLUGIN for point in entry_points(group="pytest11")) else [_PLUGIN]
-)
+_is_installed = any(point.value == _PLUGIN for point in entry_points(group="pytest11"))
+pytest_plugins = ["pytester"] if _is_installed else ["pytester", _PLUGIN]

@@ -6,12 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from concurrent.futures import Future, as_completed
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from harness import devices, doctor, render, store
+from harness import devices, doctor, interpreter, render, store
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.discovery import Discovery, Submission, discover, fits
@@ -30,7 +29,7 @@ from harness.options import (
     check_sandbox,
     problems_of,
 )
-from harness.pool import cores_each, evaluators, usable_cores
+from harness.pool import cores_each, evaluations, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.profile import ProfileError, profile
 from harness.profile_tables import tables
@@ -170,21 +169,15 @@ def _evaluate(
 ) -> list[Report]:
     """Evaluate everything, saying each result when it is there."""
     reports = []
-    with evaluators(jobs, len(requests)) as pool:
-        futures: dict[Future[Report], Request] = {
-            pool.submit(request, ProgressLine(request)): request for request in requests
-        }
-        for future in as_completed(futures):
-            try:
-                report = future.result()
-            except EvaluationError as error:
-                print(f"{futures[future].submission.name}: {error}", file=out, flush=True)
-                continue
-            reports.append(report)
-            print(render.full(report), file=out, flush=True)
-            if json_file is not None:
-                print(report.to_json(), file=json_file, flush=True)
-            store.save(report, store.FOLDER)
+    for place, result in evaluations(requests, jobs, ProgressLine):
+        if isinstance(result, EvaluationError):
+            print(f"{requests[place].submission.name}: {result}", file=out, flush=True)
+            continue
+        reports.append(result)
+        print(render.full(result), file=out, flush=True)
+        if json_file is not None:
+            print(result.to_json(), file=json_file, flush=True)
+        store.save(result, store.FOLDER)
     return reports
 
 
@@ -233,5 +226,11 @@ def _doctor(_: argparse.Namespace) -> int:
     return PASSED if all(finding.is_fine for finding in findings) else NOT_PASSED
 
 
+def run() -> int:
+    """Be the program: run the command of its arguments."""
+    interpreter.settle()
+    return main()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

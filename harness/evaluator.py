@@ -14,6 +14,7 @@ from dataclasses import asdict
 
 import torch
 
+from harness import interpreter
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.evaluate import OnProgress, Progress, Request, evaluate
@@ -42,6 +43,7 @@ def attempt(request: Request, on_progress: OnProgress) -> Report:
 
 def main() -> None:
     """Serve until standard input ends."""
+    interpreter.settle()
     # So that the worker under way is seen to its end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     # Several evaluators run side by side, and their tensors are small.

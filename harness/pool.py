@@ -1,4 +1,4 @@
-"""Evaluate many requests side by side, in a few processes; a single one in this process."""
+"""Evaluate many requests side by side, each in one of a few processes of its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
 import torch
@@ -32,33 +32,36 @@ def cores_each(jobs: int, evaluations: int) -> int:
     return max(1, usable_cores() // max(1, min(jobs, evaluations)))
 
 
-def evaluators(jobs: int, evaluations: int) -> Pool | ThisProcess:
-    """What evaluates so many requests, `jobs` of them at a time; a context manager.
+def evaluations(
+    requests: Sequence[Request], jobs: int, follow: Callable[[Request], OnProgress]
+) -> Iterator[tuple[int, Report | EvaluationError]]:
+    """Evaluate requests, `jobs` of them at a time; each one's place and result, when it is there.
 
-    A process of its own costs seconds before it begins, which for a single request buy nothing.
+    One at a time runs in this process: another costs seconds before it begins, and buys nothing.
+
+    Args:
+        requests: What to evaluate.
+        jobs: How many at a time.
+        follow: Gives what is told of a request's progress, perhaps from another thread.
     """
-    return Pool(jobs) if evaluations > 1 else ThisProcess()
-
-
-class ThisProcess:
-    """Evaluates where it is called, one request after the other."""
-
-    def __enter__(self) -> ThisProcess:
+    if min(jobs, len(requests)) <= 1:
         # As in the processes of a pool, whose numbers are then the same ones.
         torch.set_num_threads(1)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
-        """Evaluate a request at once; the future raises EvaluationError."""
-        future: Future[Report] = Future()
-        try:
-            future.set_result(attempt(request, on_progress))
-        except EvaluationError as error:
-            future.set_exception(error)
-        return future
+        for place, request in enumerate(requests):
+            try:
+                yield place, attempt(request, follow(request))
+            except EvaluationError as error:
+                yield place, error
+        return
+    with Pool(jobs) as pool:
+        places = {
+            pool.submit(request, follow(request)): place for place, request in enumerate(requests)
+        }
+        for future in as_completed(places):
+            try:
+                yield places[future], future.result()
+            except EvaluationError as error:
+                yield places[future], error
 
 
 class Pool:

@@ -62,12 +62,17 @@ def harness_process(*arguments: str | Path, folder: Path) -> Outcome:
     return run(interpreter.command("harness.cli", *map(str, arguments)), folder)
 
 
-def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
-    """Run `pytest ARGUMENTS` in a folder that knows nothing of this repository."""
+def pytest_arguments(*arguments: str | Path) -> list[str]:
+    """Arguments for pytest in a folder that knows nothing of this repository."""
     # Where the harness is installed, pytest loads the plugin by itself.
     known = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
     load = ("-p", "no:cacheprovider") if known else ("-p", "no:cacheprovider", "-p", PLUGIN)
-    return run(interpreter.command("pytest", *load, *map(str, arguments)), folder)
+    return [*load, *map(str, arguments)]
+
+
+def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
+    """Run `pytest ARGUMENTS` in such a folder, in a process of its own."""
+    return run(interpreter.command("pytest", *pytest_arguments(*arguments)), folder)
 
 
 def reports(lines: str) -> dict[str, Report]:

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support import REFERENCE, SUBMISSIONS, harness, reports
+from harness.report import Report
+from tests.support import REFERENCE, SUBMISSIONS, Outcome, harness, harness_process, reports
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 
 
-def test_passing_submission_gives_status_0_and_one_json_line(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Checked:
+    """A folder whose submissions were checked, and how that went."""
+
+    folder: Path
+    outcome: Outcome
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    """Two submissions, checked by `harness check` in processes of its own."""
+    folder = tmp_path_factory.mktemp("checked")
+    (folder / "submissions").mkdir()
+    for name in ("flat_index", "grid3d"):
+        shutil.copy(SUBMISSIONS / f"{name}.py", folder / "submissions")
+    options = ("--reference", PROBLEM, "--seed", "7", "--json", "-", "--jobs", "2")
+    return Checked(folder, harness_process("check", "submissions", *options, folder=folder))
+
+
+def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked) -> None:
     """`--json -` prints reports alone on stdout, one object a line, with the schema's version."""
-    done = harness(
-        "check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM, "--json", "-",
-        folder=tmp_path,
-    )  # fmt: skip
+    done = checked.outcome
     assert done.status == 0, done.err
-    (line,) = done.out.splitlines()
-    data = json.loads(line)
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert sorted(line["submission"] for line in lines) == ["flat_index", "grid3d"]
+    (data,) = (line for line in lines if line["submission"] == "flat_index")
     assert data["schema"] == 3
     assert data["verdict"] == "passed"
     assert data["precision"] == "fp32"
@@ -28,21 +48,19 @@ def test_passing_submission_gives_status_0_and_one_json_line(tmp_path: Path) -> 
     # Batch, channels in and out, length, taps; an fma is two.
     assert data["counters"]["flop"] == 2 * 128 * 128 * 64 * 3 * 2
     assert "flat_index on conv_transpose1d: passed" in done.err
+    assert "grid3d on conv_transpose1d: passed" in done.err
 
 
-def test_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
-    """A report can be replayed: the seed alone decides every value."""
-    worst = []
-    for name in ("first", "second"):
-        done = harness(
-            "check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM, "--seed", "7",
-            "--json", name, folder=tmp_path,
-        )  # fmt: skip
-        assert done.status == 0, done.err
-        report = reports((tmp_path / name).read_text())["flat_index"]
-        worst.append([case.worst for case in report.cases])
-    assert worst[0] == worst[1]
-    assert any(worst[0])
+def test_same_seed_gives_the_same_numbers(checked: Checked, tmp_path: Path) -> None:
+    """A report can be replayed, wherever it is evaluated: the seed alone decides every value."""
+    submission = SUBMISSIONS / "flat_index.py"
+    options = ("--reference", PROBLEM, "--seed", "7", "--json", "again")
+    done = harness("check", submission, *options, folder=tmp_path)
+    assert done.status == 0, done.err
+    (line,) = (tmp_path / "again").read_text().splitlines()
+    first = [case.worst for case in reports(checked.outcome.out)["flat_index"].cases]
+    assert [case.worst for case in Report.from_json(line).cases] == first
+    assert any(first)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +96,9 @@ def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
     assert "requires width" in done.out
 
 
-def test_leaderboard_ranks_what_was_checked(tmp_path: Path) -> None:
+def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) -> None:
     """Reports of checks appear in the table; a file that changed since counts as not checked."""
-    kernels = tmp_path / "submissions"
-    kernels.mkdir()
-    for name in ("flat_index", "grid3d"):
-        (kernels / f"{name}.py").write_text((SUBMISSIONS / f"{name}.py").read_text())
-    done = harness("check", "submissions", "--reference", PROBLEM, folder=tmp_path)
-    assert done.status == 0, done.out
+    shutil.copytree(checked.folder, tmp_path, dirs_exist_ok=True)
     board = ("leaderboard", "--reference", PROBLEM, "--format", "github", "--update", "BOARD.md")
     table = harness(*board, folder=tmp_path).out
     rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
@@ -95,7 +108,7 @@ def test_leaderboard_ranks_what_was_checked(tmp_path: Path) -> None:
     assert grid[1:8] == ["2", "grid3d", "passed", "33", "23", "0", "fp32"]
     assert "BOARD.md: changed" in table
     assert "BOARD.md: unchanged" in harness(*board, folder=tmp_path).out
-    with (kernels / "grid3d.py").open("a") as file:
+    with (tmp_path / "submissions" / "grid3d.py").open("a") as file:
         file.write("# changed\n")
     table = harness(*board, folder=tmp_path).out
     assert "not checked" in table

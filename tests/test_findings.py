@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.report import CaseReport
-from tests.support import Outcome, harness, reports
+from harness.evaluate import Request, evaluate
+from harness.grid import case_again
+from harness.problem import load
+from harness.report import Report
+from tests.support import harness, reports
 
 REFERENCE = """
 import torch
 from torch import nn
 
 class Model(nn.Module):
-    def __init__(self):
+    def __init__(self, mode):
         super().__init__()
 
     def forward(self, x):
@@ -25,7 +28,7 @@ def get_inputs():
     return [torch.rand(2, 2, 64)]
 
 def get_init_inputs():
-    return []
+    return [MODE]
 """
 
 SUBMISSION = '''
@@ -80,13 +83,13 @@ extension = load_inline(
 )
 
 class ModelNew(nn.Module):
-    def __init__(self):
+    def __init__(self, mode):
         super().__init__()
+        self.mode = mode
 
     def forward(self, x):
-        return extension.run(x, MODE)
-
-MODE = '''
+        return extension.run(x, self.mode)
+'''
 
 
 def place(text: str) -> str:
@@ -96,13 +99,17 @@ def place(text: str) -> str:
     return f"flip.py:{number}"
 
 
-def command(folder: Path, mode: int, *words: str) -> Outcome:
-    """Run `harness WORDS` on the submission in one of its modes."""
-    (folder / "reference.py").write_text(REFERENCE)
-    # Of one name and in one place, so that the second one finds the extension built.
-    submission = folder / "flip.py"
-    submission.write_text(f"{SUBMISSION}{mode}\n")
-    return harness(words[0], submission, "--reference", "reference.py", *words[1:], folder=folder)
+RIGHT, RACE, DEADLOCK, LEAK, UNREAD, REFUSED, NULL, CLUSTER, READ = range(9)
+# A leak is looked for at the end, and a broken context has none.
+ORDER = (RACE, DEADLOCK, UNREAD, REFUSED, NULL, CLUSTER, READ, LEAK)
+
+
+def write(folder: Path, mode: int) -> tuple[Path, Path]:
+    """The submission, and a reference whose own configuration has this mode."""
+    submission, reference = folder / "flip.py", folder / f"reference_{mode}.py"
+    submission.write_text(SUBMISSION)
+    reference.write_text(REFERENCE.replace("MODE", str(mode)))
+    return submission, reference
 
 
 @pytest.fixture(scope="module")
@@ -110,23 +117,39 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("flip")
 
 
-def only_case(done: Outcome) -> CaseReport:
-    (case,) = reports(done.out)["flip"].cases
-    return case
+@pytest.fixture(scope="module")
+def report(folder: Path) -> Report:
+    """The submission's report, with a case for each mode."""
+    submission, reference = write(folder, RIGHT)
+    problem = load(reference)
+    also = tuple(
+        case_again(problem, str(mode), "grid", {"mode": mode}, problem.input_shapes, seed=1)
+        for mode in ORDER
+    )
+    return evaluate(Request(submission, reference, "simulator", also=also))
 
 
-@pytest.mark.parametrize("schedule", ["0", "3"])
-def test_correct_kernel_has_no_findings(folder: Path, schedule: str) -> None:
-    """With its barrier the submission passes, in any order of blocks and warps."""
-    done = command(folder, 0, "check", "--json", "-", "--schedule", schedule)
+def test_correct_kernel_has_no_findings(report: Report) -> None:
+    """With its barrier the kernel passes."""
+    own, *_ = report.cases
+    assert own.verdict == "passed"
+    assert own.findings == ()
+
+
+def test_correct_kernel_has_none_in_another_order(folder: Path) -> None:
+    """In any order of blocks and warps it passes, and the order is told."""
+    submission, reference = write(folder, RIGHT)
+    options = ("--reference", reference, "--json", "-", "--schedule", "3")
+    done = harness("check", submission, *options, folder=folder)
     assert done.status == 0, done.err
-    assert only_case(done).findings == ()
-    assert ("run with --schedule 3" in done.err) is (schedule == "3")
+    (case,) = reports(done.out)["flip"].cases
+    assert case.findings == ()
+    assert "run with --schedule 3" in done.err
 
 
-def test_race_fails_a_case_whose_output_is_right(folder: Path) -> None:
+def test_race_fails_a_case_whose_output_is_right(report: Report) -> None:
     """The simulator's order gives the right numbers, and the race is an error all the same."""
-    case = only_case(command(folder, 1, "check", "--json", "-"))
+    case = report.case(str(RACE))
     assert case.verdict == "failed"
     assert case.wrong_runs == ()
     assert case.message.startswith(
@@ -136,9 +159,9 @@ def test_race_fails_a_case_whose_output_is_right(folder: Path) -> None:
     assert "no barrier between them in flip, block (0,0,0) thread" in case.message
 
 
-def test_deadlock_is_told_with_both_lines(folder: Path) -> None:
+def test_deadlock_is_told_with_both_lines(report: Report) -> None:
     """The launch fails, the submission's own check raises, and the finding is the reason."""
-    case = only_case(command(folder, 2, "check", "--json", "-"))
+    case = report.case(str(DEADLOCK))
     assert case.verdict == "failed"
     assert case.message.startswith("synccheck: the block waits for ever: 100 threads wait at")
     for text in ("// first", "// second"):
@@ -151,53 +174,54 @@ TOO_LARGE = "CUDA error: invalid argument (flip: a block of 2048 x 1 x 1, of 1 t
 
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [(4, f"{TOO_LARGE} (nobody asked cudaGetLastError())"), (5, TOO_LARGE)],
+    [(UNREAD, f"{TOO_LARGE} (nobody asked cudaGetLastError())"), (REFUSED, TOO_LARGE)],
 )
-def test_refused_launch_is_an_error(folder: Path, mode: int, message: str) -> None:
+def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> None:
     """CUDA's words and the reason, whether or not the submission has looked."""
-    case = only_case(command(folder, mode, "check", "--json", "-"))
+    case = report.case(str(mode))
     assert case.verdict == "error"
     assert case.message.startswith(f"AcceleratorError: {message}")
-    assert ("(flip.py:" in case.message) is (mode == 5)
+    assert ("(flip.py:" in case.message) is (mode == REFUSED)
 
 
-def test_refused_launch_is_no_refusal_of_the_submission(folder: Path) -> None:
+def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
     """Its own check of CUDA's answer is none of its arguments."""
-    case = only_case(command(folder, 8, "check", "--json", "-"))
+    case = report.case(str(READ))
     assert case.verdict == "error"
     expected = "RuntimeError: the launch has failed: invalid argument (flip.py:"
     assert case.message.startswith(expected)
 
 
-def test_illegal_access_is_told_by_its_finding(folder: Path) -> None:
+def test_illegal_access_is_told_by_its_finding(report: Report) -> None:
     """The launch fails as on a GPU, the submission's own check raises, and the line is known."""
-    case = only_case(command(folder, 6, "check", "--json", "-"))
+    case = report.case(str(NULL))
     assert case.verdict == "failed"
     assert case.message.startswith("memcheck: 4-byte store through a null pointer: 0x0 in flip at ")
     assert place("// load") in case.message
     assert "an illegal memory access was encountered" in case.detail
 
 
-def test_cluster_is_unsupported(folder: Path) -> None:
+def test_cluster_is_unsupported(report: Report) -> None:
     """What the host code asks for in vain is named, whatever it makes of the error."""
-    case = only_case(command(folder, 7, "check", "--json", "-"))
+    case = report.case(str(CLUSTER))
     assert case.verdict == "unsupported"
     assert case.message == "the simulator has no clusters of more than one block"
 
 
-def test_leak_is_a_note(folder: Path) -> None:
+def test_leak_is_a_note(report: Report) -> None:
     """What cudaMalloc gave and nobody freed is told, and fails nothing; tensors are no leaks."""
-    done = command(folder, 3, "check", "--json", "-")
-    assert done.status == 0, done.err
-    (note,) = reports(done.out)["flip"].notes
+    assert report.case(str(LEAK)).verdict == "passed"
+    (note,) = report.notes
     assert note == "3 allocations of cudaMalloc were never freed, 3000 bytes"
 
 
 def test_profile_counts_and_prints(folder: Path) -> None:
     """One row for each kernel in each table, remarks below, and everything as JSON."""
-    done = command(folder, 0, "profile", "--json", "counts.json")
+    submission, reference = write(folder, RIGHT)
+    options = ("--reference", reference, "--json", "counts.json")
+    done = harness("profile", submission, *options, folder=folder)
     assert done.status == 0, done.err
-    assert "flip on reference: ModelNew() on input (2, 2, 64)" in done.out
+    assert "flip on reference_0: ModelNew(mode=0) on input (2, 2, 64)" in done.out
     for words in ("divergent branches", "sectors/request", "registers", "occupancy"):
         assert words in done.out
     data = json.loads((folder / "counts.json").read_text())
@@ -210,10 +234,12 @@ def test_profile_counts_and_prints(folder: Path) -> None:
 
 def test_profile_of_what_fails_says_why(folder: Path) -> None:
     """Status 1 and the finding, where the kernel does not come to its end or is wrong."""
-    stuck = command(folder, 2, "profile")
-    assert stuck.status == 1
-    assert "synccheck: the block waits for ever" in stuck.out
-    racing = command(folder, 1, "profile")
-    assert racing.status == 1
-    assert "racecheck: 4-byte store" in racing.out
+    for mode, message in (
+        (DEADLOCK, "synccheck: the block waits for ever"),
+        (RACE, "racecheck: 4-byte store"),
+    ):
+        submission, reference = write(folder, mode)
+        done = harness("profile", submission, "--reference", reference, folder=folder)
+        assert done.status == 1
+        assert message in done.out
     assert harness("profile", "absent.py", folder=folder).status == 2

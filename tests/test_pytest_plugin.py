@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.support import REFERENCE, ROOT, SUBMISSIONS, pytest_
+from harness.build.cache import default_root
+from tests.support import REFERENCE, ROOT, SUBMISSIONS, Outcome, pytest_, pytest_arguments
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
+CACHES = default_root().parent
+
+Run = Callable[..., Outcome]
 
 
 @pytest.fixture
-def kernels(tmp_path: Path) -> Path:
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs pytest in this process, in a folder that knows nothing of this repository."""
+    # pytester has moved the home folder.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(CACHES))
+
+    def run_here(*arguments: str | Path) -> Outcome:
+        done = pytester.runpytest_inprocess(*pytest_arguments(*arguments))
+        return Outcome(int(done.ret), done.stdout.str(), done.stderr.str())
+
+    return run_here
+
+
+@pytest.fixture
+def kernels(pytester: pytest.Pytester) -> Path:
     """A folder of somebody's with one good submission."""
-    folder = tmp_path / "kernels"
-    folder.mkdir()
+    folder = pytester.mkdir("kernels")
     shutil.copy(SUBMISSIONS / "flat_index.py", folder)
     return folder
 
 
-def test_collects_the_generic_tests(kernels: Path) -> None:
+@pytest.mark.usefixtures("kernels")
+def test_collects_the_generic_tests(run: Run) -> None:
     """One test_builds, one test_matches_reference for each case, one test_speed; named by both."""
-    done = pytest_("kernels", "--reference", PROBLEM, "--collect-only", "-q", folder=kernels.parent)
+    done = run("kernels", "--reference", PROBLEM, "--collect-only", "-q")
     assert done.status == 0, done.out
     names = [line for line in done.out.splitlines() if "::" in line]
     assert names[0] == "flat_index.py::test_builds"
@@ -34,8 +52,11 @@ def test_collects_the_generic_tests(kernels: Path) -> None:
     assert len(names) == 50
 
 
-def test_keyword_selection_junit_and_several_processes(kernels: Path) -> None:
+def test_keyword_selection_junit_and_several_processes(
+    kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """-k, --junitxml and -n 2 work as they do for any other tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(CACHES))
     done = pytest_(
         "kernels", "--reference", PROBLEM, "-k", "builds or s8", "-n", "2", "--junitxml", "out.xml",
         folder=kernels.parent,
@@ -47,10 +68,10 @@ def test_keyword_selection_junit_and_several_processes(kernels: Path) -> None:
     assert all("s8" in name for name in names if name != "test_builds")
 
 
-def test_wrong_submission_fails_with_an_explanation(kernels: Path) -> None:
+def test_wrong_submission_fails_with_an_explanation(kernels: Path, run: Run) -> None:
     """A failing case shows the numbers, the diagnosis and the pattern; -x stops at the first."""
     shutil.copy(ROOT / "tests" / "defects" / "no_divisibility_test.py", kernels)
-    done = pytest_("kernels", "--reference", PROBLEM, "-x", folder=kernels.parent)
+    done = run("kernels/no_divisibility_test.py", "--reference", PROBLEM, "-x")
     assert done.status == 1
     assert done.out.count("FAILED") == 1
     assert "diagnosis: no divisibility test" in done.out
@@ -59,10 +80,10 @@ def test_wrong_submission_fails_with_an_explanation(kernels: Path) -> None:
     assert "replay: --harness-seed" in done.out
 
 
-def test_declined_cases_are_skips_with_the_reason(kernels: Path) -> None:
+def test_declined_cases_are_skips_with_the_reason(kernels: Path, run: Run) -> None:
     """A constructor that refuses a configuration skips its cases, in its own words."""
     shutil.copy(SUBMISSIONS / "grid3d.py", kernels)
-    done = pytest_("kernels/grid3d.py", "--reference", PROBLEM, "-rs", folder=kernels.parent)
+    done = run("kernels/grid3d.py", "--reference", PROBLEM, "-rs")
     assert done.status == 0, done.out
     assert "33 passed" in done.out or "34 passed" in done.out
     assert "24 skipped" in done.out
@@ -70,10 +91,10 @@ def test_declined_cases_are_skips_with_the_reason(kernels: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_speed_is_skipped_without_a_gpu(kernels: Path) -> None:
+def test_speed_is_skipped_without_a_gpu(kernels: Path, run: Run) -> None:
     """It says why, and nothing is evaluated for it."""
     speed = "kernels/flat_index.py::test_speed"
-    done = pytest_(speed, "--reference", PROBLEM, "-rs", folder=kernels.parent)
+    done = run(speed, "--reference", PROBLEM, "-rs")
     assert done.status == 0, done.out
     assert "1 skipped" in done.out
     assert "passed" not in done.out
@@ -81,15 +102,13 @@ def test_speed_is_skipped_without_a_gpu(kernels: Path) -> None:
     assert not (kernels.parent / "results").exists()
 
 
-def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path) -> None:
+def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path, run: Run) -> None:
     """A bad file is one failed test with one line; a file of another kind is a warning."""
     (kernels / "broken.py").write_text("class ModelNew(:\n")
     (kernels / "notes.py").write_text("x = 1\n")
     (kernels / "more").mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", kernels / "more")
-    done = pytest_(
-        "kernels", "--reference", PROBLEM, "-k", "builds or submission", folder=kernels.parent
-    )
+    done = run("kernels", "--reference", PROBLEM, "-k", "builds or is_submission")
     assert done.status == 1
     assert "broken.py: does not parse in line 1" in done.out
     assert "has the same name as" in done.out
@@ -97,7 +116,7 @@ def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path
     assert "2 failed, 1 passed" in done.out
 
 
-def test_submissions_are_not_imported_by_the_judge(kernels: Path) -> None:
+def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> None:
     """A file named on the command line is a submission too, and runs in the worker alone."""
     path = kernels / "spy.py"
     path.write_text(
@@ -106,7 +125,7 @@ def test_submissions_are_not_imported_by_the_judge(kernels: Path) -> None:
         "    def __init__(self, in_channels, out_channels, kernel_size):\n"
         "        raise SystemError(f'pytest in sys.modules: {\"pytest\" in sys.modules}')\n"
     )
-    done = pytest_(path, "--reference", PROBLEM, "-x", "-k", "reduced", folder=kernels.parent)
+    done = run(path, "--reference", PROBLEM, "-x", "-k", "reduced")
     assert done.status == 1
     assert "pytest in sys.modules: False" in done.out
 
@@ -118,10 +137,10 @@ def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
     assert "no tests ran" in done.out
 
 
-def test_unusable_reference_is_one_line(kernels: Path) -> None:
+def test_unusable_reference_is_one_line(kernels: Path, run: Run) -> None:
     """A reference that is none ends pytest with a usage error."""
     (kernels.parent / "bad.py").write_text("x = 1\n")
-    done = pytest_("kernels", "--reference", "bad.py", folder=kernels.parent)
+    done = run("kernels", "--reference", "bad.py")
     assert done.status == 4
     assert "bad.py" in done.err
     assert "Traceback" not in done.err

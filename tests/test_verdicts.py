@@ -5,17 +5,18 @@ All are flat_index.py with another `forward` or constructor, so that they share 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.evaluate import Request
-from harness.pool import Pool
-from harness.report import Report
+from harness.discovery import discover
+from harness.evaluate import Request, evaluate
+from harness.grid import OWN, Case, cases_for
+from harness.problem import load
+from harness.report import CaseReport, Report
 from tests.support import REFERENCE, SUBMISSIONS, harness, reports
 
-Check = Callable[..., list[Report]]
+PROBLEM = REFERENCE / "conv_transpose1d.py"
 
 ORIGINAL = (SUBMISSIONS / "flat_index.py").read_text()
 FORWARD = """        return extension.conv_transpose1d_flat(
@@ -29,119 +30,135 @@ MULTIMEM = (
 RIGHT = "extension.conv_transpose1d_flat(x, w, self.stride, self.padding, self.output_padding)"
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    """Evaluators, as the command line starts them."""
-    with Pool(2) as evaluators:
-        yield evaluators
-
-
-@pytest.fixture
-def check(pool: Pool, tmp_path: Path) -> Check:
-    """Gives the reports of submissions with these texts."""
-
-    def evaluate(*texts: str) -> list[Report]:
-        futures = []
-        for number, text in enumerate(texts):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            path = folder / "flat_index.py"
-            path.write_text(text)
-            futures.append(
-                pool.submit(Request(path, REFERENCE / "conv_transpose1d.py", "simulator"))
-            )
-        return [future.result() for future in futures]
-
-    return evaluate
+def check(text: str, folder: Path, cases: int, *, own: bool = True) -> Report:
+    """The report of a submission with this text on the largest cases, or the problem's own too."""
+    path = folder / "flat_index.py"
+    path.write_text(text)
+    (submission,) = discover([path]).submissions
+    grid = cases_for(load(PROBLEM), submission)
+    others = [case for case in grid if case.label not in OWN]
+    chosen: list[Case] = sorted(others, key=lambda case: -case.convolution.work)[:cases]
+    if own:
+        chosen += [case for case in grid if case.label in OWN]
+    only = frozenset(case.id for case in chosen)
+    return evaluate(Request(path, PROBLEM, "simulator", only=only))
 
 
 def with_forward(body: str) -> str:
     """The submission with another body of forward; `run(x, w)` there is the right kernel."""
     assert FORWARD in ORIGINAL
+    return ORIGINAL.replace(FORWARD, _lines(body))
+
+
+def _lines(body: str) -> str:
     run = f"        run = lambda x, w: {RIGHT}\n"
-    return ORIGINAL.replace(FORWARD, run + "".join(f"        {line}\n" for line in body.split(";")))
+    return run + "".join(f"        {line}\n" for line in body.split(";"))
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("return run(x, self.weight).cpu()", "the output is on cpu, not on cuda"),
-        ("return run(x, self.weight).double()", "dtype is torch.float64, not torch.float32"),
-        ("return run(x, self.weight).unsqueeze(0)", "the output's shape is"),
-        ("return [run(x, self.weight)]", "forward returned builtins.list, not a tensor"),
-        ("return None", "forward returned builtins.NoneType, not a tensor"),
-        (
-            "out = run(x, self.weight);old = self.__dict__.setdefault('old', {});"
-            "return old.setdefault(out.shape, torch.empty_like(out)).copy_(out)",
-            "the output shares memory with an earlier output",
-        ),
-        (
-            "out = run(x, self.weight);x.resize_(out.shape).copy_(out);return x",
-            "the output shares memory with its input",
-        ),
-    ],
-)
-def test_output_of_the_wrong_kind_fails(check: Check, body: str, message: str) -> None:
+def with_forwards(bodies: list[str]) -> str:
+    """The submission with another body of forward for each case, in the cases' order."""
+    constructed = "        super().__init__()\n"
+    assert FORWARD in ORIGINAL
+    assert constructed in ORIGINAL
+    choose = "        return getattr(self, f'forward_{self.number}')(x)\n"
+    forwards = [
+        f"\n    def forward_{number}(self, x):\n{_lines(body)}"
+        for number, body in enumerate(bodies)
+    ]
+    text = ORIGINAL.replace(FORWARD, choose + "".join(forwards))
+    text = text.replace(constructed, f"{constructed}        self.number = next(numbers)\n")
+    return f"import itertools\nnumbers = itertools.count()\n{text}"
+
+
+# What the message of each begins with or holds.
+WRONG_KINDS = {
+    "return run(x, self.weight).cpu()": "the output is on cpu, not on cuda",
+    "return run(x, self.weight).double()": "dtype is torch.float64, not torch.float32",
+    "return run(x, self.weight).unsqueeze(0)": "the output's shape is",
+    "return [run(x, self.weight)]": "forward returned builtins.list, not a tensor",
+    "return None": "forward returned builtins.NoneType, not a tensor",
+    "out = run(x, self.weight);old = self.__dict__.setdefault('old', {});"
+    "return old.setdefault(out.shape, torch.empty_like(out)).copy_(out)": (
+        "the output shares memory with an earlier output"
+    ),
+    "out = run(x, self.weight);x.resize_(out.shape).copy_(out);return x": (
+        "the output shares memory with its input"
+    ),
+}
+# What the diagnosis of each begins with.
+STALE = {
+    "self.kept = getattr(self, 'kept', None);"
+    "self.kept = self.weight.clone() if self.kept is None else self.kept;"
+    "return run(x, self.kept)": "Wrong only after the weights changed",
+    "self.kept = getattr(self, 'kept', {});key = x.data_ptr();"
+    "self.kept.setdefault(key, run(x, self.weight));return self.kept[key].clone()": (
+        "Right only at the first call"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaseReport]:
+    """The report of a case for each body of forward, and for the right one; all in one worker."""
+    bodies = [*WRONG_KINDS, *STALE, "return run(x, self.weight)"]
+    folder = tmp_path_factory.mktemp("wrong")
+    report = check(with_forwards(bodies), folder, len(bodies), own=False)
+    assert report.verdict == "failed"
+    return dict(zip(bodies, report.cases, strict=True))
+
+
+@pytest.mark.parametrize("body", WRONG_KINDS)
+def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str) -> None:
     """Device, dtype, shape, type and storage are checked before any number is."""
-    (report,) = check(with_forward(body))
-    assert report.verdict == "failed"
-    assert message in report.message
+    assert wrong[body].verdict == "failed"
+    assert WRONG_KINDS[body] in wrong[body].message
 
 
-@pytest.mark.parametrize(
-    ("body", "advice"),
-    [
-        (
-            "self.kept = getattr(self, 'kept', None);"
-            "self.kept = self.weight.clone() if self.kept is None else self.kept;"
-            "return run(x, self.kept)",
-            "Wrong only after the weights changed",
-        ),
-        (
-            "self.kept = getattr(self, 'kept', {});key = x.data_ptr();"
-            "self.kept.setdefault(key, run(x, self.weight));return self.kept[key].clone()",
-            "Right only at the first call",
-        ),
-    ],
-)
-def test_what_is_kept_from_earlier_calls_is_found(check: Check, body: str, advice: str) -> None:
+@pytest.mark.parametrize("body", STALE)
+def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], body: str) -> None:
     """New values in the same storage, and new weights, show a cache that does not follow them."""
-    (report,) = check(with_forward(body))
-    assert report.verdict == "failed"
-    assert report.case(report.smallest_failure).diagnosis.startswith(advice)
+    assert wrong[body].verdict == "failed"
+    assert wrong[body].diagnosis.startswith(STALE[body])
 
 
-def test_lower_precision_is_a_class_and_not_a_failure(check: Check) -> None:
+def test_right_case_among_wrong_ones_passes(wrong: dict[str, CaseReport]) -> None:
+    """What goes wrong in the other cases is theirs alone."""
+    assert wrong["return run(x, self.weight)"].verdict == "passed"
+
+
+def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
     """Operands rounded to bfloat16 are bfloat16's class, whatever the output's dtype."""
     body = "return run(x.bfloat16().float(), self.weight.bfloat16().float())"
-    (report,) = check(with_forward(body))
+    report = check(with_forward(body), tmp_path, 6)
     assert (report.verdict, report.precision) == ("passed", "bf16")
 
 
-def test_own_initialisation_is_a_note(check: Check) -> None:
+def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
     """Weights that a seed makes otherwise than the reference's are told, and change nothing."""
     init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
     assert init in ORIGINAL
-    other, alike = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), ORIGINAL)
+    other = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), tmp_path, 2)
+    alike = check(ORIGINAL, tmp_path, 2)
     assert other.verdict == "passed"
     assert "weights differ from the reference's" in other.notes[0]
     assert alike.notes == ()
 
 
-def test_declining_the_problems_own_configuration_fails(check: Check) -> None:
+def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
     """A submission may decline what it was not written for, but not the problem itself."""
     first = "        super().__init__()\n"
     refusal = f"{first}        if in_channels > 100:\n            raise ValueError('too wide')\n"
-    (report,) = check(ORIGINAL.replace(first, refusal, 1))
+    report = check(ORIGINAL.replace(first, refusal, 1), tmp_path, 2)
     assert report.verdict == "failed"
+    assert report.count("passed") == 2
     assert report.message == "declines the problem's own configuration: too wide"
 
 
-def test_missing_parameter_fails(check: Check) -> None:
+def test_missing_parameter_fails(tmp_path: Path) -> None:
     """A model that has no place for the reference's weight cannot be compared."""
     body = "return run(x, self.weight)"
     text = with_forward(body).replace("nn.Parameter(torch.empty(in", "(torch.empty(in")
-    (report,) = check(text)
+    report = check(text, tmp_path, 2)
     assert report.verdict == "failed"
     assert "ModelNew has no parameter for the reference's conv1d_transpose.weight" in report.message
 
@@ -185,7 +202,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return extension.run(x)
 ''')
-    options = ("--reference", REFERENCE / "conv_transpose1d.py", "--json", "-")
+    options = ("--reference", PROBLEM, "--json", "-")
     done = harness("check", path, *options, folder=tmp_path)
     report = reports(done.out)["small"]
     assert done.status == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -17,7 +16,7 @@ from harness.gate.evidence import Evidence
 from harness.gate.plan import Pair
 from harness.gate.settings import Thresholds
 from harness.grid import Case, Grid, Label, case_again, cases_for
-from harness.pool import Pool, ThisProcess, evaluators
+from harness.pool import evaluations
 from harness.progress import ProgressLine
 from harness.report import Report
 from harness.worker.supervisor import Deadlines
@@ -55,11 +54,11 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Sides:
-    """A pair with what becomes of its requests; None where nothing was asked."""
+    """A pair with what became of its requests; None where nothing was asked."""
 
     pair: Pair
-    head: Future[Report] | None
-    base: Future[Report] | None
+    head: Report | EvaluationError | None
+    base: Report | EvaluationError | None
 
 
 def decide(
@@ -67,20 +66,19 @@ def decide(
 ) -> list[Decision]:
     """Decide on every pair that is not as it was, in the pairs' order."""
     asked = [_ask(pair, manner) for pair in pairs if pair.is_changed]
-    evaluations = sum((each.head is not None) + (each.base is not None) for each in asked)
-    with evaluators(manner.jobs, evaluations) as pool:
-        sides = [
-            _Sides(each.pair, _begin(each.head, pool), _begin(each.base, pool)) for each in asked
-        ]
-        # A GPU that is to time must have nothing else to do: so everything is awaited first.
-        for side in sides:
-            for future in filter(None, (side.head, side.base)):
-                future.exception()
+    requests = [request for each in asked for request in (each.head, each.base) if request]
+    # A GPU that is to time must have nothing else to do: so everything is awaited first.
+    results = dict(evaluations(requests, manner.jobs, ProgressLine))
+    in_order = (results[place] for place in range(len(requests)))
+    sides = [
+        _Sides(
+            each.pair,
+            next(in_order) if each.head else None,
+            next(in_order) if each.base else None,
+        )
+        for each in asked
+    ]
     return [_decision(each, manner, evidence, thresholds) for each in sides]
-
-
-def _begin(request: Request | None, pool: Pool | ThisProcess) -> Future[Report] | None:
-    return pool.submit(request, ProgressLine(request)) if request else None
 
 
 def _ask(pair: Pair, manner: Manner) -> _Asked:
@@ -146,10 +144,9 @@ def _change(
         return Change("refused", "", f"is no submission for this problem now: {pair.fault}"), None
     if before is None and not manner.allow_new:
         return Change("missing", "", "the base does not have it; --allow-new lets it pass"), None
-    try:
-        head = sides.head.result() if sides.head else None
-        base = sides.base.result() if sides.base else (before.report if before else None)
-    except EvaluationError as error:
+    head, base = sides.head, sides.base or (before.report if before else None)
+    if isinstance(head, EvaluationError) or isinstance(base, EvaluationError):
+        error = head if isinstance(head, EvaluationError) else base
         return Change("refused", "", f"cannot be evaluated: {error}"), None
     assert head is not None  # noqa: S101 - for the type checker
     if before is None:

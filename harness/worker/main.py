@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from harness import interpreter
 from harness.worker.asking import Asking
 from harness.worker.baselines import BaselineSession
 from harness.worker.faults import describe
@@ -24,6 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Serve the supervisor until it hangs up."""
+    interpreter.settle()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     told = Instructions.from_json(sys.argv[2])

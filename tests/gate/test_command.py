@@ -98,7 +98,7 @@ class Repository:
 
     def gate(self, *arguments: str | Path) -> Outcome:
         """Run `harness gate` on it, always with the same values."""
-        return harness("gate", "--seed", "1", *arguments, folder=self.folder)
+        return harness("gate", "--seed", "1", "--jobs", "1", *arguments, folder=self.folder)
 
 
 @pytest.fixture
