@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
+import signal
 import sys
 from collections.abc import Sequence
-from concurrent.futures import Future, as_completed
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from harness import devices, doctor, render, store
+from harness import devices, doctor
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
+from harness.checking import Checking
 from harness.discovery import Discovery, Submission, discover, fits
+from harness.escape import one_line
 from harness.evaluate import Request
+from harness.finished import FOLDER as FINISHED
+from harness.finished import Finished
 from harness.gate import command as gate
 from harness.leaderboard import command as leaderboard
 from harness.options import (
+    INTERRUPTED,
     NOT_PASSED,
     PASSED,
     USAGE,
@@ -28,13 +34,14 @@ from harness.options import (
     add_problem_options,
     problems_of,
 )
-from harness.pool import EvaluationError, Pool, cores_each, usable_cores
+from harness.output import JsonLines, open_json
+from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.profile import ProfileError, profile
 from harness.profile_tables import tables
-from harness.progress import ProgressLine
-from harness.report import Report
 from harness.worker.supervisor import Deadlines
+
+_STANDARD_OUTPUT = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,9 +53,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"harness: {error}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
-        print("harness: interrupted", file=sys.stderr)
-        return NOT_PASSED
+        return _interrupted()
+    except OSError as error:
+        return _unwritable(error)
     return status
+
+
+def _interrupted() -> int:
+    """Say it; answers the exit status."""
+    # One Ctrl-C is enough: a second one would only tear what the first one ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("harness: interrupted", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _unwritable(error: OSError) -> int:
+    """Say what the machine refused; answers the exit status."""
+    if not isinstance(error, BrokenPipeError):
+        where = error.filename or "standard output"
+        print(one_line(f"harness: {where}: {error.strerror or error}"), file=sys.stderr)
+    # What standard output did not take would be tried once more at the end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
+    return USAGE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="permute the order of blocks and warps with this seed, to find what depends on it "
         "(default: 0, the natural order)",
+    )
+    check.add_argument(
+        "--resume",
+        action="store_true",
+        help="take over what an earlier run had finished, of the same contents and by the same "
+        "means, and run the rest",
     )
 
     leaderboard.add_to(commands)
@@ -124,21 +156,21 @@ def _check(options: argparse.Namespace) -> int:
         for submission, problem in pairs
     ]
     with ExitStack() as stack:
-        json_file = _open_json(options.json, stack)
-        out = sys.stderr if json_file is sys.stdout else sys.stdout
+        json_lines = _open_json(options.json, stack)
+        out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         refused = _say_what_is_refused(found, problems, out)
-        reports = _evaluate(requests, options.jobs, json_file, out)
-    all_passed = all(report.verdict == "passed" for report in reports)
-    return PASSED if all_passed and len(reports) == len(requests) and not refused else NOT_PASSED
+        checking = Checking(Finished(FINISHED, device), json_lines, out)
+        if options.resume:
+            requests = checking.take_over(requests, options.seed)
+        checking.run(requests, options.jobs)
+    if checking.has_trouble:
+        return USAGE
+    return PASSED if checking.all_passed and not refused else NOT_PASSED
 
 
-def _open_json(target: str | None, stack: ExitStack) -> IO[str] | None:
-    if target is None:
-        return None
-    if target == "-":
-        return sys.stdout
+def _open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
     try:
-        return stack.enter_context(Path(target).open("w"))
+        return None if target is None else open_json(target, stack)
     except OSError as error:
         raise UsageError(f"--json {target}: {error.strerror}") from None
 
@@ -152,35 +184,12 @@ def _say_what_is_refused(found: Discovery, problems: Sequence[Problem], out: IO[
         if all(fits(submission, problem) for problem in problems)
     ]
     for line in lines:
-        print(line, file=out, flush=True)
+        print(one_line(line), file=out, flush=True)
     return len(lines)
 
 
 def _why_unfit(submission: Submission, problems: Sequence[Problem]) -> str:
     return "; ".join(f"{problem.name}: {fits(submission, problem)}" for problem in problems)
-
-
-def _evaluate(
-    requests: Sequence[Request], jobs: int, json_file: IO[str] | None, out: IO[str]
-) -> list[Report]:
-    """Evaluate everything, saying each result when it is there."""
-    reports = []
-    with Pool(jobs) as pool:
-        futures: dict[Future[Report], Request] = {
-            pool.submit(request, ProgressLine(request)): request for request in requests
-        }
-        for future in as_completed(futures):
-            try:
-                report = future.result()
-            except EvaluationError as error:
-                print(f"{futures[future].submission.name}: {error}", file=out, flush=True)
-                continue
-            reports.append(report)
-            print(render.full(report), file=out, flush=True)
-            if json_file is not None:
-                print(report.to_json(), file=json_file, flush=True)
-            store.save(report, store.FOLDER)
-    return reports
 
 
 def _profile(options: argparse.Namespace) -> int:
@@ -190,15 +199,15 @@ def _profile(options: argparse.Namespace) -> int:
     device = devices.choose("simulator")
     found = discover([options.submission])
     with ExitStack() as stack:
-        json_file = _open_json(options.json, stack)
-        out = sys.stderr if json_file is sys.stdout else sys.stdout
+        json_lines = _open_json(options.json, stack)
+        out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         refused = _say_what_is_refused(found, problems, out)
         failed = False
         for submission in found.submissions:
             for problem in problems:
                 if fits(submission, problem) is None:
                     request = Request(submission.path, problem.path, device, cores=usable_cores())
-                    failed |= not _profile_one(request, problem, submission, json_file, out)
+                    failed |= not _profile_one(request, problem, submission, json_lines, out)
     return NOT_PASSED if failed or refused else PASSED
 
 
@@ -206,7 +215,7 @@ def _profile_one(
     request: Request,
     problem: Problem,
     submission: Submission,
-    json_file: IO[str] | None,
+    json_lines: JsonLines | None,
     out: IO[str],
 ) -> bool:
     """Print one profile; answers whether nothing was found wrong."""
@@ -216,8 +225,8 @@ def _profile_one(
         print(f"{submission.name} on {problem.name}: {error}", file=out)
         return False
     print(tables(counted), file=out, flush=True)
-    if json_file is not None:
-        print(json.dumps(counted.to_plain()), file=json_file, flush=True)
+    if json_lines is not None:
+        json_lines.write(json.dumps(counted.to_plain()))
     return not counted.failed
 
 

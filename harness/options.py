@@ -11,8 +11,8 @@ from harness.problem import Problem
 from harness.references import load_references
 from harness.worker.supervisor import Deadlines
 
-PASSED, NOT_PASSED, USAGE = 0, 1, 2
-"""Exit statuses."""
+PASSED, NOT_PASSED, USAGE, INTERRUPTED = 0, 1, 2, 130
+"""Exit statuses; `USAGE` also where the harness itself could not do its work."""
 
 
 class UsageError(ValueError):

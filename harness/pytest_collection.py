@@ -6,6 +6,7 @@ those of checks.py.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pytest
 
 from harness import checks, devices
 from harness.build.flags import Device
-from harness.discovery import Rejected, Submission, discover, fits
+from harness.discovery import Rejected, Submission, discover, fits, mentions_model_new
 from harness.evaluate import Request
 from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for
@@ -91,7 +92,7 @@ def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Collect a submission as one, and never as a test module, which would import it."""
-    if _speaks_of_model_new(file_path):
+    if _speaks_of_model_new(file_path) or _is_unreadable(file_path):
         yield
         return [SubmissionFile.from_parent(parent, path=file_path)]
     return (yield)
@@ -101,9 +102,15 @@ def _speaks_of_model_new(path: Path) -> bool:
     if path.suffix != ".py" or _is_pythons_own(path):
         return False
     try:
-        return b"ModelNew" in path.read_bytes()
+        return mentions_model_new(path)
     except OSError:
         return False
+
+
+def _is_unreadable(path: Path) -> bool:
+    """Whether a file may be a submission, and nobody can tell: pytest would try to import it."""
+    own = path.suffix != ".py" or _is_pythons_own(path)
+    return not own and not os.access(path, os.R_OK)
 
 
 def _is_pythons_own(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness import escape
 from harness.report import CaseReport, Report, Verdict
 from harness.verdict import describe_finding
 
@@ -26,9 +27,9 @@ def one_line(report: Report) -> str:
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     if report.verdict == "passed":
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
-        return f"{head}: {counts}; {report.precision}{worst}"
-    reason = f"{head}: {report.message}"
-    return f"{reason} ({counts})" if report.count("not run") < len(report.cases) else reason
+        return escape.one_line(f"{head}: {counts}; {report.precision}{worst}")
+    some_ran = report.count("not run") < len(report.cases)
+    return escape.one_line(f"{head}: {report.message}" + (f" ({counts})" if some_ran else ""))
 
 
 def full(report: Report) -> str:

@@ -42,7 +42,7 @@ def run(command: Sequence[str], folder: Path) -> Outcome:
 
 def harness(*arguments: str | Path, folder: Path) -> Outcome:
     """Run `harness ARGUMENTS` in a folder."""
-    return run(interpreter.command("harness.cli", *map(str, arguments)), folder)
+    return run(interpreter.command("harness", *map(str, arguments)), folder)
 
 
 def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
