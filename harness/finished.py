@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -46,7 +47,7 @@ class Finished:
 
     def __init__(self, folder: Path, device: Device) -> None:
         self._folder = folder
-        self._surroundings = _surroundings(device)
+        self._device: Device = device
 
     def keep(self, request: Request, report: Report) -> None:
         """Keep the report of a request.
@@ -86,6 +87,12 @@ class Finished:
         plain = json.dumps(json.loads(same.to_json()), sort_keys=True)
         return digest((plain, content_hash, problem_hash, *self._surroundings))
 
+    @cached_property
+    def _surroundings(self) -> tuple[str, ...]:
+        """What else decides how an evaluation goes."""
+        gpu = torch.cuda.get_device_name() if self._device == "cuda" else ""
+        return (gpu, torch_version(), __version__, _own_digest(), *_compilers())
+
     def _sweep(self) -> None:
         """Remove what nobody will come back for."""
         for path in self._folder.glob("*.json"):
@@ -94,17 +101,13 @@ class Finished:
                     path.unlink()
 
 
-def _surroundings(device: Device) -> tuple[str, ...]:
-    """What else decides how an evaluation goes."""
-    compilers: tuple[str, ...]
+def _compilers() -> tuple[str, ...]:
     try:
         toolchain = find_toolchain()
-        compilers = (toolchain.cuda.version, toolchain.host.version)
     except ToolchainError:
         # Nothing can be evaluated either, which every evaluation will say.
-        compilers = ()
-    gpu = torch.cuda.get_device_name() if device == "cuda" else ""
-    return (device, gpu, torch_version(), __version__, _own_digest(), *compilers)
+        return ()
+    return (toolchain.cuda.version, toolchain.host.version)
 
 
 def _own_digest() -> str:

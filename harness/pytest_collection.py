@@ -19,6 +19,8 @@ from harness import checks, devices
 from harness.build.flags import Device
 from harness.discovery import Rejected, Submission, discover, fits, mentions_model_new
 from harness.evaluate import Request
+from harness.finished import FOLDER as FINISHED
+from harness.finished import Finished
 from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for
 from harness.pool import cores_each, usable_cores
@@ -49,6 +51,7 @@ PLAN = pytest.StashKey[Plan]()
 SUITE = pytest.StashKey[Suite]()
 SPEED = pytest.StashKey[SpeedSession]()
 CLOCK = pytest.StashKey[DeviceClock]()
+TAKEN_OVER = pytest.StashKey[tuple[int, int]]()
 NAMES = pytest.StashKey[dict[str, Path]]()
 
 
@@ -226,6 +229,7 @@ def _why_no_speed(config: pytest.Config, plan: Plan) -> str | None:
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note which cases the selected tests need, so that they can be evaluated side by side."""
     config = session.config
@@ -233,12 +237,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     under_xdist = hasattr(config, "workerinput")
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
     jobs = config.getoption("--harness-jobs") or (1 if under_xdist else usable_cores())
+    folder = config.invocation_params.dir
+    finished = Finished(folder / FINISHED, plan.device)
     suite = config.stash[SUITE] = Suite(
-        jobs, config.invocation_params.dir / FOLDER, _sayer(config), ahead=not under_xdist
+        jobs, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
     )
     config.stash[SPEED] = SpeedSession(
         suite,
-        config.invocation_params.dir / config.getoption("--harness-results"),
+        folder / config.getoption("--harness-results"),
         config.getoption("--speed-seconds"),
         _sayer(config),
     )
@@ -275,7 +281,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             cores=cores_each(jobs * processes, len(wanted)),
         )
         suite.expect(request, complete=len(ids) == len(every))
+    if config.getoption("--harness-resume"):
+        config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
     _warn_of_strangers(session, {path.parent for path in files})
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
+    """Say how much is left to do of a run that was broken off."""
+    if TAKEN_OVER not in config.stash:
+        return None
+    count, every = config.stash[TAKEN_OVER]
+    return f"harness: {count} of {every} reports are an earlier run's (--harness-resume)"
 
 
 def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None:

@@ -47,10 +47,14 @@ def harness(*arguments: str | Path, folder: Path) -> Outcome:
 
 def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
     """Run `pytest ARGUMENTS` in a folder that knows nothing of this repository."""
+    return run(interpreter.command("pytest", *pytest_options(), *map(str, arguments)), folder)
+
+
+def pytest_options() -> tuple[str, ...]:
+    """What a pytest needs that is to know the harness's plugin and to leave no cache."""
     # Where the harness is installed, pytest loads the plugin by itself.
     known = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
-    load = ("-p", "no:cacheprovider") if known else ("-p", "no:cacheprovider", "-p", PLUGIN)
-    return run(interpreter.command("pytest", *load, *map(str, arguments)), folder)
+    return ("-p", "no:cacheprovider") if known else ("-p", "no:cacheprovider", "-p", PLUGIN)
 
 
 def reports(lines: str) -> dict[str, Report]:
