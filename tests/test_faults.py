@@ -29,9 +29,9 @@ LINES = {
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """What `harness check` says of all of them, among them one that is right."""
-    command = ("check", *sorted(FOLDER.glob("*.py")), "--reference", FOLDER / "reference")
-    options = ("--device", "simulator", "--step-seconds", "6")
-    return harness(*command, *options, folder=tmp_path_factory.mktemp("faults"))
+    files = sorted(FOLDER.glob("*.py"))
+    options = ("--reference", FOLDER / "reference", "--device", "simulator", "--step-seconds", "6")
+    return harness("check", *files, *options, folder=tmp_path_factory.mktemp("faults"))
 
 
 @pytest.mark.parametrize("name", LINES)
