@@ -10,9 +10,10 @@ from typing import IO
 from harness import render, store
 from harness.escape import one_line
 from harness.evaluate import Request
+from harness.evaluator import EvaluationError
 from harness.finished import Finished
 from harness.output import Careful, JsonLines
-from harness.pool import EvaluationError, Pool
+from harness.pool import evaluators
 from harness.progress import ProgressLine
 from harness.report import Report
 
@@ -53,7 +54,7 @@ class Checking:
 
     def run(self, requests: Sequence[Request], jobs: int) -> None:
         """Evaluate, saying each result when it is there."""
-        with Pool(jobs) as pool:
+        with evaluators(jobs, len(requests)) as pool:
             futures: dict[Future[Report], Request] = {
                 pool.submit(request, ProgressLine(request)): request for request in requests
             }

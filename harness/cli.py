@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import secrets
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -25,7 +23,6 @@ from harness.finished import Finished
 from harness.gate import command as gate
 from harness.leaderboard import command as leaderboard
 from harness.options import (
-    INTERRUPTED,
     NOT_PASSED,
     PASSED,
     USAGE,
@@ -41,40 +38,20 @@ from harness.profile import ProfileError, profile
 from harness.profile_tables import tables
 from harness.worker.supervisor import Deadlines
 
-_STANDARD_OUTPUT = 1
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; answers the exit status: 0 all passed, 1 something did not, 2 usage."""
+    """Run one command; answers the exit status: 0 all passed, 1 something did not, 2 usage.
+
+    Raises:
+        OSError: standard output, or something else that the command needs, cannot be written.
+    """
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
     except (UsageError, ProblemError, devices.DeviceError) as error:
         print(f"harness: {error}", file=sys.stderr)
         return USAGE
-    except KeyboardInterrupt:
-        return _interrupted()
-    except OSError as error:
-        return _unwritable(error)
     return status
-
-
-def _interrupted() -> int:
-    """Say it; answers the exit status."""
-    # One Ctrl-C is enough: a second one would only tear what the first one ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    print("harness: interrupted", file=sys.stderr)
-    return INTERRUPTED
-
-
-def _unwritable(error: OSError) -> int:
-    """Say what the machine refused; answers the exit status."""
-    if not isinstance(error, BrokenPipeError):
-        where = error.filename or "standard output"
-        print(one_line(f"harness: {where}: {error.strerror or error}"), file=sys.stderr)
-    # What standard output did not take would be tried once more at the end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
-    return USAGE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -235,7 +212,3 @@ def _doctor(_: argparse.Namespace) -> int:
     for finding in findings:
         print(finding.line)
     return PASSED if all(finding.is_fine for finding in findings) else NOT_PASSED
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ from harness.problem import Problem
 from harness.references import load_references
 from harness.worker.supervisor import Deadlines
 
-PASSED, NOT_PASSED, USAGE, INTERRUPTED = 0, 1, 2, 130
+PASSED, NOT_PASSED, USAGE = 0, 1, 2
 """Exit statuses; `USAGE` also where the harness itself could not do its work."""
 
 

@@ -152,14 +152,15 @@ def in_reference(folder: Path) -> tuple[Running, Gate]:
 
 
 def at_import(folder: Path) -> tuple[Running, Gate]:
-    """A worker imports the submission."""
+    """A worker imports the submission, for a process of the harness beside another one."""
+    (folder / "plain.py").write_text(PLAIN)
     (folder / "stuck.py").write_text(STOPS_AT_IMPORT + PLAIN)
-    command = ("check", "stuck.py", "--reference", REFERENCE, "--json", "reports")
+    command = ("check", "plain.py", "stuck.py", "--reference", REFERENCE)
     return start(*command, folder=folder), Gate(folder / "stuck.gate")
 
 
 def in_compiler(folder: Path) -> tuple[Running, Gate]:
-    """A compiler reads a header of the submission's."""
+    """A compiler reads a header of the submission's, the only one."""
     gate = compiled_at_gate(folder / "stuck.py")
     return start("check", "stuck.py", "--reference", REFERENCE, folder=folder), gate
 
