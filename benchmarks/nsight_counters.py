@@ -100,7 +100,7 @@ def simulated(name: str) -> dict[str, float]:
     submission, problem = SUBMISSIONS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
-        command = [sys.executable, "-m", "harness.cli", "profile", f"{submission}/{name}.py"]
+        command = [sys.executable, "-m", "harness", "profile", f"{submission}/{name}.py"]
         command += ["--problem", problem, "--json", str(path)]
         subprocess.run(command, check=True, capture_output=True)
         counters = [kernel["counters"] for kernel in json.loads(path.read_text())["kernels"]]

@@ -10,12 +10,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from harness import devices, doctor, interpreter, render, store
+from harness import devices, doctor
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
+from harness.checking import Checking
 from harness.discovery import Discovery, Submission, discover, fits
+from harness.escape import one_line
 from harness.evaluate import Request
-from harness.evaluator import EvaluationError
+from harness.finished import FOLDER as FINISHED
+from harness.finished import Finished
 from harness.gate import command as gate
 from harness.grid import fresh_seed
 from harness.leaderboard import command as leaderboard
@@ -29,26 +32,26 @@ from harness.options import (
     check_sandbox,
     problems_of,
 )
-from harness.pool import cores_each, evaluations, usable_cores
+from harness.output import JsonLines, open_json
+from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.profile import ProfileError, profile
 from harness.profile_tables import tables
-from harness.progress import ProgressLine
-from harness.report import Report
 from harness.worker.supervisor import Deadlines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; answers the exit status: 0 all passed, 1 something did not, 2 usage."""
+    """Run one command; answers the exit status: 0 all passed, 1 something did not, 2 usage.
+
+    Raises:
+        OSError: standard output, or something else that the command needs, cannot be written.
+    """
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
     except (UsageError, ProblemError, devices.DeviceError) as error:
         print(f"harness: {error}", file=sys.stderr)
         return USAGE
-    except KeyboardInterrupt:
-        print("harness: interrupted", file=sys.stderr)
-        return NOT_PASSED
     return status
 
 
@@ -74,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="permute the order of blocks and warps with this seed, to find what depends on it "
         "(default: 0, the natural order)",
+    )
+    check.add_argument(
+        "--resume",
+        action="store_true",
+        help="take over what an earlier run had finished, of the same contents and by the same "
+        "means, and run the rest",
     )
 
     leaderboard.add_to(commands)
@@ -128,21 +137,21 @@ def _check(options: argparse.Namespace) -> int:
         for submission, problem in pairs
     ]
     with ExitStack() as stack:
-        json_file = _open_json(options.json, stack)
-        out = sys.stderr if json_file is sys.stdout else sys.stdout
+        json_lines = _open_json(options.json, stack)
+        out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         refused = _say_what_is_refused(found, problems, out)
-        reports = _evaluate(requests, options.jobs, json_file, out)
-    all_passed = all(report.verdict == "passed" for report in reports)
-    return PASSED if all_passed and len(reports) == len(requests) and not refused else NOT_PASSED
+        checking = Checking(Finished(FINISHED, device), json_lines, out)
+        if options.resume:
+            requests = checking.take_over(requests, options.seed)
+        checking.run(requests, options.jobs)
+    if checking.has_trouble:
+        return USAGE
+    return PASSED if checking.all_passed and not refused else NOT_PASSED
 
 
-def _open_json(target: str | None, stack: ExitStack) -> IO[str] | None:
-    if target is None:
-        return None
-    if target == "-":
-        return sys.stdout
+def _open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
     try:
-        return stack.enter_context(Path(target).open("w"))
+        return None if target is None else open_json(target, stack)
     except OSError as error:
         raise UsageError(f"--json {target}: {error.strerror}") from None
 
@@ -156,29 +165,12 @@ def _say_what_is_refused(found: Discovery, problems: Sequence[Problem], out: IO[
         if all(fits(submission, problem) for problem in problems)
     ]
     for line in lines:
-        print(line, file=out, flush=True)
+        print(one_line(line), file=out, flush=True)
     return len(lines)
 
 
 def _why_unfit(submission: Submission, problems: Sequence[Problem]) -> str:
     return "; ".join(f"{problem.name}: {fits(submission, problem)}" for problem in problems)
-
-
-def _evaluate(
-    requests: Sequence[Request], jobs: int, json_file: IO[str] | None, out: IO[str]
-) -> list[Report]:
-    """Evaluate everything, saying each result when it is there."""
-    reports = []
-    for place, result in evaluations(requests, jobs, ProgressLine):
-        if isinstance(result, EvaluationError):
-            print(f"{requests[place].submission.name}: {result}", file=out, flush=True)
-            continue
-        reports.append(result)
-        print(render.full(result), file=out, flush=True)
-        if json_file is not None:
-            print(result.to_json(), file=json_file, flush=True)
-        store.save(result, store.FOLDER)
-    return reports
 
 
 def _profile(options: argparse.Namespace) -> int:
@@ -188,15 +180,15 @@ def _profile(options: argparse.Namespace) -> int:
     device = devices.choose("simulator")
     found = discover([options.submission])
     with ExitStack() as stack:
-        json_file = _open_json(options.json, stack)
-        out = sys.stderr if json_file is sys.stdout else sys.stdout
+        json_lines = _open_json(options.json, stack)
+        out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         refused = _say_what_is_refused(found, problems, out)
         failed = False
         for submission in found.submissions:
             for problem in problems:
                 if fits(submission, problem) is None:
                     request = Request(submission.path, problem.path, device, cores=usable_cores())
-                    failed |= not _profile_one(request, problem, submission, json_file, out)
+                    failed |= not _profile_one(request, problem, submission, json_lines, out)
     return NOT_PASSED if failed or refused else PASSED
 
 
@@ -204,7 +196,7 @@ def _profile_one(
     request: Request,
     problem: Problem,
     submission: Submission,
-    json_file: IO[str] | None,
+    json_lines: JsonLines | None,
     out: IO[str],
 ) -> bool:
     """Print one profile; answers whether nothing was found wrong."""
@@ -214,8 +206,8 @@ def _profile_one(
         print(f"{submission.name} on {problem.name}: {error}", file=out)
         return False
     print(tables(counted), file=out, flush=True)
-    if json_file is not None:
-        print(json.dumps(counted.to_plain()), file=json_file, flush=True)
+    if json_lines is not None:
+        json_lines.write(json.dumps(counted.to_plain()))
     return not counted.failed
 
 
@@ -224,13 +216,3 @@ def _doctor(_: argparse.Namespace) -> int:
     for finding in findings:
         print(finding.line)
     return PASSED if all(finding.is_fine for finding in findings) else NOT_PASSED
-
-
-def run() -> int:
-    """Be the program: run the command of its arguments."""
-    interpreter.settle()
-    return main()
-
-
-if __name__ == "__main__":
-    sys.exit(run())

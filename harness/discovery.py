@@ -18,6 +18,8 @@ from torch import nn
 from harness.problem import NEUTRAL, Problem
 
 _ENTRY = "ModelNew"
+# Parsing takes a thousand times as much memory, and what people write is a hundredth of it.
+_MOST_BYTES = 1 << 20
 # Bases that add nothing to a constructor.
 _PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "torch.nn.Module"})
 
@@ -110,7 +112,7 @@ def discover(paths: Iterable[Path | str]) -> Discovery:
     Returns:
         The submissions, and the paths that gave none with the reason.
     """
-    files = {Path(os.path.realpath(file)) for path in paths for file in _files(Path(path))}
+    files = {_resolved(file) for path in paths for file in _files(Path(path))}
     submissions: list[Submission] = []
     rejected: list[Rejected] = []
     for file in sorted(files):
@@ -157,6 +159,11 @@ def _matters(problem: Problem, name: str, value: object) -> bool:
     if name not in problem.defaults or value != problem.defaults[name]:
         return True
     return name in NEUTRAL and value != NEUTRAL[name]
+
+
+def _resolved(path: Path) -> Path:
+    """The file that a link leads to; a link that leads nowhere is named itself."""
+    return Path(os.path.realpath(path)) if path.exists() else path.absolute()
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -210,16 +217,36 @@ def _read(path: Path) -> Submission:
 
 
 def _content(path: Path) -> bytes:
+    if path.is_symlink():
+        raise UnreadableError(f"is a link to {path.readlink()}, which does not exist")
     if not path.exists():
         raise UnreadableError("does not exist")
     if path.is_dir():
         raise UnreadableError("this folder holds no .py file that could be a submission")
-    if path.suffix != ".py" or not path.is_file():
+    if path.suffix != ".py":
         raise UnreadableError("is not a Python file; a submission ends in .py")
+    if not path.is_file():
+        raise UnreadableError("is not a regular file, and cannot be read as one")
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}") from error
+    if len(content) > _MOST_BYTES:
+        raise UnreadableError(f"is longer than {_MOST_BYTES >> 20} MiB, and is not read")
+    return content
+
+
+def mentions_model_new(path: Path) -> bool:
+    """Whether a file is worth reading as a submission; of one that cannot be read, it is unknown.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return _ENTRY.encode() in file.read(_MOST_BYTES)
 
 
 def _parse(content: bytes) -> ast.Module:

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 
 from harness import verdict
-from harness.build.cache import Cache, default_root
+from harness.build.cache import Cache, default_root, file_digest
 from harness.build.flags import Device, torch_version
 from harness.build.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.case_check import CaseCheck, CaseOutcome
@@ -228,6 +228,9 @@ class _Evaluation:
             try:
                 with Worker(self._settings, self._deadlines, self._on_build) as worker:
                     fault = worker.request("import").header.get("fault")
+                    became = self._became_of_file(blank)
+                    if became:
+                        return self._stopped(blank, verdict.of_changed_file(became))
                     if fault:
                         return self._stopped(blank, verdict.of_import_fault(fault))
                     self._on_progress(Progress("imported"))
@@ -242,6 +245,9 @@ class _Evaluation:
                 return self._stopped(blank, verdict.of_failure(failure))
             if not left:
                 break
+        became = self._became_of_file(blank)
+        if became:
+            self._notes.append(f"the file was {became} meanwhile; this is about what it was")
         blank = replace(blank, notes=(*blank.notes, *self._notes))
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
@@ -254,6 +260,14 @@ class _Evaluation:
         outcome = CaseCheck(self._problem, case, worker, device).run()
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=report)
+
+    def _became_of_file(self, blank: Report) -> str | None:
+        """What was done to the submission's file since its hash was taken; None for nothing."""
+        try:
+            is_same = file_digest(self._settings.submission) == blank.content_hash
+        except OSError:
+            return "taken away"
+        return None if is_same else "changed"
 
     def _look_for_leaks(self, worker: Worker) -> None:
         sizes = worker.request("leaks").header.get("leaks", ())

@@ -6,11 +6,12 @@ are lines of JSON on standard output: `progress` and then `report` or `error` fo
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
 import signal
 import sys
 from dataclasses import asdict
+from typing import IO
 
 import torch
 
@@ -44,29 +45,48 @@ def attempt(request: Request, on_progress: OnProgress) -> Report:
 def main() -> None:
     """Serve until standard input ends."""
     interpreter.settle()
-    # So that the worker under way is seen to its end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # Also when the harness has gone (leash.py): so that the worker under way is seen to its end.
+    signal.signal(signal.SIGTERM, _leave)
     # Several evaluators run side by side, and their tensors are small.
     torch.set_num_threads(1)
+    answers = _Answers(_take_standard_output())
     for line in sys.stdin:
         request = Request.from_json(line)
         try:
-            report = attempt(request, _tell_progress)
+            report = attempt(request, answers.progress)
         except EvaluationError as error:
-            _tell("error", str(error))
+            answers.tell("error", str(error))
         else:
-            _tell("report", report.to_json())
+            answers.tell("report", report.to_json())
 
 
-def _tell_progress(progress: Progress) -> None:
-    _tell("progress", json.dumps(asdict(progress)))
+def _leave(*_: object) -> None:
+    # Once is enough: a second one would come in the middle of what the first led to.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
 
 
-def _tell(kind: str, text: str) -> None:
-    print(json.dumps([kind, text]), flush=True)
+def _take_standard_output() -> IO[str]:
+    """Standard output for answers alone: what a reference prints goes elsewhere from now on."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
+class _Answers:
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def progress(self, progress: Progress) -> None:
+        self.tell("progress", json.dumps(asdict(progress)))
+
+    def tell(self, kind: str, text: str) -> None:
+        print(json.dumps([kind, text]), file=self._file, flush=True)
 
 
 if __name__ == "__main__":
-    # Whoever interrupts the harness interrupts this process too, and needs no second message.
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         main()
+    except BrokenPipeError:
+        # Who would read the answers has gone. Ending as usual would try once more to send them.
+        os._exit(1)

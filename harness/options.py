@@ -14,7 +14,7 @@ from harness.sandbox import layers
 from harness.worker.supervisor import Deadlines
 
 PASSED, NOT_PASSED, USAGE = 0, 1, 2
-"""Exit statuses."""
+"""Exit statuses; `USAGE` also where the harness itself could not do its work."""
 
 
 class UsageError(ValueError):

@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -14,7 +16,7 @@ from typing import Any
 
 import torch
 
-from harness import interpreter
+from harness import interpreter, leash
 from harness.evaluate import OnProgress, Progress, Request
 from harness.evaluator import EvaluationError, attempt
 from harness.report import Report, case_from_json
@@ -49,7 +51,10 @@ def evaluations(
         torch.set_num_threads(1)
         for place, request in enumerate(requests):
             try:
-                yield place, attempt(request, follow(request))
+                # What a reference prints is no part of what the caller has to say.
+                with contextlib.redirect_stdout(sys.stderr):
+                    report = attempt(request, follow(request))
+                yield place, report
             except EvaluationError as error:
                 yield place, error
         return
@@ -95,12 +100,8 @@ class Pool:
                 process.terminate()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
-            try:
-                process.wait(_EXIT_SECONDS)
-            except subprocess.TimeoutExpired:
-                # Its worker dies with it.
-                process.kill()
-                process.wait()
+            # If it must be killed, its worker dies with it.
+            leash.end(process, _EXIT_SECONDS)
 
     def _evaluate(self, request: Request, on_progress: OnProgress) -> Report:
         process = self._take()
@@ -108,9 +109,7 @@ class Pool:
             report = _converse(process, request, on_progress)
         except (BrokenPipeError, EOFError):
             self._drop(process)
-            raise EvaluationError(
-                f"{request.submission}: the evaluator died (status {process.wait()})"
-            ) from None
+            raise EvaluationError(f"not evaluated: {_epitaph(process)}; check it again") from None
         except EvaluationError:
             self._idle.put(process)
             raise
@@ -124,11 +123,13 @@ class Pool:
             if self._closed:
                 raise EvaluationError("the pool is closed")
             process = subprocess.Popen(
-                interpreter.command("harness.evaluator"),
+                leash.command(interpreter.command("harness.evaluator")),
                 env=interpreter.environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
+                # Ctrl-C is for this process, which then ends that one.
+                start_new_session=True,
             )
             self._processes.add(process)
         return process
@@ -136,6 +137,12 @@ class Pool:
     def _drop(self, process: subprocess.Popen[str]) -> None:
         with self._lock:
             self._processes.discard(process)
+
+
+def _epitaph(process: subprocess.Popen[str]) -> str:
+    code = process.wait()
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+    return f"the harness's process that saw to it {how}"
 
 
 def _converse(process: subprocess.Popen[str], request: Request, on_progress: OnProgress) -> Report:

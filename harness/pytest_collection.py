@@ -6,6 +6,7 @@ those of checks.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 
 from harness import checks, devices
 from harness.build.flags import Device
-from harness.discovery import Rejected, Submission, discover, fits
+from harness.discovery import Rejected, Submission, discover, fits, mentions_model_new
 from harness.evaluate import Request
+from harness.finished import FOLDER as FINISHED
+from harness.finished import Finished
 from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for, fresh_seed
 from harness.options import UsageError, check_sandbox
@@ -50,6 +53,7 @@ PLAN = pytest.StashKey[Plan]()
 SUITE = pytest.StashKey[Suite]()
 SPEED = pytest.StashKey[SpeedSession]()
 CLOCK = pytest.StashKey[DeviceClock]()
+TAKEN_OVER = pytest.StashKey[tuple[int, int]]()
 NAMES = pytest.StashKey[dict[str, Path]]()
 
 
@@ -96,7 +100,7 @@ def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Collect a submission as one, and never as a test module, which would import it."""
-    if _speaks_of_model_new(file_path):
+    if _speaks_of_model_new(file_path) or _is_unreadable(file_path):
         yield
         return [SubmissionFile.from_parent(parent, path=file_path)]
     return (yield)
@@ -106,9 +110,15 @@ def _speaks_of_model_new(path: Path) -> bool:
     if path.suffix != ".py" or _is_pythons_own(path):
         return False
     try:
-        return b"ModelNew" in path.read_bytes()
+        return mentions_model_new(path)
     except OSError:
         return False
+
+
+def _is_unreadable(path: Path) -> bool:
+    """Whether a file may be a submission, and nobody can tell: pytest would try to import it."""
+    own = path.suffix != ".py" or _is_pythons_own(path)
+    return not own and not os.access(path, os.R_OK)
 
 
 def _is_pythons_own(path: Path) -> bool:
@@ -224,6 +234,7 @@ def _why_no_speed(config: pytest.Config, plan: Plan) -> str | None:
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note which cases the selected tests need, so that they can be evaluated side by side."""
     config = session.config
@@ -231,12 +242,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     under_xdist = hasattr(config, "workerinput")
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
     jobs = config.getoption("--harness-jobs") or (1 if under_xdist else usable_cores())
+    folder = config.invocation_params.dir
+    finished = Finished(folder / FINISHED, plan.device)
     suite = config.stash[SUITE] = Suite(
-        jobs, config.invocation_params.dir / FOLDER, _sayer(config), ahead=not under_xdist
+        jobs, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
     )
     config.stash[SPEED] = SpeedSession(
         suite,
-        config.invocation_params.dir / config.getoption("--harness-results"),
+        folder / config.getoption("--harness-results"),
         config.getoption("--speed-seconds"),
         _sayer(config),
     )
@@ -275,7 +288,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             cores=cores_each(jobs * processes, len(wanted)),
         )
         suite.expect(request, complete=len(ids) == len(every))
+    if config.getoption("--harness-resume"):
+        config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
     _warn_of_strangers(session, {path.parent for path in files})
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
+    """Say how much is left to do of a run that was broken off."""
+    if TAKEN_OVER not in config.stash:
+        return None
+    count, every = config.stash[TAKEN_OVER]
+    return f"harness: {count} of {every} reports are an earlier run's (--harness-resume)"
 
 
 def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None:

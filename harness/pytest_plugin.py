@@ -54,6 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="submissions checked at a time (default: one for each processor)",
     )
     group.addoption(
+        "--harness-resume",
+        action="store_true",
+        help="take over the reports that an earlier run had finished, of the same contents and by "
+        "the same means, and run the rest",
+    )
+    group.addoption(
         "--step-seconds",
         type=float,
         default=120.0,

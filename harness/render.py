@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness import escape
 from harness.report import CaseReport, Report, Verdict
 from harness.verdict import describe_finding
 
@@ -28,9 +29,9 @@ def one_line(report: Report) -> str:
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
         share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
         bits = "" if report.is_deterministic else ", nondeterministic"
-        return f"{head}: {counts}; {report.precision}{worst}{share}{bits}"
-    reason = f"{head}: {report.message}"
-    return f"{reason} ({counts})" if report.count("not run") < len(report.cases) else reason
+        return escape.one_line(f"{head}: {counts}; {report.precision}{worst}{share}{bits}")
+    some_ran = report.count("not run") < len(report.cases)
+    return escape.one_line(f"{head}: {report.message}" + (f" ({counts})" if some_ran else ""))
 
 
 def _own(share: float | None) -> str:

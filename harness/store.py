@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from harness.files import write_whole
 from harness.report import Report
 
 FOLDER = Path(".harness") / "reports"
@@ -17,12 +17,7 @@ def save(report: Report, folder: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    path = _path(folder, report.problem, report.submission)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Two runs at once must not leave half of each.
-    fresh = path.with_suffix(f".{os.getpid()}.tmp")
-    fresh.write_text(report.to_json() + "\n")
-    fresh.replace(path)
+    write_whole(_path(folder, report.problem, report.submission), report.to_json() + "\n")
 
 
 def find(folder: Path, problem: str, submission: str) -> Report | None:

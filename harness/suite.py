@@ -6,11 +6,15 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from harness import store
 from harness.evaluate import Progress, Request
 from harness.evaluator import EvaluationError
+from harness.finished import Finished
+from harness.output import Careful
 from harness.pool import Pool
 from harness.render import case_lines, one_line
 from harness.report import CaseReport, Report
@@ -38,11 +42,17 @@ class PendingEvaluation:
         """Submission and problem, for messages."""
         return f"{self.request.submission.stem} on {self.request.problem.stem}"
 
-    def start(self, pool: Pool) -> None:
-        """Ask for the evaluation; does nothing when it was asked for."""
+    def start(self, pool: Pool, keep: Callable[[Report], None]) -> None:
+        """Ask for the evaluation, whose report is to be kept; nothing when it was asked for."""
         if self._future is None:
             self._future = pool.submit(self.request, self._on_progress)
-            self._future.add_done_callback(lambda _: self._wake())
+            self._future.add_done_callback(lambda future: self._end(future, keep))
+
+    def take_over(self, report: Report) -> None:
+        """Have the report of an earlier run instead of an evaluation."""
+        self._future = Future()
+        self._future.set_result(report)
+        self._imported = any(case.verdict != "not run" for case in report.cases)
 
     def wait_until_imported(self) -> str | None:
         """Wait until the submission is imported; answers what kept it from that, or None."""
@@ -108,15 +118,19 @@ class PendingEvaluation:
                 self._cases[progress.case.id] = progress.case
             self._changed.notify_all()
 
-    def _wake(self) -> None:
+    def _end(self, future: Future[Report], keep: Callable[[Report], None]) -> None:
         with self._changed:
             self._changed.notify_all()
+        if not future.cancelled() and future.exception() is None:
+            keep(future.result())
 
 
 class Suite:
     """All evaluations of a session, in the order in which tests will ask for them."""
 
-    def __init__(self, jobs: int, reports: Path, say: Say, *, ahead: bool) -> None:
+    def __init__(
+        self, jobs: int, reports: Path, finished: Finished, say: Say, *, ahead: bool
+    ) -> None:
         """A suite of `jobs` evaluations at a time; `ahead` of their tests, or only when asked for.
 
         One process of several (pytest-xdist) does not know which tests will be its own.
@@ -124,6 +138,8 @@ class Suite:
         self._jobs = jobs
         self._ahead = ahead
         self._reports = reports
+        self._finished = finished
+        self._careful = Careful()
         self._say = say
         self._pool: Pool | None = None
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
@@ -136,15 +152,44 @@ class Suite:
         if complete:
             self._complete.add(key)
 
+    def take_over(self, seed: int | None) -> tuple[int, int]:
+        """Have what earlier runs finished, with that seed if there is one.
+
+        Returns:
+            How many evaluations need not be made, and of how many.
+        """
+        count = 0
+        for pending in self._pending.values():
+            report = self._finished.find(self._as_kept(pending.request), seed)
+            if report:
+                pending.take_over(report)
+                count += 1
+        return count, len(self._pending)
+
+    def _as_kept(self, request: Request) -> Request:
+        """A request for every case of a grid, in the words of `harness check`."""
+        complete = (request.submission, request.problem) in self._complete
+        return replace(request, only=None) if complete else request
+
+    def _keep(self, request: Request, report: Report) -> None:
+        kept = partial(self._finished.keep, self._as_kept(request), report)
+        self._careful.write("reports for --harness-resume (.harness/finished)", kept)
+        if (request.submission, request.problem) in self._complete:
+            saved = partial(store.save, report, self._reports)
+            self._careful.write("reports for the leaderboard (.harness/reports)", saved)
+
     def evaluation(self, submission: Path, problem: Path) -> PendingEvaluation:
         """The evaluation of one pair; the first call starts what can be started ahead."""
         asked = self._pending[submission, problem]
         if self._pool is None:
             self._pool = Pool(self._jobs)
             for pending in self._pending.values() if self._ahead else ():
-                pending.start(self._pool)
-        asked.start(self._pool)
+                self._start(pending, self._pool)
+        self._start(asked, self._pool)
         return asked
+
+    def _start(self, pending: PendingEvaluation, pool: Pool) -> None:
+        pending.start(pool, partial(self._keep, pending.request))
 
     def wait_for_all(self) -> None:
         """Until nothing is under way."""
@@ -153,17 +198,12 @@ class Suite:
                 pending.report()
 
     def finish(self) -> list[Report]:
-        """End what is under way; keep and answer the reports that are done."""
+        """End what is under way; answer the reports that are done."""
         reports = []
-        for key, pending in self._pending.items():
+        for pending in self._pending.values():
             if pending.is_done():
-                try:
-                    report = pending.report()
-                except EvaluationError:
-                    continue
-                reports.append(report)
-                if key in self._complete:
-                    store.save(report, self._reports)
+                with contextlib.suppress(EvaluationError):
+                    reports.append(pending.report())
         if self._pool is not None:
             self._pool.close()
         return reports

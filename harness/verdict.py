@@ -61,6 +61,11 @@ def of_fault(fault: Mapping[str, Any], *, own_configuration: bool = False) -> St
     return Stop("error", message, detail)
 
 
+def of_changed_file(became: str) -> Stop:
+    """What it means that a worker may have imported something else than was to be checked."""
+    return Stop("error", f"the file was {became} before the worker had read it; check it again")
+
+
 def of_failure(failure: WorkerFailure) -> Stop:
     """What it means that a worker had to be given up."""
     return Stop("error", str(failure))

@@ -59,7 +59,7 @@ def harness(*arguments: str | Path, folder: Path) -> Outcome:
 
 def harness_process(*arguments: str | Path, folder: Path) -> Outcome:
     """Run `harness ARGUMENTS` in a folder as users do, in a process of its own."""
-    return run(interpreter.command("harness.cli", *map(str, arguments)), folder)
+    return run(interpreter.command("harness", *map(str, arguments)), folder)
 
 
 def pytest_arguments(*arguments: str | Path) -> list[str]:

@@ -7,6 +7,7 @@ Locks are flock's, which die with their process.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -96,9 +97,8 @@ class Cache:
 
     def _build(self, key: str, build: Callable[[Path], Product]) -> Entry:
         final = self.root / key
-        self._sweep()
+        self._sweep(key)
         work = self.root / f"{key}.{os.getpid()}.tmp"
-        shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         try:
             start = time.monotonic()
@@ -111,7 +111,7 @@ class Cache:
                 "seconds": time.monotonic() - start,
             }
             (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
-            shutil.rmtree(final, ignore_errors=True)
+            _remove(final)
             work.rename(final)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -131,8 +131,9 @@ class Cache:
             )
             if not intact:
                 return None
-            return Entry(library, manifest["notes"], manifest["seconds"], reused)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            notes = {str(name): str(note) for name, note in manifest["notes"].items()}
+            return Entry(library, notes, float(manifest["seconds"]), reused)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     @contextmanager
@@ -142,11 +143,19 @@ class Cache:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _sweep(self) -> None:
-        """Remove what killed builds left, once it is too old to belong to a running one."""
+    def _sweep(self, key: str) -> None:
+        """Remove what killed builds left: of the key, whose lock is held, and what is old."""
         for folder in self.root.glob("*.tmp"):
-            try:
-                if time.time() - folder.stat().st_mtime > STALE_SECONDS:
-                    shutil.rmtree(folder, ignore_errors=True)
-            except FileNotFoundError:
-                continue
+            with contextlib.suppress(FileNotFoundError):
+                is_old = time.time() - folder.stat().st_mtime > STALE_SECONDS
+                # A newer one of another key may be of a build that goes on.
+                if is_old or folder.name.startswith(f"{key}."):
+                    _remove(folder)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, or whatever else somebody put in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

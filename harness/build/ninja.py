@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import ninja
 from ninja import ninja_syntax
+
+from harness import leash
+
+# The program itself: Python's wrapper would take its signals, and not pass them on.
+_NINJA = str(Path(ninja.BIN_DIR) / "ninja")
 
 
 class CompileError(RuntimeError):
@@ -43,16 +47,9 @@ def run_ninja(folder: Path, steps: Sequence[Step]) -> None:
         CompileError: a command failed.
     """
     (folder / "build.ninja").write_text(_ninja_file(steps))
-    done = subprocess.run(
-        [sys.executable, "-m", "ninja", "-k", "0"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = leash.run([_NINJA, "-k", "0"], folder)
     if done.returncode:
-        raise CompileError(_only_compiler_output(done.stdout + done.stderr))
+        raise CompileError(_only_compiler_output(done.stdout))
 
 
 def _ninja_file(steps: Sequence[Step]) -> str:

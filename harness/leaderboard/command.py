@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness import store
 from harness.discovery import discover
+from harness.files import write_whole
 from harness.leaderboard.page import page
 from harness.leaderboard.standings import Board, boards, portable
 from harness.leaderboard.tables import FORMATS, text
@@ -68,7 +69,7 @@ def _update(path: Path, found: Sequence[Board]) -> str:
     try:
         if path.exists() and path.read_text() == fresh:
             return "unchanged"
-        path.write_text(fresh)
+        write_whole(path, fresh)
     except OSError as error:
         raise UsageError(f"--update {path}: {error.strerror}") from None
     return "changed"

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.files import append_line
 from harness.oracle import Precision
 
 SCHEMA = 1
@@ -158,11 +159,8 @@ def append(result: SpeedResult, folder: Path) -> Path:
     Raises:
         OSError: it cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.problem}.jsonl"
-    with path.open("a") as file:
-        # One call for the line: two runs at once must not mix theirs.
-        file.write(result.to_json() + "\n")
+    append_line(path, result.to_json())
     return path
 
 
@@ -171,7 +169,7 @@ def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
     path = folder / f"{problem}.jsonl"
     if not path.exists():
         return
-    for line in path.read_text().splitlines():
+    for line in path.read_text(errors="replace").splitlines():
         try:
             yield SpeedResult.from_json(line)
         except ValueError:

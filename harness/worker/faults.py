@@ -141,7 +141,7 @@ def _is_refusal(error: BaseException, submission: Path) -> bool:
     An exception that some other code raised because of a mistake in the submission is not one, and
     neither is one that tells of an error of CUDA.
     """
-    if _CUDA_ERROR.search(str(error)):
+    if _CUDA_ERROR.search(str(error)) or not isinstance(error, Exception):
         return False
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or Path(frames[-1].filename) != submission:

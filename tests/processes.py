@@ -1,0 +1,125 @@
+"""The harness as a process that is stopped at a place, and what the tests do to it there."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from pathlib import Path
+
+from harness import interpreter, leash
+from tests.support import Outcome
+
+_MINUTES = 5 * 60.0
+
+
+class Running:
+    """A command under way, in a process group of its own as a terminal would make it one."""
+
+    def __init__(self, command: list[str], folder: Path, **variables: str) -> None:
+        self._out = (folder / f"{os.urandom(4).hex()}.out").open("w+")
+        self._err = (folder / f"{os.urandom(4).hex()}.err").open("w+")
+        self._process = subprocess.Popen(
+            # A test that fails leaves nothing behind either.
+            leash.command(command),
+            cwd=folder,
+            env={**interpreter.environment(), **variables},
+            stdout=self._out,
+            stderr=self._err,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of the command itself."""
+        return self._process.pid
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether it ends within that time."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def interrupt(self) -> None:
+        """What a terminal does at Ctrl-C."""
+        os.killpg(self.pid, signal.SIGINT)
+
+    def outcome(self) -> Outcome:
+        """Wait for its end."""
+        assert self.has_ended(_MINUTES)
+        texts = []
+        for file in (self._out, self._err):
+            file.seek(0)
+            texts.append(file.read())
+            file.close()
+        return Outcome(self._process.returncode, *texts)
+
+
+def start(
+    *arguments: str | Path, folder: Path, module: str = "harness", **variables: str
+) -> Running:
+    """Start `harness ARGUMENTS`, or another module's command, in a folder."""
+    return Running(interpreter.command(module, *map(str, arguments)), folder, **variables)
+
+
+class Gate:
+    """A named pipe: whoever opens it to read stops there. Nothing is timed, and nobody sleeps."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._end = -1
+
+    def wait_for(self, running: Running) -> None:
+        """Wait until a process of the command has come to the gate."""
+        while self._end < 0:
+            try:
+                self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:
+                # Nobody reads yet. What waits here is for the command's end, which must not come.
+                assert not running.has_ended(0.02), running.outcome()
+
+    def open(self) -> None:
+        """Let it through: it reads an empty file."""
+        os.close(self._end)
+
+    def wait_until_left(self) -> None:
+        """Wait until the process that stopped here is gone."""
+        watched = select.poll()
+        watched.register(self._end, 0)
+        assert watched.poll(_MINUTES * 1000), f"somebody still reads {self.path}"
+        os.close(self._end)
+
+
+class Watched:
+    """A process whose end is awaited, though it is no child of this one."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._end = os.pidfd_open(pid)
+
+    def kill(self) -> None:
+        """End it as the machine does when it is out of memory."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait_until_gone(self) -> None:
+        """Wait for its end."""
+        readable, _, _ = select.select([self._end], [], [], _MINUTES)
+        assert readable, f"process {self.pid} still runs"
+        os.close(self._end)
+
+
+def child(parent: int, module: str) -> Watched:
+    """The process of one of the harness's modules that another process has started."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            status = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if module.encode() in words and int(status[1]) == parent:
+            return Watched(int(entry.name))
+    raise AssertionError(f"no {module} of process {parent}")

@@ -1,0 +1,198 @@
+"""Files and disks that are not as the harness would like them: one line each, and it goes on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from harness import interpreter
+from harness.build.toolchain import find_cuda_compiler
+from tests.processes import Gate, start
+from tests.support import ROOT, Outcome, harness, pytest_, reports, run
+
+REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
+
+PLAIN = """
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        {}return x + x
+"""
+READS_GATE = "open(__file__[:-3]).read()"
+
+ODD = {
+    "pipe": "is not a regular file",
+    "link": "is a link to nowhere.py, which does not exist",
+    "huge": "is longer than 1 MiB",
+    "latin1": "is not UTF-8: byte 0xe9 in line 1",
+    "null": "does not parse: source code string cannot contain null bytes",
+    "deep": "does not parse: ",
+    "nested": "does not parse in line 1: too many nested parentheses",
+    "empty": "defines no ModelNew",
+}
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of what a *.py may be, with two submissions among it."""
+    folder = tmp_path_factory.mktemp("odd")
+    os.mkfifo(folder / "pipe.py")
+    (folder / "link.py").symlink_to("nowhere.py")
+    with (folder / "huge.py").open("w") as file:
+        file.write("ModelNew")
+        file.truncate(1 << 30)
+    (folder / "latin1.py").write_bytes(b"# caf\xe9 ModelNew\n")
+    (folder / "null.py").write_bytes(b"class ModelNew:\0\n")
+    (folder / "deep.py").write_text("ModelNew = " + "-" * 200_000 + "1\n")
+    (folder / "nested.py").write_text("ModelNew = " + "(" * 1000 + ")" * 1000 + "\n")
+    (folder / "empty.py").write_text("")
+    (folder / "folder.py").mkdir()
+    (folder / "folder.py" / "inside.py").write_text(PLAIN.format(""))
+    (folder / "it's a\nname\x1b[31m.py").write_text(PLAIN.format(""))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def said(odd: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What `harness check` says of the folder."""
+    command = ("check", odd, "--reference", REFERENCE)
+    return harness(*command, folder=tmp_path_factory.mktemp("said"))
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_each_odd_file_is_one_line(said: Outcome, name: str) -> None:
+    """It names the file as it was found, and says what is wrong with it."""
+    lines = [line for line in said.out.splitlines() if f"/{name}.py: " in line]
+    assert len(lines) == 1, said.out
+    assert ODD[name] in lines[0]
+
+
+def test_submissions_among_odd_files_run(said: Outcome) -> None:
+    """One lies in a folder that is called like a file, another has a name that writes in red."""
+    assert said.status == 1
+    assert said.err == ""
+    assert "\x1b" not in said.out
+    assert "inside on double: " in said.out
+    assert "it's a name?[31m on double: " in said.out
+
+
+def test_pytest_reads_odd_files_too(odd: Path, tmp_path: Path) -> None:
+    """Nobody waits for a pipe; files are told that are no submissions though they speak of it."""
+    command = (odd, "--reference", REFERENCE, "--device", "simulator", f"--rootdir={odd}")
+    done = pytest_(*command, "-k", "is_submission or speed", folder=tmp_path)
+    assert done.status == 1
+    for name in ("huge", "latin1", "null", "deep", "nested"):
+        assert f"{name}.py: {ODD[name]}" in done.out
+    # These say nothing of ModelNew.
+    for name in ("pipe", "link", "empty"):
+        assert f"not collected: {odd}/{name}.py: {ODD[name]}" in done.out
+    assert "Traceback" not in done.out + done.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
+    """Both front ends say that it cannot be read."""
+    (tmp_path / "secret.py").write_text(PLAIN.format(""))
+    (tmp_path / "secret.py").chmod(0)
+    for done in (
+        harness("check", "secret.py", "--reference", REFERENCE, folder=tmp_path),
+        pytest_("secret.py", "--reference", REFERENCE, folder=tmp_path),
+    ):
+        assert done.status == 1
+        assert "secret.py: cannot be read: Permission denied" in done.out
+        assert "Traceback" not in done.out + done.err
+
+
+def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
+    """A verdict is about the content that it names; where that is not sure, there is none."""
+    gates = {name: Gate(tmp_path / name) for name in ("changed", "deleted", "later")}
+    for name in ("changed", "deleted"):
+        (tmp_path / f"{name}.py").write_text(f"{READS_GATE}\n{PLAIN.format('')}")
+    (tmp_path / "later.py").write_text(PLAIN.format(f"{READS_GATE}\n        "))
+    command = ("check", ".", "--reference", REFERENCE, "--jobs", "1", "--json", "reports")
+    running = start(*command, folder=tmp_path)
+    for name, gate in gates.items():
+        gate.wait_for(running)
+        if name == "deleted":
+            (tmp_path / "deleted.py").unlink()
+        else:
+            (tmp_path / f"{name}.py").write_text(PLAIN.format("") + "# other\n")
+        # Its other calls of forward, if there are any, shall not stop.
+        gate.path.unlink()
+        gate.path.write_text("")
+        gate.open()
+    outcome = running.outcome()
+    found = reports((tmp_path / "reports").read_text())
+    for name, became in (("changed", "changed"), ("deleted", "taken away")):
+        assert found[name].verdict == "error"
+        why = f"the file was {became} before the worker had read it; check it again"
+        assert found[name].message == why
+    assert "note: the file was changed meanwhile; this is about what it was" in outcome.out
+    assert "the file was" not in found["later"].message
+
+
+BINDINGS = (
+    "// {}\n#include <pybind11/pybind11.h>\nint answer() {{ return 42; }}\n"
+    'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("answer", &answer); }}\n'
+)
+LOADS = """
+from torch.utils.cpp_extension import load
+load(name="answer", sources=[__file__[:-3] + ".cpp"])
+"""
+
+
+def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
+    """Both want what nobody has built yet: one builds it, the other waits, both get a verdict."""
+    (tmp_path / "mine.py").write_text(LOADS + PLAIN.format(""))
+    # A text of its own, lest a build be found in the cache.
+    (tmp_path / "mine.cpp").write_text(BINDINGS.format(tmp_path))
+    command = ("check", "mine.py", "--reference", REFERENCE, "--json")
+    both = [start(*command, name, folder=tmp_path) for name in ("one", "two")]
+    outcomes = [running.outcome() for running in both]
+    found = [reports((tmp_path / name).read_text())["mine"] for name in ("one", "two")]
+    assert outcomes[0].status == outcomes[1].status
+    assert sorted(report.builds[0].reused for report in found) == [False, True]
+    assert found[0].verdict == found[1].verdict != "error"
+
+
+def test_disk_on_which_next_to_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verdicts are printed all the same; each thing that is not written is one line; status 2."""
+    (tmp_path / "mine.py").write_text(LOADS + PLAIN.format(""))
+    (tmp_path / "mine.cpp").write_text(BINDINGS.format(f"{tmp_path} full"))
+    (tmp_path / "plain.py").write_text(PLAIN.format(""))
+    command = interpreter.command("harness", "check", ".", "--reference", str(REFERENCE))
+    # To find its home, nvcc would have to write more than it may.
+    monkeypatch.setenv("CUDA_HOME", str(find_cuda_compiler().home))
+    # No file may get longer than a block, of this process and of all that it starts.
+    limited = f"ulimit -f 1; exec {shlex.join([*command, '--json', 'reports'])}"
+    done = run(["/bin/sh", "-c", limited], tmp_path)
+    assert done.status == 2
+    assert "mine on double: error: " in done.out
+    assert "File too large" in done.out
+    assert "plain on double: " in done.out
+    assert "plain on double: error" not in done.out
+    why = "File too large; nothing more is written there"
+    assert set(done.err.splitlines()) == {
+        f"harness: reports for --resume (.harness/finished): {why}",
+        f"harness: reports for the leaderboard (.harness/reports): {why}",
+        f"harness: --json: {why}",
+    }
+    assert (tmp_path / "reports").read_text() == ""
+    assert [path.name for path in (tmp_path / ".harness").rglob("*") if path.is_file()] == []
+
+
+def test_nobody_can_print(tmp_path: Path) -> None:
+    """A full disk behind standard output is one line and status 2; a reader who left is none."""
+    (tmp_path / "notes.py").write_text("")
+    words = interpreter.command("harness", "check", ".", "--reference", str(REFERENCE))
+    command = shlex.join(words)
+    full = run(["/bin/sh", "-c", f"{command} > /dev/full"], tmp_path)
+    assert (full.status, full.err) == (2, "harness: standard output: No space left on device\n")
+    gone = run(["/bin/bash", "-c", f"{command} | true; exit ${{PIPESTATUS[0]}}"], tmp_path)
+    assert (gone.status, gone.err) == (2, "")

@@ -1,0 +1,67 @@
+"""Submissions that break what they run in, each in a way of its own: tests/faults/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, Outcome, harness
+
+FOLDER = ROOT / "tests" / "faults"
+
+# How the line goes on that the command prints for each file.
+LINES = {
+    "abort_in_forward": "error: the worker killed by SIGABRT while running forward",
+    "close_descriptors": "error: the worker exited with status 0 while running forward",
+    "exit_at_import": "error: the worker exited with status 0 while importing the submission",
+    "honest": "passed: 1 passed; fp32",
+    "illegal_address": "failed: memcheck: 4-byte store through an address that is not device",
+    "interrupt_in_forward": "error: KeyboardInterrupt: (interrupt_in_forward.py:8, in forward)",
+    "kill_itself": "error: the worker killed by SIGKILL while running forward",
+    "loop_in_cpp": "error: no answer within 6 s while running forward; killed",
+    "loop_in_kernel": "error: no answer within 6 s while running forward; killed",
+    "loop_in_python": "error: no answer within 6 s while running forward; killed",
+    "sys_exit_in_forward": "error: SystemExit: 0 (sys_exit_in_forward.py:10, in forward)",
+}
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What `harness check` says of all of them, among them one that is right."""
+    files = sorted(FOLDER.glob("*.py"))
+    options = ("--reference", FOLDER / "reference", "--device", "simulator", "--step-seconds", "6")
+    return harness("check", *files, *options, folder=tmp_path_factory.mktemp("faults"))
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_verdict_names_what_happened(outcome: Outcome, name: str) -> None:
+    """In the first line about the file; the one that is right passes as it does alone."""
+    lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
+    assert any(line.startswith(f"{name} on double: {LINES[name]}") for line in lines), outcome.out
+
+
+def test_every_file_has_an_expectation() -> None:
+    """No file of the folder is forgotten here."""
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(LINES)
+
+
+def test_nothing_of_the_harness_breaks(outcome: Outcome) -> None:
+    """No traceback but a submission's, and a status that says that not all passed."""
+    assert outcome.status == 1
+    assert outcome.err == ""
+    assert "harness/" not in outcome.out.replace(str(FOLDER), "")
+
+
+def test_no_process_is_left(outcome: Outcome) -> None:
+    """The loops have ended with the command."""
+    assert outcome.status == 1
+    left = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:  # it has ended meanwhile
+            continue
+        if str(FOLDER / "loop_in_").encode() in command:
+            left.append(command)
+    assert left == []
