@@ -12,11 +12,12 @@ from pathlib import Path
 
 from harness.build.job import Job, Result
 from harness.build.ninja import CompileError, dependencies, run_ninja
-from harness.sandbox.limits import Limits
+from harness.sandbox.limits import Limits, die_with_parent
 
 
 def main() -> None:
     """Do one job."""
+    die_with_parent()
     Limits(**json.loads(sys.argv[1])).impose()
     job = Job.from_json(sys.stdin.read())
     folder = Path("build").absolute()

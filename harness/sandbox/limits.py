@@ -5,12 +5,15 @@ This module is imported first in the processes that the limits are for: it impor
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
+import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_PR_SET_PDEATHSIG = 1
 _GIB = 1 << 30
 _MOST_MEMORY = 16 * _GIB
 # For an evaluator, a compiler and what else runs on a small machine.
@@ -20,6 +23,11 @@ _SHARE_OF_MEMORY = 0.6
 def _default_memory() -> int:
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min(_MOST_MEMORY, int(physical * _SHARE_OF_MEMORY))
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the one that started it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from pathlib import Path
 import torch
 
 from harness import interpreter
+from harness.sandbox.limits import die_with_parent
 from harness.worker.asking import Asking
 from harness.worker.baselines import BaselineSession
 from harness.worker.faults import describe
@@ -20,13 +19,11 @@ from harness.worker.session import Session
 from harness.worker.settings import Instructions
 from harness.worker.timing import Answer
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main() -> None:
     """Serve the supervisor until it hangs up."""
     interpreter.settle()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     told = Instructions.from_json(sys.argv[2])
     if told.limits is not None:
