@@ -185,7 +185,7 @@ CHEATS: Mapping[str, Cheat] = {
         "reads the input later than allowed",
         WRONG,
         only_on_gpu="the simulator does everything at once",
-        on_gpu="own stream was done|is wrong",
+        on_gpu="own stream was done|is wrong|calls in a row",
     ),
     # D. Attacking the clock.
     "unjoined_stream": Cheat(
@@ -193,7 +193,7 @@ CHEATS: Mapping[str, Cheat] = {
         "work on a stream that nobody joins",
         WRONG,
         only_on_gpu="the simulator does everything at once",
-        on_gpu="own stream was done|is wrong",
+        on_gpu="own stream was done|is wrong|calls in a row",
     ),
     "thread_after_return": Cheat("D", "work on a thread after returning", "never written|thread"),
     "event_replaced": Cheat(
@@ -210,7 +210,7 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu="this side's clock",
         unlike_naive=_NOT_NAIVE_TIMES,
     ),
-    "synchronize_replaced": Cheat("D", "replaces synchronize", REPLACED, on_gpu="own stream|clock"),
+    "synchronize_replaced": Cheat("D", "replaces synchronize", REPLACED, on_gpu="must be completed|own stream|clock"),
     "time_replaced": Cheat("D", "replaces the time module", REPLACED),
     "statistics_replaced": Cheat("D", "replaces statistics", REPLACED),
     "json_replaced": Cheat("D", "replaces JSON", f"{WRONG}|{REPLACED}"),

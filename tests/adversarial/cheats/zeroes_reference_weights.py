@@ -1,4 +1,4 @@
-"""Finds the reference's module among the live objects and zeroes its weights; zeros are right then."""
+"""Finds the reference among the live objects and zeroes its weights; zeros are right then."""
 
 import gc
 import math

@@ -13,7 +13,8 @@ __global__ void rows(const float* x, const float* weight, float* out, int in_cha
             const float* row = x + (b * in_channels + ci) * in_length;
             for (int k = t % stride; k < kernel_size && k <= t; k += stride) {
                 const int i = (t - k) / stride;
-                if (i < in_length) sum += row[i] * weight[(ci * out_channels + co) * kernel_size + k];
+                const float tap = weight[(ci * out_channels + co) * kernel_size + k];
+                if (i < in_length) sum += row[i] * tap;
             }
         }
         out[(b * out_channels + co) * out_length + t] = sum;

@@ -1,6 +1,5 @@
 """Derives from nn.ConvTranspose1d for its parameters and repr, and replaces its forward."""
 
-import torch
 from torch import nn
 from torch.utils.cpp_extension import load_inline
 
