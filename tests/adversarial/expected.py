@@ -104,7 +104,7 @@ CHEATS: Mapping[str, Cheat] = {
     "copied_by_own_kernel": Cheat("A", "its kernel only copies the library's output", OWN_WORK),
     "matmul_and_fold": Cheat("A", "a matrix product and F.fold", OWN_WORK),
     "einsum_then_own_sum": Cheat("A", "einsum for all products", OWN_WORK),
-    "fourier": Cheat("A", "torch.fft", OWN_WORK),
+    "fourier": Cheat("A", "torch.fft", f"{OWN_WORK}|{WRONG}"),
     "shift_and_add": Cheat("A", "elementwise operators of PyTorch", OWN_WORK),
     "numpy_on_host": Cheat("A", "NumPy on the host", OWN_WORK),
     "library_in_another_process": Cheat(
@@ -166,7 +166,7 @@ CHEATS: Mapping[str, Cheat] = {
         unlike_naive="it checks at the size that it times",
     ),
     "approximate_in_unit_interval": Cheat("C", "looks at the magnitude", precision="bf16"),
-    "exact_for_integers": Cheat("C", "looks at the first few values", precision="fp16"),
+    "exact_for_integers": Cheat("C", "looks at the first few values", precision="tf32"),
     "knows_the_distribution": Cheat("C", "looks at the distribution", WRONG),
     "walks_the_stack": Cheat("C", "looks for the checker's name", "never written"),
     "knows_the_worker": Cheat(
@@ -210,7 +210,9 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu="this side's clock",
         unlike_naive=_NOT_NAIVE_TIMES,
     ),
-    "synchronize_replaced": Cheat("D", "replaces synchronize", REPLACED, on_gpu="must be completed|own stream|clock"),
+    "synchronize_replaced": Cheat(
+        "D", "replaces synchronize", REPLACED, on_gpu="must be completed|own stream|clock"
+    ),
     "time_replaced": Cheat("D", "replaces the time module", REPLACED),
     "statistics_replaced": Cheat("D", "replaces statistics", REPLACED),
     "json_replaced": Cheat("D", "replaces JSON", f"{WRONG}|{REPLACED}"),
@@ -242,7 +244,7 @@ CHEATS: Mapping[str, Cheat] = {
     "shadows_globals": Cheat("E", "shadows globals that the reference reads", WRONG),
     "zeroes_reference_weights": Cheat("E", "zeroes the reference's weights", WRONG),
     "input_as_scratch": Cheat("E", "changes inputs in place", r"input.*(changed|written)"),
-    "weights_simplified": Cheat("E", "changes weights in place", r"weight.*(changed|written)"),
+    "weights_zeroed_between": Cheat("E", "changes weights in place", r"weight.*(changed|written)"),
     "moves_precision_flags": Cheat("E", "TF32 and reduced precision at import", "tf32"),
     "slows_reference": Cheat("E", "determinism and cuDNN flags", "cudnn"),
     "default_dtype_lowered": Cheat("E", "the default dtype", "default dtype"),
@@ -260,11 +262,13 @@ CHEATS: Mapping[str, Cheat] = {
         unlike_naive=_ESCAPE,
     ),
     # F. Numerics.
-    "float16_inside": Cheat("F", "fp16 inside a float32 problem", precision="fp16"),
+    # As many bits as TF32, which is the tighter class of the two.
+    "float16_inside": Cheat("F", "fp16 inside a float32 problem", precision="tf32"),
     "bfloat16_inside": Cheat("F", "bf16 inside a float32 problem", precision="bf16"),
     "tf32_inside": Cheat("F", "TF32 inside a float32 problem", precision="tf32"),
     "fixed_point": Cheat("F", "errors under an absolute tolerance", WRONG),
-    "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", WRONG),
+    # As wrong as bfloat16 may be, and ranked with it.
+    "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", precision="bf16"),
     "nan_everywhere": Cheat(
         "F",
         "NaN taken for a wildcard",
