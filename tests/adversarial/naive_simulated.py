@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from harness.build.builder import Builder
 from harness.build.cache import Cache
 from harness.build.extension import ExtensionLoader
 from harness.evaluate import Request, settings_for
+from harness.simulator.resources import resource_usage
 from harness.simulator.runtime import SimulatedDevice
 from tests.adversarial import naive
 
@@ -51,8 +53,11 @@ def main(results: Path, reference: Path, submissions: list[Path]) -> None:
     torch.set_num_threads(1)
     settings = settings_for(Request(submissions[0], reference, "simulator"))
     assert settings.libraries is not None, "the simulator has libraries"
-    device = SimulatedDevice(settings.libraries, lambda _: {})
-    builder = Builder(settings.toolchain, Cache(settings.cache), settings.target)
+    cache = Cache(settings.cache)
+    device = SimulatedDevice(
+        settings.libraries, lambda code: resource_usage(settings.toolchain.cuda, cache, code)
+    )
+    builder = Builder(settings.toolchain, cache, settings.target)
     found = {}
     for submission in submissions:
         with tempfile.TemporaryFile("w+") as output:
@@ -75,6 +80,8 @@ def _be_the_evaluator(reference: Path, submission: Path, clock: DeviceClock) -> 
         naive.evaluate(str(reference), str(submission))
     except SystemExit:
         pass
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         atexit._run_exitfuncs()
