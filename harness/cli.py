@@ -17,6 +17,7 @@ from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.discovery import Discovery, Submission, discover, fits
 from harness.evaluate import Request
+from harness.evaluator import EvaluationError
 from harness.gate import command as gate
 from harness.leaderboard import command as leaderboard
 from harness.options import (
@@ -28,7 +29,7 @@ from harness.options import (
     add_problem_options,
     problems_of,
 )
-from harness.pool import EvaluationError, Pool, cores_each, usable_cores
+from harness.pool import cores_each, evaluators, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.profile import ProfileError, profile
 from harness.profile_tables import tables
@@ -165,7 +166,7 @@ def _evaluate(
 ) -> list[Report]:
     """Evaluate everything, saying each result when it is there."""
     reports = []
-    with Pool(jobs) as pool:
+    with evaluators(jobs, len(requests)) as pool:
         futures: dict[Future[Report], Request] = {
             pool.submit(request, ProgressLine(request)): request for request in requests
         }

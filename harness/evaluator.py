@@ -1,7 +1,7 @@
-"""`python -m harness.evaluator`: evaluate requests from standard input, one JSON object a line.
+"""Evaluate, with one line for what keeps a request from it; and the process that does so.
 
-Answers are lines of JSON on standard output: `progress` and then `report` or `error` for each
-request.
+`python -m harness.evaluator` takes requests from standard input, one JSON object a line. Answers
+are lines of JSON on standard output: `progress` and then `report` or `error` for each request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,27 @@ import torch
 
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
-from harness.evaluate import Progress, Request, evaluate
+from harness.evaluate import OnProgress, Progress, Request, evaluate
+from harness.report import Report
+
+
+class EvaluationError(RuntimeError):
+    """A request could not be evaluated at all; the message says what is wrong and what to do."""
+
+
+def attempt(request: Request, on_progress: OnProgress) -> Report:
+    """Evaluate a request in this process.
+
+    Raises:
+        EvaluationError: It cannot be evaluated.
+    """
+    try:
+        return evaluate(request, on_progress)
+    except (ValueError, ToolchainError, OSError) as error:
+        raise EvaluationError(str(error)) from None
+    except CompileError as error:
+        message = f"the simulator does not compile: {error}\n{error.output}"
+        raise EvaluationError(message) from None
 
 
 def main() -> None:
@@ -28,11 +48,9 @@ def main() -> None:
     for line in sys.stdin:
         request = Request.from_json(line)
         try:
-            report = evaluate(request, _tell_progress)
-        except (ValueError, ToolchainError, OSError) as error:
+            report = attempt(request, _tell_progress)
+        except EvaluationError as error:
             _tell("error", str(error))
-        except CompileError as error:
-            _tell("error", f"the simulator does not compile: {error}\n{error.output}")
         else:
             _tell("report", report.to_json())
 

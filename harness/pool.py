@@ -1,4 +1,4 @@
-"""Evaluate many requests side by side, each in one of a few processes of its own."""
+"""Evaluate many requests side by side, in a few processes; a single one in this process."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import torch
+
 from harness import interpreter
 from harness.evaluate import OnProgress, Progress, Request
+from harness.evaluator import EvaluationError, attempt
 from harness.report import Report, case_from_json
 
 _EXIT_SECONDS = 10.0
-
-
-class EvaluationError(RuntimeError):
-    """A request could not be evaluated at all; the message says what is wrong and what to do."""
 
 
 def usable_cores() -> int:
@@ -31,6 +30,35 @@ def usable_cores() -> int:
 def cores_each(jobs: int, evaluations: int) -> int:
     """The share of processors of each of so many evaluations, of which `jobs` run at a time."""
     return max(1, usable_cores() // max(1, min(jobs, evaluations)))
+
+
+def evaluators(jobs: int, evaluations: int) -> Pool | ThisProcess:
+    """What evaluates so many requests, `jobs` of them at a time; a context manager.
+
+    A process of its own costs seconds before it begins, which for a single request buy nothing.
+    """
+    return Pool(jobs) if evaluations > 1 else ThisProcess()
+
+
+class ThisProcess:
+    """Evaluates where it is called, one request after the other."""
+
+    def __enter__(self) -> ThisProcess:
+        # As in the processes of a pool, whose numbers are then the same ones.
+        torch.set_num_threads(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
+        """Evaluate a request at once; the future raises EvaluationError."""
+        future: Future[Report] = Future()
+        try:
+            future.set_result(attempt(request, on_progress))
+        except EvaluationError as error:
+            future.set_exception(error)
+        return future
 
 
 class Pool:

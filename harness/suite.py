@@ -10,7 +10,8 @@ from pathlib import Path
 
 from harness import store
 from harness.evaluate import Progress, Request
-from harness.pool import EvaluationError, Pool
+from harness.evaluator import EvaluationError
+from harness.pool import Pool
 from harness.render import case_lines, one_line
 from harness.report import CaseReport, Report
 

@@ -125,7 +125,8 @@ def _weights(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
 
 def _initialised(problem: Problem, case: Case) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(initialisation_seed(case))
+        # As `torch.manual_seed`, which besides queues a call and its traceback for every device.
+        torch.default_generator.manual_seed(initialisation_seed(case))
         return problem.model(**case.arguments)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from harness import interpreter
+from harness import cli, interpreter
 from harness.report import CaseReport, Report, Verdict
 from harness.speed.result import SpeedResult, Timing
 
@@ -41,7 +43,22 @@ def run(command: Sequence[str], folder: Path) -> Outcome:
 
 
 def harness(*arguments: str | Path, folder: Path) -> Outcome:
-    """Run `harness ARGUMENTS` in a folder."""
+    """Run `harness ARGUMENTS` in a folder, in this process: a new one imports torch for seconds."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            status = cli.main(list(map(str, arguments)))
+        except SystemExit as ended:  # argparse's
+            status = int(ended.code or 0)
+    return Outcome(status, out.getvalue(), err.getvalue())
+
+
+def harness_process(*arguments: str | Path, folder: Path) -> Outcome:
+    """Run `harness ARGUMENTS` in a folder as users do, in a process of its own."""
     return run(interpreter.command("harness.cli", *map(str, arguments)), folder)
 
 

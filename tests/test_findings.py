@@ -146,10 +146,7 @@ def test_deadlock_is_told_with_both_lines(folder: Path) -> None:
     assert "unspecified launch failure" in case.detail
 
 
-TOO_LARGE = (
-    "CUDA error: invalid configuration argument (flip: a block of 2048 x 1 x 1, of 1 to "
-    "1024 x 1024 x 64)"
-)
+TOO_LARGE = "CUDA error: invalid argument (flip: a block of 2048 x 1 x 1, of 1 to 1024 x 1024 x 64)"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +165,7 @@ def test_refused_launch_is_no_refusal_of_the_submission(folder: Path) -> None:
     """Its own check of CUDA's answer is none of its arguments."""
     case = only_case(command(folder, 8, "check", "--json", "-"))
     assert case.verdict == "error"
-    expected = "RuntimeError: the launch has failed: invalid configuration argument (flip.py:"
+    expected = "RuntimeError: the launch has failed: invalid argument (flip.py:"
     assert case.message.startswith(expected)
 
 

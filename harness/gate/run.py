@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import cast
 
 from harness.build.flags import Device
 from harness.evaluate import Request
+from harness.evaluator import EvaluationError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
 from harness.gate.evidence import Evidence
 from harness.gate.plan import Pair
 from harness.gate.settings import Thresholds
 from harness.grid import Case, Grid, Label, case_again, cases_for
-from harness.pool import EvaluationError, Pool
+from harness.pool import Pool, ThisProcess, evaluators
 from harness.progress import ProgressLine
 from harness.report import Report
 from harness.worker.supervisor import Deadlines
@@ -41,8 +42,17 @@ class Manner:
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """A pair with its requests; None where nothing is asked."""
+
+    pair: Pair
+    head: Request | None = None
+    base: Request | None = None
+
+
+@dataclass(frozen=True)
 class _Sides:
-    """A pair with what became of its requests; None where nothing was asked."""
+    """A pair with what becomes of its requests; None where nothing was asked."""
 
     pair: Pair
     head: Future[Report] | None
@@ -53,22 +63,27 @@ def decide(
     pairs: Sequence[Pair], manner: Manner, evidence: Evidence, thresholds: Thresholds
 ) -> list[Decision]:
     """Decide on every pair that is not as it was, in the pairs' order."""
-    changed = [pair for pair in pairs if pair.is_changed]
-    with Pool(manner.jobs) as pool:
-        sides = [_ask(pair, manner, pool.submit) for pair in changed]
+    asked = [_ask(pair, manner) for pair in pairs if pair.is_changed]
+    evaluations = sum((each.head is not None) + (each.base is not None) for each in asked)
+    with evaluators(manner.jobs, evaluations) as pool:
+        sides = [
+            _Sides(each.pair, _begin(each.head, pool), _begin(each.base, pool)) for each in asked
+        ]
         # A GPU that is to time must have nothing else to do: so everything is awaited first.
-        for each in sides:
-            for future in filter(None, (each.head, each.base)):
+        for side in sides:
+            for future in filter(None, (side.head, side.base)):
                 future.exception()
     return [_decision(each, manner, evidence, thresholds) for each in sides]
 
 
-def _ask(
-    pair: Pair, manner: Manner, submit: Callable[[Request, ProgressLine], Future[Report]]
-) -> _Sides:
+def _begin(request: Request | None, pool: Pool | ThisProcess) -> Future[Report] | None:
+    return pool.submit(request, ProgressLine(request)) if request else None
+
+
+def _ask(pair: Pair, manner: Manner) -> _Asked:
     before = pair.before
     if pair.head is None or (before is None and not manner.allow_new):
-        return _Sides(pair, None, None)
+        return _Asked(pair)
     request = Request(
         submission=pair.head.path,
         problem=pair.problem.path,
@@ -85,10 +100,9 @@ def _ask(
     elif before and before.submission:
         old = before.submission
         also = cases_for(pair.problem, old, manner.grid, manner.device, seed=manner.seed)
-        base_request = replace(request, submission=old.path)
-        base = submit(base_request, ProgressLine(base_request))
+        base = replace(request, submission=old.path)
         request = replace(request, also=also)
-    return _Sides(pair, submit(request, ProgressLine(request)), base)
+    return _Asked(pair, request, base)
 
 
 def _recorded_cases(pair: Pair, report: Report) -> tuple[Case, ...]:

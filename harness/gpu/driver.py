@@ -98,6 +98,24 @@ class Driver:
         """Let nothing stay in the L2 cache for having been marked as persisting."""
         self._call("cuCtxResetPersistingL2Cache")
 
+    def kernel(self, ptx: bytes, name: bytes) -> int:
+        """A kernel of some PTX, which stays loaded as long as the process lives."""
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
+        self._call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name))
+        assert function.value is not None  # noqa: S101 - the call has succeeded
+        return function.value
+
+    def launch(self, kernel: int, blocks: int, threads: int, argument: int) -> None:
+        """Enqueue a kernel of one 64-bit argument on torch's current stream."""
+        value = ctypes.c_uint64(argument)
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(value))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        sizes = [ctypes.c_uint(size) for size in (blocks, 1, 1, threads, 1, 1, 0)]
+        self._call(
+            "cuLaunchKernel", ctypes.c_void_p(kernel), *sizes, stream, arguments, ctypes.c_void_p()
+        )
+
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
         if status:

@@ -1,5 +1,8 @@
 """What CUDA checks before it launches a kernel, and what it tells about one.
 
+The errors are those of CUDA 13, whose launches say "invalid argument" where older ones said
+"invalid configuration argument".
+
 Registers and the exact size of static shared memory are ptxas's to say, which takes its time: it is
 asked only where the answer can matter.
 """
@@ -148,12 +151,12 @@ def _check_extents(name: str, launch: LaunchRequest) -> None:
     for what, extent, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
         if min(extent) < 1 or any(n > limit for n, limit in zip(extent, most, strict=True)):
             raise RefusedLaunch(
-                CudaError.INVALID_CONFIGURATION,
+                CudaError.INVALID_VALUE,
                 f"{name}: a {what} of {_times(extent)}, of 1 to {_times(most)}",
             )
     if launch.threads > MAX_BLOCK[0]:
         raise RefusedLaunch(
-            CudaError.INVALID_CONFIGURATION,
+            CudaError.INVALID_VALUE,
             f"{name}: {launch.threads} threads in a block, of at most {MAX_BLOCK[0]}",
         )
 
@@ -168,7 +171,7 @@ def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
         )
     if launch.threads > bounds.max_threads:
         raise RefusedLaunch(
-            CudaError.LAUNCH_OUT_OF_RESOURCES,
+            CudaError.INVALID_VALUE,
             f"{limits.name}: {launch.threads} threads in a block, where its __launch_bounds__ say "
             f"{bounds.max_threads}",
         )

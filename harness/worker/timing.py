@@ -12,14 +12,16 @@ import torch
 from torch import Tensor
 
 from harness.gpu.driver import Driver
+from harness.gpu.hold import Hold
 from harness.gpu.shared import Opened
 from harness.worker.protocol import Message
 
 Answer = tuple[dict[str, Any], Sequence[Tensor]]
 Forward = Callable[..., object]
 
-# The device is kept busy for so long before a timed call that the host has launched everything
-# by then: what is measured is the device's work, not Python's.
+# The whole device is kept busy for so long before a timed call that the host has launched
+# everything by then: what is measured is the device's work, not Python's, and no stream can begin
+# its work before the clock runs.
 _HEAD_START_CYCLES = 400_000
 
 
@@ -28,6 +30,7 @@ class TimedCalls:
 
     def __init__(self) -> None:
         self._driver = Driver()
+        self._hold = Hold(self._driver)
         self._opened: Opened | None = None
 
     def attach(self, message: Message) -> Answer:
@@ -50,7 +53,7 @@ class TimedCalls:
         *inputs, shared_output = self._tensors()
         start, end, idle = (_event() for _ in range(3))
         torch.cuda.synchronize()
-        torch.cuda._sleep(_HEAD_START_CYCLES)  # type: ignore[no-untyped-call]
+        self._hold.launch(_HEAD_START_CYCLES)
         start.record()
         with torch.no_grad():
             output = forward(*inputs)

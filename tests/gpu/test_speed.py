@@ -40,6 +40,9 @@ HONEST = (SUBMISSIONS / "flat_index.py").read_text()
 
 # What follows the plain model, under another name, takes its place.
 PLAIN = HONEST.replace("class ModelNew(", "class Plain(")
+ON_TORCHS_STREAM = PLAIN.replace(
+    "blocks), threads>>>(", "blocks), threads, 0, c10::cuda::getCurrentCUDAStream()>>>("
+).replace("#include <cuda_runtime.h>", "#include <c10/cuda/CUDAStream.h>")
 CONSTRUCTOR = """
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1
@@ -53,6 +56,7 @@ _elapsed_time = torch.cuda.Event.elapsed_time
 torch.cuda.Event.elapsed_time = lambda start, end: _elapsed_time(start, end) / 2
 """
 
+# More calls than the check of correctness makes, fewer than are timed.
 RETURNS_WHAT_IT_REMEMBERS = f"""
 
 class ModelNew(Plain):
@@ -61,7 +65,7 @@ class ModelNew(Plain):
         if x.numel() < 1_000_000:
             return super().forward(x)
         self.calls += 1
-        if self.calls <= 6:
+        if self.calls <= 12:
             self.kept = super().forward(x)
         return self.kept.clone()
 """
@@ -75,7 +79,7 @@ class ModelNew(Plain):
             return super().forward(x)
         if self.stream is None:
             self.stream = torch.cuda.Stream()
-        self.stream.wait_stream(torch.cuda.current_stream())
+        WAIT
         with torch.cuda.stream(self.stream):
             return super().forward(x)
 """
@@ -126,8 +130,12 @@ def test_an_output_of_an_earlier_call(folder: Path) -> None:
     assert "a timed call's output is wrong" in done.out
 
 
-def test_work_that_goes_on_after_the_call(folder: Path) -> None:
-    """On a stream that nobody waits for, it counts against who left it there."""
-    done = timed(folder, PLAIN + WORKS_ON_ANOTHER_STREAM)
+@pytest.mark.parametrize("wait", ["self.stream.wait_stream(torch.cuda.current_stream())", "pass"])
+def test_work_that_goes_on_after_the_call(folder: Path, wait: str) -> None:
+    """On a stream that nobody waits for, it counts against who left it there.
+
+    It cannot begin before the clock runs either: until then the whole device is busy.
+    """
+    done = timed(folder, ON_TORCHS_STREAM + WORKS_ON_ANOTHER_STREAM.replace("WAIT", wait))
     assert done.status == 1
     assert "after the call's own stream was done" in done.out or "is wrong" in done.out

@@ -12,7 +12,9 @@ from typing import Protocol, cast
 
 import pytest
 
-from harness.build.toolchain import find_cuda_compiler
+from harness.build.builder import build_shared_library
+from harness.build.cache import Cache, Product, default_root, digest
+from harness.build.toolchain import find_c_compiler, find_cuda_compiler
 from harness.simulator.library import MACHINE_SOURCES
 from harness.simulator.machine import Machine
 from harness.simulator.memory import Memory
@@ -23,12 +25,13 @@ from tests.simulator.support import Device
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    target = tmp_path_factory.mktemp("library") / "libsimulator.so"
-    sources = map(str, MACHINE_SOURCES)
-    command = ["cc", "-O2", "-shared", "-fPIC", *sources, "-lm", "-o", str(target)]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(target))
+def library() -> ctypes.CDLL:
+    """What a `Machine` needs, compiled anew where its sources have changed."""
+    flags = ["-O2", "-Wl,--no-as-needed", "-lm"]
+    entry = build_shared_library(
+        Cache(default_root()), "libsimulator.so", find_c_compiler(), flags, [*MACHINE_SOURCES]
+    )
+    return ctypes.CDLL(str(entry.library))
 
 
 @pytest.fixture
@@ -110,16 +113,22 @@ class Compile(Protocol):
 
 
 @pytest.fixture(scope="session")
-def compile_ptx(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """The compiler; each file is compiled once for each compute capability."""
-    nvcc = find_cuda_compiler().nvcc
+def compile_ptx() -> Compile:
+    """The compiler; a file is compiled once for each compute capability, and kept."""
+    compiler, cache = find_cuda_compiler(), Cache(default_root())
 
     @functools.cache
     def compile_file(source: Path, *options: str, architecture: str = "90") -> str:
-        target = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
         flags = ["-ptx", "-lineinfo", f"-arch=compute_{architecture}", *options]
-        subprocess.run([nvcc, *flags, str(source), "-o", str(target)], check=True)
-        return target.read_text()
+
+        def compile_to(folder: Path) -> Product:
+            target = folder / "kernels.ptx"
+            subprocess.run([compiler.nvcc, *flags, source, "-o", target], check=True)
+            return Product(target)
+
+        # The path is in the PTX, for its lines; what the files include is CUDA's alone.
+        key = digest((compiler.version, *flags, str(source), source.read_text()))
+        return cache.get_or_build(key, compile_to).library.read_text()
 
     return compile_file
 

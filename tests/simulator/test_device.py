@@ -1,12 +1,13 @@
 """The `cuda` device that a CPU-only torch gets in a worker.
 
-Each test runs a script in a process of its own: the device cannot be taken away again.
+The tests' scripts run in one process other than this: the device cannot be taken away again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import json
+import subprocess
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,37 +15,52 @@ from harness import interpreter
 from harness.build.cache import Cache, default_root
 from harness.build.toolchain import find_toolchain
 from harness.simulator.library import build_libraries
-from tests.support import run
 
 pytestmark = pytest.mark.simulator_only
 
 Script = Callable[[str], str]
 
-PREAMBLE = """
-import sys, torch
+# Runs a script for each line of its input, and prints what it printed, or how it failed.
+SERVER = """
+import contextlib, gc, io, json, sys, traceback
 from pathlib import Path
+import torch
 from harness.simulator.library import Libraries
 from harness.simulator.runtime import SimulatedDevice
 
 device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), lambda code: {})
+for line in sys.stdin:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            exec(json.loads(line), {"torch": torch, "device": device})
+        except Exception:
+            print(traceback.format_exc())
+    gc.collect()
+    print(json.dumps(out.getvalue()), flush=True)
 """
 
 
 @pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory) -> Script:
+def script() -> Iterator[Script]:
     """Runs code in which `device` is the simulated device; answers what it printed."""
     libraries = build_libraries(Cache(default_root()), find_toolchain())
-    folder = tmp_path_factory.mktemp("scripts")
+    python = interpreter.command("harness")[0]
+    with subprocess.Popen(
+        [python, "-c", SERVER, str(libraries.runtime), str(libraries.device)],
+        env=interpreter.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        told, heard = server.stdin, server.stdout
 
-    def run_script(code: str) -> str:
-        path: Path = folder / "script.py"
-        path.write_text(PREAMBLE + code)
-        python = interpreter.command("harness")[0]
-        done = run([python, str(path), str(libraries.runtime), str(libraries.device)], folder)
-        assert done.status == 0, done.err
-        return done.out.strip()
+        def run_script(code: str) -> str:
+            print(json.dumps(code), file=told, flush=True)
+            return str(json.loads(heard.readline())).strip()
 
-    return run_script
+        yield run_script
 
 
 def test_tensors_move_there_and_back(script: Script) -> None:
@@ -160,8 +176,10 @@ except torch.OutOfMemoryError as error:
 def test_freed_memory_is_given_back(script: Script) -> None:
     """Allocating and dropping more than the device has is no problem."""
     out = script("""
+limit, device.memory.limit = device.memory.limit, 8 << 20
 for _ in range(40):
-    torch.zeros(1 << 28, dtype=torch.uint8, device="cuda")[0] = 1
+    torch.zeros(1 << 20, dtype=torch.uint8, device="cuda")[0] = 1
+device.memory.limit = limit
 print(device.memory.live_bytes)
 """)
     assert out == "0"

@@ -1,13 +1,13 @@
 """The CUDA driver's functions, as host code finds them."""
 
 import ctypes
-import subprocess
 
 import pytest
 
-from harness.build.toolchain import ToolchainError, find_cuda_compiler
+from harness.build.cache import Cache, default_root
+from harness.build.toolchain import find_toolchain
 from harness.simulator.actions.tensor_map import TensorMap
-from harness.simulator.library import RUNTIME_SOURCES
+from harness.simulator.library import build_libraries
 
 pytestmark = pytest.mark.simulator_only
 
@@ -15,16 +15,9 @@ FLOAT16, SWIZZLE_128B = 6, 3
 
 
 @pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    try:
-        include = find_cuda_compiler().include
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    target = tmp_path_factory.mktemp("runtime") / "libruntime.so"
-    flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-isystem", str(include)]
-    command = ["cc", *flags, *map(str, RUNTIME_SOURCES), "-lm", "-o", str(target)]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(target))
+def runtime() -> ctypes.CDLL:
+    libraries = build_libraries(Cache(default_root()), find_toolchain())
+    return ctypes.CDLL(str(libraries.runtime))
 
 
 @pytest.mark.parametrize("by_version", [False, True])

@@ -109,7 +109,7 @@ def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> Laun
         (
             limits(max_threads=64),
             request(65),
-            CudaError.LAUNCH_OUT_OF_RESOURCES,
+            CudaError.INVALID_VALUE,
             "k: 65 threads in a block, where its __launch_bounds__ say 64",
         ),
         (
@@ -121,7 +121,7 @@ def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> Laun
         (
             limits(),
             LaunchRequest((1, 1, 1), (64, 4, 5), 0, None, False),
-            CudaError.INVALID_CONFIGURATION,
+            CudaError.INVALID_VALUE,
             "k: 1280 threads in a block, of at most 1024",
         ),
         (

@@ -148,7 +148,7 @@ def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
 
 def test_refused_launch_says_why(seen: dict[str, object]) -> None:
     """CUDA's words, then what was wrong; torch's next kernel meets an error that nobody read."""
-    why = "CUDA error: invalid configuration argument (reads: a block of 2000 x 1 x 1, of 1 to "
+    why = "CUDA error: invalid argument (reads: a block of 2000 x 1 x 1, of 1 to "
     for name in ("refused", "unread error meets torch", "unread error"):
         assert str(seen[name]).startswith(why), name
     assert str(seen["unread error"]).endswith("(nobody asked cudaGetLastError())")

@@ -34,7 +34,7 @@ void sim_set_device(const struct sim_device *device) {
       .l2CacheSize = device->l2_bytes,
       .persistingL2CacheMaxSize = device->l2_bytes / 8 * 5,
       .accessPolicyMaxWindowSize = 134213632,
-      .memoryBusWidth = 6144,
+      .memoryBusWidth = 6016,
       .asyncEngineCount = 3,
       .concurrentKernels = 1,
       .ECCEnabled = 1,

@@ -50,7 +50,11 @@ cudaError_t sim_report(cudaError_t error) {
   return error;
 }
 
-cudaError_t sim_broken(void) { return (cudaError_t)atomic_load(&broken_by); }
+cudaError_t sim_broken(void) {
+  cudaError_t error = (cudaError_t)atomic_load(&broken_by);
+  if (error) last_error = error;
+  return error;
+}
 
 void sim_recover(void) {
   atomic_store(&broken_by, cudaSuccess);
@@ -62,10 +66,10 @@ cudaError_t sim_unsupported(const char *what) {
   return sim_report(cudaErrorNotSupported);
 }
 
-cudaError_t cudaPeekAtLastError(void) { return sim_broken() ? sim_broken() : last_error; }
+cudaError_t cudaPeekAtLastError(void) { return last_error; }
 
 cudaError_t cudaGetLastError(void) {
-  cudaError_t error = cudaPeekAtLastError();
+  cudaError_t error = last_error;
   last_error = cudaSuccess;
   return error;
 }

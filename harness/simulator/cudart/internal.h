@@ -11,7 +11,7 @@ extern struct cudaDeviceProp sim_properties;
 /* Makes an error the calling thread's last one; success changes nothing. */
 cudaError_t sim_report(cudaError_t error);
 
-/* The error that a kernel has broken the context with, or success. */
+/* The error that a kernel has broken the context with, which becomes the last one; or success. */
 cudaError_t sim_broken(void);
 
 /* Tells the machine what is not here. */

@@ -32,7 +32,7 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
                           int is_cooperative) {
   NEED_CONTEXT();
   struct sim_symbol kernel;
-  if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
+  if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidResourceHandle);
   if (!sim_is_stream(c.stream)) return sim_report(cudaErrorInvalidResourceHandle);
   struct sim_launch how = {
       .grid = {c.grid.x, c.grid.y, c.grid.z},
