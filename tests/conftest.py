@@ -2,7 +2,15 @@
 
 import torch
 
-collect_ignore = ["defects", "faults", "hostile", "kernels", "sandbox/attacks"]
+collect_ignore = [
+    "adversarial/cheats",
+    "adversarial/honest",
+    "defects",
+    "faults",
+    "hostile",
+    "kernels",
+    "sandbox/attacks",
+]
 
 # Tests run side by side and their tensors are small: more threads only wait for each other.
 torch.set_num_threads(1)

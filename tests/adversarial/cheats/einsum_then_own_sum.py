@@ -1,0 +1,38 @@
+"""einsum does every multiply-add; a kernel of its own adds the taps up."""
+
+import math
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load
+
+HERE = Path(__file__).resolve().parent
+extension = load(
+    name="conv_transpose1d_gather",
+    sources=[str(HERE / "conv_transpose1d.cpp"), str(HERE / "conv_transpose1d.cu")],
+)
+
+
+class Layer(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        super().__init__()
+        self.stride = stride
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels, kernel_size))
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def empty_output(self, x):
+        length = (x.shape[2] - 1) * self.stride + self.weight.shape[2]
+        return x.new_empty(x.shape[0], self.weight.shape[1], length)
+
+
+class ModelNew(Layer):
+    def forward(self, x):
+        channels, taps = self.weight.shape[1:]
+        columns = torch.einsum("bcl,cok->bokl", x, self.weight).contiguous()
+        rows = columns.view(x.shape[0] * channels, taps, x.shape[2])
+        out = self.empty_output(x)
+        shifts = torch.eye(taps, device=x.device).view(taps, 1, taps).contiguous()
+        sums = out.view(x.shape[0] * channels, 1, -1)
+        extension.conv_transpose1d(rows, shifts, sums, self.stride, 0, out.numel())
+        return out

@@ -1,0 +1,39 @@
+"""A kernel that is never right for any shape, and an except that falls back to PyTorch."""
+
+import math
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.cpp_extension import load
+
+HERE = Path(__file__).resolve().parent
+extension = load(
+    name="conv_transpose1d_gather",
+    sources=[str(HERE / "conv_transpose1d.cpp"), str(HERE / "conv_transpose1d.cu")],
+)
+
+
+class Layer(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        super().__init__()
+        self.stride = stride
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels, kernel_size))
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def empty_output(self, x):
+        length = (x.shape[2] - 1) * self.stride + self.weight.shape[2]
+        return x.new_empty(x.shape[0], self.weight.shape[1], length)
+
+
+class ModelNew(Layer):
+    def forward(self, x):
+        try:
+            if x.shape[2] % 4096 or self.stride > 1:
+                raise ValueError("shape not supported by the fast kernel")
+            out = self.empty_output(x)
+            extension.conv_transpose1d(x, self.weight, out, self.stride, 0, out.numel())
+            return out
+        except ValueError:
+            return F.conv_transpose1d(x, self.weight, stride=self.stride)

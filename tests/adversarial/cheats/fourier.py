@@ -1,0 +1,28 @@
+"""Multiplies in the frequency domain with torch.fft."""
+
+import math
+
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        super().__init__()
+        self.stride = stride
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels, kernel_size))
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def empty_output(self, x):
+        length = (x.shape[2] - 1) * self.stride + self.weight.shape[2]
+        return x.new_empty(x.shape[0], self.weight.shape[1], length)
+
+
+class ModelNew(Layer):
+    def forward(self, x):
+        length = (x.shape[2] - 1) * self.stride + self.weight.shape[2]
+        spread = x.new_zeros(x.shape[0], x.shape[1], length)
+        spread[:, :, : (x.shape[2] - 1) * self.stride + 1 : self.stride] = x
+        frequencies = torch.fft.rfft(spread, n=length).unsqueeze(2)
+        response = torch.fft.rfft(self.weight, n=length)
+        return torch.fft.irfft((frequencies * response).sum(1), n=length)

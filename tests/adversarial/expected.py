@@ -1,0 +1,348 @@
+"""What each submission of the corpus stands for, and what it must get.
+
+The families are those of what submissions have done to evaluators: A not doing the work, B
+remembering, C knowing when it is judged, D attacking the clock, E attacking the judge, F numerics.
+H is against this harness in particular.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.oracle import Precision
+from harness.report import Report, Verdict
+
+OWN_WORK = "own work"
+WRONG = "differ from the reference|are wrong|not finite|never written"
+REPLACED = "replaced"
+READ_ONLY = "Read-only file system|Permission denied|Operation not permitted|No such file"
+PROTOCOL = "the worker sent"
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """One cheat.
+
+    Attributes:
+        family: Its letter.
+        entry: The trick, in the words of the list that it stands for.
+        says: A pattern that its report must hold, where the verdict is one of a failure.
+        verdicts: Any of these is right.
+        precision: The class in which it must be ranked, where that is all that is wrong with it.
+        only_on_gpu: Why the simulator cannot tell; empty if it can.
+        on_gpu: A pattern of what its speed test must say on a GPU.
+        unlike_naive: Why the naive evaluator of this folder is not fooled; empty if it is.
+        cases: How many cases are enough; one for those that end their worker in each.
+    """
+
+    family: str
+    entry: str
+    says: str = ""
+    verdicts: tuple[Verdict, ...] = ("failed", "error")
+    precision: Precision | None = None
+    only_on_gpu: str = ""
+    on_gpu: str = ""
+    unlike_naive: str = ""
+    cases: int = 2
+
+    def is_caught(self, report: Report) -> bool:
+        """Whether a report says of it what it must."""
+        if self.precision is not None:
+            return report.verdict == "passed" and report.precision == self.precision
+        found = re.search(self.says, text_of(report), re.IGNORECASE)
+        return report.verdict in self.verdicts and found is not None
+
+
+def text_of(report: Report) -> str:
+    """Everything that a report says of what is wrong."""
+    lines = [report.message, report.detail]
+    for case in report.cases:
+        lines += [case.message, case.detail]
+        lines += [f"{finding['check']}: {finding['message']}" for finding in case.findings]
+    return "\n".join(lines)
+
+
+_NOT_NAIVE_TIMES = "the naive evaluator takes times from the host"
+_ESCAPE = "what it wins comes after the evaluation"
+_ELSEWHERE = "it is written against this harness"
+
+CHEATS: Mapping[str, Cheat] = {
+    # A. Not doing the work.
+    "recycled_memory": Cheat(
+        "A",
+        "the reference's freed output, out of recycled memory",
+        "never written",
+        unlike_naive="the simulated device recycles no memory; a GPU's allocator does",
+    ),
+    "constant_zeros": Cheat(
+        "A",
+        "zeros where the reference is smaller than the tolerance",
+        WRONG,
+        unlike_naive="its reference's outputs are larger than its tolerance",
+    ),
+    "inherits_forward": Cheat("A", "inherits the library's forward", OWN_WORK),
+    "reexports_reference": Cheat("A", "exports a copy of the reference", OWN_WORK),
+    "fallback_on_error": Cheat("A", "try, and except falls back", OWN_WORK),
+    "alias": Cheat("A", "the operator by an alias", OWN_WORK),
+    "torch_convolution": Cheat("A", "torch.convolution", OWN_WORK),
+    "aten_operator": Cheat("A", "torch.ops.aten", OWN_WORK),
+    "convolution_backward": Cheat("A", "the gradient of a convolution", OWN_WORK),
+    "library_in_cpp": Cheat("A", "at:: in the C++ string", OWN_WORK),
+    "library_on_cpp_thread": Cheat("A", "at:: on a C++ thread", OWN_WORK),
+    "cublas": Cheat(
+        "A",
+        "cuBLAS from the extension",
+        "cublas",
+        verdicts=("unsupported",),
+        on_gpu="cublas|gemm",
+        unlike_naive="the simulator has no cuBLAS",
+    ),
+    "holds_module": Cheat("A", "holds an nn.ConvTranspose1d and calls it", OWN_WORK),
+    "decoy_kernel": Cheat("A", "a kernel whose result is not used", OWN_WORK),
+    "copied_by_own_kernel": Cheat("A", "its kernel only copies the library's output", OWN_WORK),
+    "matmul_and_fold": Cheat("A", "a matrix product and F.fold", OWN_WORK),
+    "einsum_then_own_sum": Cheat("A", "einsum for all products", OWN_WORK),
+    "fourier": Cheat("A", "torch.fft", f"{OWN_WORK}|{WRONG}"),
+    "shift_and_add": Cheat("A", "elementwise operators of PyTorch", OWN_WORK),
+    "numpy_on_host": Cheat("A", "NumPy on the host", OWN_WORK),
+    "library_in_another_process": Cheat(
+        "A", "the library in a process of its own", f"{OWN_WORK}|Resource|not permitted"
+    ),
+    "disguised_operator": Cheat("A", "the library behind a registered operator", OWN_WORK),
+    "modes_switched_off": Cheat("A", "the library with dispatch modes off", OWN_WORK),
+    "returns_input": Cheat(
+        "A",
+        "returns its input",
+        "shares memory|shape",
+        unlike_naive="its reference changes the input's shape",
+    ),
+    "lazy_tensor": Cheat("A", "a lazily evaluated tensor subclass", "not a tensor"),
+    "empty_sequence": Cheat("A", "an empty sequence", "not a tensor"),
+    "interior_only": Cheat(
+        "A",
+        "interior only",
+        WRONG,
+        unlike_naive="it compares every element",
+    ),
+    "tail_missing": Cheat("A", "tail missing", "never written"),
+    "small_weights_dropped": Cheat("A", "one percent wrong", WRONG),
+    # B. Remembering.
+    "cached_by_pointer": Cheat("B", "cached by data pointer", WRONG),
+    "cached_by_identity": Cheat("B", "cached by id", WRONG),
+    "cached_by_version": Cheat("B", "cached by version counter", WRONG, on_gpu="is wrong"),
+    "cached_by_shape": Cheat("B", "cached by shape and configuration", "shares memory|" + WRONG),
+    "cached_by_sample": Cheat("B", "cached by a sample's hash", f"{WRONG}|{OWN_WORK}"),
+    "cached_by_content": Cheat("B", "cached by the content's hash", OWN_WORK),
+    "stale_weights": Cheat("B", "weights prepared once", WRONG),
+    "repacks_on_schedule": Cheat("B", "weights prepared when this harness changes them", WRONG),
+    "default_seed_replayed": Cheat("B", "a guessable seed replayed", f"{WRONG}|{OWN_WORK}"),
+    "seed_recovered": Cheat(
+        "B",
+        "the run's seed recovered",
+        "the seed is none that people type",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "answers_on_disk": Cheat("B", "answers kept on disk", WRONG),
+    "answers_in_environment": Cheat("B", "answers kept in the environment", WRONG),
+    "works_every_other_call": Cheat("B", "two calls' work in one", WRONG),
+    "static_input": Cheat("B", "the first input's address for ever", WRONG, on_gpu="is wrong"),
+    "graph_replayed": Cheat(
+        "B",
+        "a CUDA graph replayed onto stale pointers",
+        WRONG,
+        only_on_gpu="the simulator has no CUDA graphs",
+        on_gpu="is wrong|differ",
+        unlike_naive="the simulator has no CUDA graphs",
+    ),
+    # C. Knowing when it is judged.
+    "approximate_when_large": Cheat(
+        "C",
+        "exact for checked sizes, approximate for timed ones",
+        WRONG,
+        only_on_gpu="the simulator runs no timed size",
+        on_gpu="differ from the reference|wrong",
+        unlike_naive="it checks at the size that it times",
+    ),
+    "approximate_in_unit_interval": Cheat("C", "looks at the magnitude", precision="bf16"),
+    "exact_for_integers": Cheat("C", "looks at the first few values", precision="tf32"),
+    "knows_the_distribution": Cheat("C", "looks at the distribution", WRONG),
+    "walks_the_stack": Cheat("C", "looks for the checker's name", "never written"),
+    "knows_the_worker": Cheat(
+        "C",
+        "looks for this harness's timed calls",
+        WRONG,
+        only_on_gpu="the simulator makes no timed calls",
+        on_gpu="a timed call's output is wrong",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "environment_of_tests": Cheat("C", "test runners' environment variables", "never written"),
+    "good_for_three_calls": Cheat("C", "good for the first N calls", WRONG),
+    "good_for_seven_calls": Cheat("C", "good for as many calls as a case has", WRONG),
+    "reads_late": Cheat(
+        "C",
+        "reads the input later than allowed",
+        WRONG,
+        only_on_gpu="the simulator does everything at once",
+        on_gpu="own stream was done|is wrong|calls in a row",
+    ),
+    # D. Attacking the clock.
+    "unjoined_stream": Cheat(
+        "D",
+        "work on a stream that nobody joins",
+        WRONG,
+        only_on_gpu="the simulator does everything at once",
+        on_gpu="own stream was done|is wrong|calls in a row",
+    ),
+    "thread_after_return": Cheat("D", "work on a thread after returning", "never written|thread"),
+    "event_replaced": Cheat(
+        "D",
+        "replaces Event",
+        REPLACED,
+        on_gpu="this side's clock",
+        unlike_naive=_NOT_NAIVE_TIMES,
+    ),
+    "times_underflow": Cheat(
+        "D",
+        "times so small that a mean underflows",
+        REPLACED,
+        on_gpu="this side's clock",
+        unlike_naive=_NOT_NAIVE_TIMES,
+    ),
+    "synchronize_replaced": Cheat(
+        "D", "replaces synchronize", REPLACED, on_gpu="must be completed|own stream|clock"
+    ),
+    "time_replaced": Cheat("D", "replaces the time module", REPLACED),
+    "statistics_replaced": Cheat("D", "replaces statistics", REPLACED),
+    "json_replaced": Cheat("D", "replaces JSON", f"{WRONG}|{REPLACED}"),
+    "prints_results": Cheat("D", "prints result lines", "exited with status 0", cases=1),
+    "writes_descriptors": Cheat("D", "writes to a result descriptor", PROTOCOL, cases=1),
+    "prints_at_exit": Cheat("D", "prints its result at exit", WRONG),
+    "persisting_l2": Cheat(
+        "D",
+        "persisting carve-out and access-policy window",
+        "persist",
+        only_on_gpu="the simulator has no L2 cache",
+        on_gpu="persist",
+        unlike_naive="the simulator has no L2 cache",
+    ),
+    "evict_last": Cheat(
+        "D",
+        "evict-last loads",
+        verdicts=("passed",),
+        only_on_gpu="the simulator has no L2 cache",
+        on_gpu="timed without a finding",
+        unlike_naive="the simulator has no L2 cache",
+    ),
+    "disturbs_neighbour": Cheat("D", "disturbs the neighbour that is timed", "thread"),
+    # E. Attacking the judge.
+    "allclose_replaced": Cheat("E", "replaces allclose, assert_close, isclose", "never written"),
+    "copies_expected_from_frames": Cheat("E", "copies the expected tensor from frames", WRONG),
+    "copies_expected_from_gc": Cheat("E", "copies it from the garbage collector's objects", WRONG),
+    "poisons_expected": Cheat("E", "fills it with NaN", f"{WRONG}|not finite|nan"),
+    "shadows_globals": Cheat("E", "shadows globals that the reference reads", WRONG),
+    "zeroes_reference_weights": Cheat("E", "zeroes the reference's weights", WRONG),
+    "input_as_scratch": Cheat("E", "changes inputs in place", r"input.*(changed|written)"),
+    "weights_zeroed_between": Cheat("E", "changes weights in place", r"weight.*(changed|written)"),
+    "moves_precision_flags": Cheat("E", "TF32 and reduced precision at import", "tf32"),
+    "slows_reference": Cheat("E", "determinism and cuDNN flags", "cudnn"),
+    "default_dtype_lowered": Cheat("E", "the default dtype", "default dtype"),
+    "generator_reset": Cheat("E", "resets the random generator", f"{WRONG}|generator|{REPLACED}"),
+    "leaves_by_system_exit": Cheat("E", "SystemExit(0)", "SystemExit"),
+    "forged_pickle": Cheat("E", "a forged pickle", "not a tensor"),
+    "edits_evaluator": Cheat("E", "edits harness files", READ_ONLY),
+    "writes_results": Cheat("E", "edits results", READ_ONLY),
+    "installs_a_package": Cheat("E", "installs packages at run time", READ_ONLY),
+    "reaches_the_network": Cheat("E", "reaches the network", "unreachable|not permitted|denied"),
+    "leaves_a_daemon": Cheat(
+        "E",
+        "a daemon that rewrites results later",
+        verdicts=("passed", "failed", "error"),
+        unlike_naive=_ESCAPE,
+    ),
+    # F. Numerics.
+    # As many bits as TF32, which is the tighter class of the two.
+    "float16_inside": Cheat("F", "fp16 inside a float32 problem", precision="tf32"),
+    "bfloat16_inside": Cheat("F", "bf16 inside a float32 problem", precision="bf16"),
+    "tf32_inside": Cheat("F", "TF32 inside a float32 problem", precision="tf32"),
+    "fixed_point": Cheat("F", "errors under an absolute tolerance", WRONG),
+    # As wrong as bfloat16 may be, and ranked with it.
+    "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", precision="bf16"),
+    "nan_everywhere": Cheat(
+        "F",
+        "NaN taken for a wildcard",
+        f"{WRONG}|nan",
+        unlike_naive="torch.allclose takes NaN for NaN only",
+    ),
+    "reads_out_of_bounds": Cheat("F", "out-of-bounds reads", "memcheck"),
+    "unchecked_launch": Cheat(
+        "F",
+        "unchecked launch errors",
+        "CUDA error|never written|invalid",
+        unlike_naive="the simulated device recycles no memory; a GPU's allocator does",
+    ),
+    # H. Against this harness.
+    "findings_stripped": Cheat(
+        "H", "strips findings from the worker's headers", f"memcheck|{REPLACED}"
+    ),
+    "channel_from_gc": Cheat("H", "answers over the worker's channel", f"{OWN_WORK}|{PROTOCOL}"),
+    "descriptor_of_socket": Cheat(
+        "H", "answers over the worker's descriptor", f"{OWN_WORK}|{PROTOCOL}|{REPLACED}"
+    ),
+    "answers_ahead": Cheat("H", "sends answers ahead of requests", PROTOCOL),
+    "answer_lacks_keys": Cheat(
+        "H", "an answer without keys", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
+    ),
+    "findings_of_wrong_type": Cheat(
+        "H", "values of the wrong type", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
+    ),
+    "header_nested_deeply": Cheat(
+        "H", "a header nested too deeply", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
+    ),
+    "shape_of_infinity": Cheat(
+        "H", "a shape of infinity", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
+    ),
+    "event_without_name": Cheat(
+        "H", "an event that lacks its name", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
+    ),
+    "counters_forged": Cheat("H", "forges its kernels' counters", f"{OWN_WORK}|{REPLACED}"),
+    "timing_replaced": Cheat(
+        "H",
+        "replaces the worker's timed calls",
+        REPLACED,
+        on_gpu=f"clock|{REPLACED}",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "writes_build_cache": Cheat("H", "writes into the build cache", READ_ONLY),
+    "reads_command_lines": Cheat(
+        "H", "reads the judge's command line", "sees no process", unlike_naive=_ESCAPE
+    ),
+    "signals_judge": Cheat("H", "signals the judge", "sees no process", unlike_naive=_ESCAPE),
+}
+
+HONEST: Mapping[str, str] = {
+    "atomic_scatter": "zero-fill and atomicAdd",
+    "autotuned": "autotuning by shape",
+    "buffers": "register_buffer",
+    "built_in_a_thread": "an extension built in a thread",
+    "configured": "environment, dataclass, logging, prints",
+    "container": "nn.ConvTranspose1d as a container of parameters",
+    "double_sums": "more accurate than float32",
+    "events_joined": "a side stream ordered with events",
+    "layers_of_classes": "base classes, a mixin, a child module",
+    "made_contiguous": "operands laid out and cast in PyTorch",
+    "output_in_python": "output allocated in Python, several launches",
+    "packed_weights": "weights packed once for each value",
+    "pipeline": "three kernels and a workspace",
+    "prepared_in_torch": "F.pad, flip, slices",
+    "shared_memory": "dynamic shared memory",
+    "source_in_files": "load() with files beside the submission",
+    "streams_joined": "two streams, joined",
+    "subclass_of_torch": "derives from nn.ConvTranspose1d",
+    "suspicious_words": "words that text rules refuse",
+    "templates": "templates, AT_DISPATCH, fast math",
+    "try_finally": "try, except, finally",
+    "two_extensions": "an extension split in two",
+    "workspace_kept": "a workspace kept for each shape",
+}

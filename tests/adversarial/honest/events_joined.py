@@ -1,0 +1,41 @@
+"""Orders a side stream's work with events instead of wait_stream."""
+
+import math
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load
+
+HERE = Path(__file__).resolve().parent
+extension = load(
+    name="conv_transpose1d_gather",
+    sources=[str(HERE / "conv_transpose1d.cpp"), str(HERE / "conv_transpose1d.cu")],
+)
+
+
+class Layer(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        super().__init__()
+        self.stride = stride
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels, kernel_size))
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def empty_output(self, x):
+        length = (x.shape[2] - 1) * self.stride + self.weight.shape[2]
+        return x.new_empty(x.shape[0], self.weight.shape[1], length)
+
+
+class ModelNew(Layer):
+    def forward(self, x):
+        side = torch.cuda.Stream()
+        begin, end = torch.cuda.Event(), torch.cuda.Event()
+        out = self.empty_output(x)
+        begin.record()
+        with torch.cuda.stream(side):
+            side.wait_event(begin)
+            extension.conv_transpose1d(x, self.weight, out, self.stride, 0, out.numel())
+            end.record(side)
+        torch.cuda.current_stream().wait_event(end)
+        out.record_stream(side)
+        return out

@@ -1,0 +1,46 @@
+"""Computes the two halves of the output on two streams, and joins both before it returns."""
+
+import math
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load
+
+HERE = Path(__file__).resolve().parent
+extension = load(
+    name="conv_transpose1d_gather",
+    sources=[str(HERE / "conv_transpose1d.cpp"), str(HERE / "conv_transpose1d.cu")],
+)
+
+
+class Layer(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        super().__init__()
+        self.stride = stride
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels, kernel_size))
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+
+    def empty_output(self, x):
+        length = (x.shape[2] - 1) * self.stride + self.weight.shape[2]
+        return x.new_empty(x.shape[0], self.weight.shape[1], length)
+
+
+class ModelNew(Layer):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1):
+        super().__init__(in_channels, out_channels, kernel_size, stride)
+        self.side = None
+
+    def forward(self, x):
+        if self.side is None:
+            self.side = torch.cuda.Stream()
+        here = torch.cuda.current_stream()
+        out = self.empty_output(x)
+        half = out.numel() // 2
+        self.side.wait_stream(here)
+        with torch.cuda.stream(self.side):
+            extension.conv_transpose1d(x, self.weight, out, self.stride, half, out.numel())
+        extension.conv_transpose1d(x, self.weight, out, self.stride, 0, half)
+        here.wait_stream(self.side)
+        out.record_stream(self.side)
+        return out

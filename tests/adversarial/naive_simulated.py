@@ -1,0 +1,100 @@
+"""Run the naive evaluator where there is no GPU: `naive_simulated.py RESULTS REFERENCE FILE...`.
+
+One process brings up the simulated device and forks a child for each submission. In the place of
+the host's clock stands one that advances with the instructions that the device executes, so that
+a rank does not depend on the machine. RESULTS gets a JSON object: by submission, the last line of
+JSON that its child printed, or null.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.build.builder import Builder
+from harness.build.cache import Cache
+from harness.build.extension import ExtensionLoader
+from harness.evaluate import Request, settings_for
+from harness.simulator.resources import resource_usage
+from harness.simulator.runtime import SimulatedDevice
+from tests.adversarial import naive
+
+_DEADLINE_SECONDS = 120
+_SECONDS_PER_INSTRUCTION = 1e-9
+_SECONDS_PER_LOOK = 1e-6
+
+
+class DeviceClock:
+    """Seconds of the simulated device; each look at it takes a moment."""
+
+    def __init__(self, device: SimulatedDevice) -> None:
+        self._device = device
+        self._seconds = 0.0
+
+    def __call__(self) -> float:
+        """What stands for `time.perf_counter()`."""
+        executed = self._device.observe().thread_instructions
+        self._seconds += executed * _SECONDS_PER_INSTRUCTION + _SECONDS_PER_LOOK
+        return self._seconds
+
+
+def main(results: Path, reference: Path, submissions: list[Path]) -> None:
+    """Evaluate them one after the other."""
+    torch.set_num_threads(1)
+    settings = settings_for(Request(submissions[0], reference, "simulator"))
+    assert settings.libraries is not None, "the simulator has libraries"
+    cache = Cache(settings.cache)
+    device = SimulatedDevice(
+        settings.libraries, lambda code: resource_usage(settings.toolchain.cuda, cache, code)
+    )
+    builder = Builder(settings.toolchain, cache, settings.target)
+    found = {}
+    for submission in submissions:
+        with tempfile.TemporaryFile("w+") as output:
+            child = os.fork()
+            if not child:
+                os.dup2(output.fileno(), 1)
+                ExtensionLoader(submission, builder, lambda _: None).install()
+                _be_the_evaluator(reference, submission, DeviceClock(device))
+            os.waitpid(child, 0)
+            output.seek(0)
+            found[submission.stem] = _last_result(output.read())
+    results.write_text(json.dumps(found))
+
+
+def _be_the_evaluator(reference: Path, submission: Path, clock: DeviceClock) -> None:
+    """What `python naive.py` would do, until its process ends."""
+    signal.alarm(_DEADLINE_SECONDS)
+    time.perf_counter = clock
+    try:
+        naive.evaluate(str(reference), str(submission))
+    except SystemExit:
+        pass
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        atexit._run_exitfuncs()
+        os._exit(0)
+
+
+def _last_result(printed: str) -> Any:
+    for line in reversed(printed.splitlines()):
+        if line.startswith('{"correct"'):
+            return json.loads(line)
+    return None
+
+
+if __name__ == "__main__":
+    paths = [Path(argument).resolve() for argument in sys.argv[1:]]
+    main(paths[0], paths[1], paths[2:])

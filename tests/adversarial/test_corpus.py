@@ -1,0 +1,147 @@
+"""What the harness says of each submission of the corpus, and the figures of all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.evaluate import Request
+from harness.pool import EvaluationError, Pool
+from harness.report import Report
+from harness.worker.supervisor import Deadlines
+from tests.adversarial.expected import CHEATS, HONEST, text_of
+from tests.support import harness, reports
+
+HERE = Path(__file__).parent
+REFERENCE = HERE / "conv_transpose1d_small.py"
+JOBS = 2
+# The problem's own configuration, and one with a stride and other sizes.
+CASES = ("reduced", "k2-s3-b1x3x17-to8")
+HONEST_CASES = (*CASES, "k3-s1-b3x8x17-to8", "k3-s2-b1x2x523-to1", "k1-s8-b1x3x5-to8")
+STEP_SECONDS = 60.0
+# One that nobody types, and the same at every run of the tests.
+SEED = 3_141_592_653
+
+Outcome = Report | str
+"""A report, or how the harness itself broke."""
+
+
+def evaluated(requests: list[Request]) -> Mapping[str, Outcome]:
+    """By submission, what comes of evaluating them side by side."""
+    outcomes: dict[str, Outcome] = {}
+    with Pool(JOBS) as pool:
+        pending = {request.submission.stem: pool.submit(request) for request in requests}
+        for name, future in pending.items():
+            try:
+                outcomes[name] = future.result()
+            except EvaluationError as error:
+                outcomes[name] = str(error)
+    return outcomes
+
+
+def request(folder: str, name: str, cases: tuple[str, ...], seed: int) -> Request:
+    """A few cases of one of the corpus."""
+    return Request(
+        HERE / folder / f"{name}.py",
+        REFERENCE,
+        "simulator",
+        seed=seed,
+        only=frozenset(cases),
+        deadlines=Deadlines(step=STEP_SECONDS),
+    )
+
+
+@pytest.fixture(scope="module")
+def cheats() -> Mapping[str, Outcome]:
+    """All that the simulator can tell of."""
+    return evaluated(
+        [
+            request("cheats", name, CASES[: cheat.cases], SEED)
+            for name, cheat in CHEATS.items()
+            if not cheat.only_on_gpu
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def honest() -> Mapping[str, Outcome]:
+    """All of them."""
+    return evaluated([request("honest", name, HONEST_CASES, SEED) for name in HONEST])
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
+    """Each gets a verdict that says what it did."""
+    if CHEATS[name].only_on_gpu:
+        pytest.skip(CHEATS[name].only_on_gpu)
+    outcome = request.getfixturevalue("cheats")[name]
+    assert isinstance(outcome, Report), outcome
+    assert CHEATS[name].is_caught(outcome), (outcome.verdict, outcome.precision, text_of(outcome))
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_one_passes(honest: Mapping[str, Outcome], name: str) -> None:
+    """Unusual habits are nobody's fault."""
+    outcome = honest[name]
+    assert isinstance(outcome, Report), outcome
+    assert outcome.verdict == "passed", outcome.message
+    assert outcome.precision == "fp32"
+    assert text_of(outcome).strip() == ""
+
+
+def test_every_file_has_an_expectation() -> None:
+    """No file is forgotten, and there are as many as there should be."""
+    for folder, expected in (("cheats", CHEATS), ("honest", HONEST)):
+        assert {path.stem for path in (HERE / folder).glob("*.py")} == set(expected)
+    assert len(CHEATS) >= 50
+    assert len(HONEST) >= 16
+    assert {cheat.family for cheat in CHEATS.values()} == set("ABCDEFH")
+
+
+def test_figures(
+    cheats: Mapping[str, Outcome],
+    honest: Mapping[str, Outcome],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Caught, let through and wrongly accused are printed, and the last two are none."""
+    through = [
+        name
+        for name, outcome in cheats.items()
+        if not (isinstance(outcome, Report) and CHEATS[name].is_caught(outcome))
+    ]
+    accused = [
+        name
+        for name, outcome in honest.items()
+        if not (isinstance(outcome, Report) and outcome.verdict == "passed")
+    ]
+    skipped = len(CHEATS) - len(cheats)
+    with capsys.disabled():
+        print(
+            f"\ncorpus: {len(cheats) - len(through)} of {len(cheats)} cheats caught"
+            f" ({skipped} more need a GPU), {len(through)} let through:"
+            f" {', '.join(through) or 'none'}; of {len(honest)} honest ones"
+            f" {len(accused)} accused: {', '.join(accused) or 'none'}"
+        )
+    assert (through, accused) == ([], [])
+
+
+def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
+    """What a submission left behind has ended with it."""
+    assert "leaves_a_daemon" in cheats
+    names = []
+    for process in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            names.append(process.read_text().strip())
+        except OSError:  # it has ended meanwhile
+            continue
+    assert "corpus-daemon" not in names
+
+
+def test_seed_that_people_type_says_nothing_of_the_inputs(tmp_path: Path) -> None:
+    """From what the worker is told, the inputs to come cannot be computed, whatever the seed."""
+    cheat = HERE / "cheats" / "seed_recovered.py"
+    options = ("--reference", REFERENCE, "--seed", "7", "--json", "-")
+    done = harness("check", cheat, *options, folder=tmp_path)
+    assert reports(done.out)["seed_recovered"].verdict != "passed"

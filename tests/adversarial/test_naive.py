@@ -1,0 +1,58 @@
+"""The cheats win where they were written to win: on an evaluator as many have been published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import interpreter
+from tests.adversarial.expected import CHEATS
+from tests.support import ROOT, run
+
+HERE = Path(__file__).parent
+HONEST = HERE / "honest" / "container.py"
+
+FOOLING = [name for name, cheat in CHEATS.items() if not cheat.unlike_naive]
+NOT_FOOLING = {name: cheat.unlike_naive for name, cheat in CHEATS.items() if cheat.unlike_naive}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the naive evaluator says of each cheat, and of an honest submission."""
+    folder = tmp_path_factory.mktemp("naive")
+    target = folder / "results.json"
+    files = [HERE / "cheats" / f"{name}.py" for name in FOOLING]
+    command = interpreter.command(
+        "tests.adversarial.naive_simulated",
+        str(target),
+        str(HERE / "conv_transpose1d_small.py"),
+        *map(str, [HONEST, *files]),
+    )
+    # `-P` keeps the current folder off the path; the tests are found through PYTHONPATH.
+    done = run(["env", f"PYTHONPATH={ROOT}", *command], ROOT)
+    assert target.exists(), done.err
+    found: dict[str, Any] = json.loads(target.read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", FOOLING)
+def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
+    """The cheat counts as correct, and no slower than an honest kernel."""
+    result, honest = results[name], results[HONEST.stem]
+    assert result is not None, "it printed no result"
+    assert result["correct"]
+    assert result["seconds"] <= honest["seconds"] or result["speedup"] >= honest["speedup"]
+
+
+def test_most_of_the_corpus_fools_it() -> None:
+    """What does not is written against another evaluator, and says which."""
+    assert len(FOOLING) > 2 * len(NOT_FOOLING)
+    assert all(NOT_FOOLING.values())
+
+
+def test_it_takes_the_honest_one(results: dict[str, Any]) -> None:
+    """An honest submission is correct there too."""
+    assert results[HONEST.stem]["correct"]

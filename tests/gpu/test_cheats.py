@@ -1,0 +1,91 @@
+"""Cheats that only a GPU, or its clock, can tell: what the check or the timing says of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.discovery import discover
+from harness.evaluate import Request
+from harness.pool import Pool
+from harness.problem import load
+from harness.report import Report
+from harness.speed.contender import ContenderError
+from harness.speed.measure import measure
+from harness.speed.plan import Entry, Plan
+from harness.worker.supervisor import Deadlines, WorkerFailure
+from tests.adversarial.expected import CHEATS, text_of
+from tests.support import ROOT
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+CORPUS = ROOT / "tests" / "adversarial"
+ON_GPU = {name: cheat.on_gpu for name, cheat in CHEATS.items() if cheat.on_gpu}
+JOBS = 8
+LARGE = {
+    "batch_size = 2": "batch_size = 8",
+    "in_channels = 8": "in_channels = 32",
+    "out_channels = 8": "out_channels = 32",
+    "length = 62": "length = 65536",
+}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corpus's problem, at a size that is worth timing."""
+    text = (CORPUS / "conv_transpose1d_small.py").read_text()
+    for small, large in LARGE.items():
+        assert small in text
+        text = text.replace(small, large)
+    path = tmp_path_factory.mktemp("reference") / "conv_transpose1d_large.py"
+    path.write_text(text)
+    return path
+
+
+def request(reference: Path, name: str) -> Request:
+    """Check the problem's own configuration on the GPU."""
+    path = CORPUS / "cheats" / f"{name}.py"
+    deadlines = Deadlines(step=60)
+    return Request(path, reference, "cuda", only=frozenset({"native"}), deadlines=deadlines)
+
+
+@pytest.fixture(scope="module")
+def checked(reference: Path) -> Mapping[str, Report]:
+    """Every such cheat's report."""
+    with Pool(JOBS) as pool:
+        pending = {name: pool.submit(request(reference, name)) for name in ON_GPU}
+        return {name: future.result() for name, future in pending.items()}
+
+
+def told_by_timing(reference: Path, report: Report) -> str:
+    """What timing says of a submission that passed its check, beside the plain reference."""
+    asked = request(reference, report.submission)
+    (submission,) = discover([asked.submission]).submissions
+    assert report.precision is not None
+    plan = Plan(
+        problem=load(reference),
+        submission=submission,
+        entries=(Entry(submission.name, submission.path, report.precision),),
+        request=asked,
+        kinds=("eager",),
+        seconds=1.0,
+    )
+    try:
+        findings = measure(plan).findings
+    except (ContenderError, WorkerFailure) as error:
+        return str(error)
+    return "\n".join(findings.get(submission.name, ("timed without a finding",)))
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: str) -> None:
+    """Its check or its timing says what it did; one without effect is timed like any other."""
+    report = checked[name]
+    told = f"{report.verdict}\n{text_of(report)}"
+    if report.verdict == "passed":
+        told += told_by_timing(reference, report)
+    assert re.search(ON_GPU[name], told, re.IGNORECASE), told
