@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,12 @@ import torch
 
 from harness.build.builder import Builder
 from harness.build.cache import Cache
+from harness.build.compiler import Compiler
 from harness.build.extension import ExtensionLoader
+from harness.build.flags import Extension
 from harness.evaluate import Request, settings_for
-from harness.simulator.resources import resource_usage
+from harness.sandbox import view
+from harness.simulator.resources import parse_usage, resource_usage
 from harness.simulator.runtime import SimulatedDevice
 from tests.adversarial import naive
 
@@ -54,22 +58,30 @@ def main(results: Path, reference: Path, submissions: list[Path]) -> None:
     settings = settings_for(Request(submissions[0], reference, "simulator"))
     assert settings.libraries is not None, "the simulator has libraries"
     cache = Cache(settings.cache)
+    toolchain = settings.toolchain
+    compiler = Compiler(toolchain, tuple(view.of_submission(submissions[0])))
     device = SimulatedDevice(
-        settings.libraries, lambda code: resource_usage(settings.toolchain.cuda, cache, code)
+        settings.libraries,
+        lambda code: parse_usage(resource_usage(toolchain.cuda, compiler, cache, code)),
     )
-    builder = Builder(settings.toolchain, cache, settings.target)
     found = {}
     for submission in submissions:
         with tempfile.TemporaryFile("w+") as output:
             child = os.fork()
             if not child:
                 os.dup2(output.fileno(), 1)
-                ExtensionLoader(submission, builder, lambda _: None).install()
+                compiler = Compiler(toolchain, tuple(view.of_submission(submission)))
+                builder = Builder(toolchain, cache, settings.target, compiler)
+                ExtensionLoader(submission, partial(_built, builder)).install()
                 _be_the_evaluator(reference, submission, DeviceClock(device))
             os.waitpid(child, 0)
             output.seek(0)
             found[submission.stem] = _last_result(output.read())
     results.write_text(json.dumps(found))
+
+
+def _built(builder: Builder, extension: Extension) -> bytes:
+    return builder.build(extension).library.read_bytes()
 
 
 def _be_the_evaluator(reference: Path, submission: Path, clock: DeviceClock) -> None:
