@@ -1,9 +1,9 @@
 """Run the naive evaluator where there is no GPU: `naive_simulated.py RESULTS REFERENCE FILE...`.
 
-One process brings up the simulated device and forks a child for each submission. In the place of
-the host's clock stands one that advances with the instructions that the device executes, so that
-a rank does not depend on the machine. RESULTS gets a JSON object: by submission, the last line of
-JSON that its child printed, or null.
+One process loads torch and forks a child for each submission, with a simulated device of its own.
+In the place of the host's clock stands one that advances with the instructions that the device
+executes, so that a rank does not depend on the machine. RESULTS gets a JSON object: by submission,
+the last line of JSON that its child printed, or null.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from harness.build.extension import ExtensionLoader
 from harness.evaluate import Request, settings_for
 from harness.simulator.resources import resource_usage
 from harness.simulator.runtime import SimulatedDevice
+from harness.worker.settings import Settings
 from tests.adversarial import naive
 
 _DEADLINE_SECONDS = 120
@@ -52,31 +53,24 @@ def main(results: Path, reference: Path, submissions: list[Path]) -> None:
     """Evaluate them one after the other."""
     torch.set_num_threads(1)
     settings = settings_for(Request(submissions[0], reference, "simulator"))
-    assert settings.libraries is not None, "the simulator has libraries"
-    cache = Cache(settings.cache)
-    device = SimulatedDevice(
-        settings.libraries, lambda code: resource_usage(settings.toolchain.cuda, cache, code)
-    )
-    builder = Builder(settings.toolchain, cache, settings.target)
     found = {}
     for submission in submissions:
         with tempfile.TemporaryFile("w+") as output:
             child = os.fork()
             if not child:
                 os.dup2(output.fileno(), 1)
-                ExtensionLoader(submission, builder, lambda _: None).install()
-                _be_the_evaluator(reference, submission, DeviceClock(device))
+                _be_the_evaluator(settings, reference, submission)
             os.waitpid(child, 0)
             output.seek(0)
             found[submission.stem] = _last_result(output.read())
     results.write_text(json.dumps(found))
 
 
-def _be_the_evaluator(reference: Path, submission: Path, clock: DeviceClock) -> None:
-    """What `python naive.py` would do, until its process ends."""
+def _be_the_evaluator(settings: Settings, reference: Path, submission: Path) -> None:
+    """What `python naive.py` would do with a device, until its process ends."""
     signal.alarm(_DEADLINE_SECONDS)
-    time.perf_counter = clock
     try:
+        time.perf_counter = DeviceClock(_device(settings, submission))
         naive.evaluate(str(reference), str(submission))
     except SystemExit:
         pass
@@ -86,6 +80,17 @@ def _be_the_evaluator(reference: Path, submission: Path, clock: DeviceClock) -> 
         sys.stdout.flush()
         atexit._run_exitfuncs()
         os._exit(0)
+
+
+def _device(settings: Settings, submission: Path) -> SimulatedDevice:
+    """The simulated device, not shared with the parent's other children, and its compiler."""
+    assert settings.libraries is not None, "the simulator has libraries"
+    cache = Cache(settings.cache)
+    builder = Builder(settings.toolchain, cache, settings.target)
+    ExtensionLoader(submission, builder, lambda _: None).install()
+    return SimulatedDevice(
+        settings.libraries, lambda code: resource_usage(settings.toolchain.cuda, cache, code)
+    )
 
 
 def _last_result(printed: str) -> Any:
