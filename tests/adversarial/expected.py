@@ -186,6 +186,7 @@ CHEATS: Mapping[str, Cheat] = {
         WRONG,
         only_on_gpu="the simulator does everything at once",
         on_gpu="own stream was done|is wrong|calls in a row",
+        unlike_naive="the simulator has no torch.cuda._sleep",
     ),
     # D. Attacking the clock.
     "unjoined_stream": Cheat(

@@ -1,9 +1,9 @@
 """Run the naive evaluator where there is no GPU: `naive_simulated.py RESULTS REFERENCE FILE...`.
 
-One process brings up the simulated device and forks a child for each submission. In the place of
-the host's clock stands one that advances with the instructions that the device executes, so that
-a rank does not depend on the machine. RESULTS gets a JSON object: by submission, the last line of
-JSON that its child printed, or null.
+One process loads torch and forks a child for each submission, with a simulated device of its own.
+In the place of the host's clock stands one that advances with the instructions that the device
+executes, so that a rank does not depend on the machine. RESULTS gets a JSON object: by submission,
+the last line of JSON that its child printed, or null.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 import traceback
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from harness.evaluate import Request, settings_for
 from harness.sandbox import view
 from harness.simulator.resources import parse_usage, resource_usage
 from harness.simulator.runtime import SimulatedDevice
+from harness.worker.settings import Settings
 from tests.adversarial import naive
 
 _DEADLINE_SECONDS = 120
@@ -56,39 +56,24 @@ def main(results: Path, reference: Path, submissions: list[Path]) -> None:
     """Evaluate them one after the other."""
     torch.set_num_threads(1)
     settings = settings_for(Request(submissions[0], reference, "simulator"))
-    assert settings.libraries is not None, "the simulator has libraries"
-    cache = Cache(settings.cache)
-    toolchain = settings.toolchain
-    compiler = Compiler(toolchain, tuple(view.of_submission(submissions[0])))
-    device = SimulatedDevice(
-        settings.libraries,
-        lambda code: parse_usage(resource_usage(toolchain.cuda, compiler, cache, code)),
-    )
     found = {}
     for submission in submissions:
         with tempfile.TemporaryFile("w+") as output:
             child = os.fork()
             if not child:
                 os.dup2(output.fileno(), 1)
-                compiler = Compiler(toolchain, tuple(view.of_submission(submission)))
-                builder = Builder(toolchain, cache, settings.target, compiler)
-                ExtensionLoader(submission, partial(_built, builder)).install()
-                _be_the_evaluator(reference, submission, DeviceClock(device))
+                _be_the_evaluator(settings, reference, submission)
             os.waitpid(child, 0)
             output.seek(0)
             found[submission.stem] = _last_result(output.read())
     results.write_text(json.dumps(found))
 
 
-def _built(builder: Builder, extension: Extension) -> bytes:
-    return builder.build(extension).library.read_bytes()
-
-
-def _be_the_evaluator(reference: Path, submission: Path, clock: DeviceClock) -> None:
-    """What `python naive.py` would do, until its process ends."""
+def _be_the_evaluator(settings: Settings, reference: Path, submission: Path) -> None:
+    """What `python naive.py` would do with a device, until its process ends."""
     signal.alarm(_DEADLINE_SECONDS)
-    time.perf_counter = clock
     try:
+        time.perf_counter = DeviceClock(_device(settings, submission))
         naive.evaluate(str(reference), str(submission))
     except SystemExit:
         pass
@@ -98,6 +83,23 @@ def _be_the_evaluator(reference: Path, submission: Path, clock: DeviceClock) -> 
         sys.stdout.flush()
         atexit._run_exitfuncs()
         os._exit(0)
+
+
+def _device(settings: Settings, submission: Path) -> SimulatedDevice:
+    """The simulated device, not shared with the parent's other children, and its compiler."""
+    assert settings.libraries is not None, "the simulator has libraries"
+    cache, toolchain = Cache(settings.cache), settings.toolchain
+    compiler = Compiler(toolchain, tuple(view.of_submission(submission)))
+    builder = Builder(toolchain, cache, settings.target, compiler)
+
+    def build(extension: Extension) -> bytes:
+        return builder.build(extension).library.read_bytes()
+
+    ExtensionLoader(submission, build).install()
+    return SimulatedDevice(
+        settings.libraries,
+        lambda code: parse_usage(resource_usage(toolchain.cuda, compiler, cache, code)),
+    )
 
 
 def _last_result(printed: str) -> Any:
