@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.sandbox.limits import Limits
@@ -16,24 +16,24 @@ _LOOK_SECONDS = 0.1
 _GIB = 1 << 30
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Of a process and everything below it; what forked processes share counts once for each."""
-
-    processes: int
-    memory_bytes: int
-
-
-def usage_of(root: int, most_processes: int) -> Usage:
-    """Look at a tree; stops counting where there are more processes than that."""
+def processes_of(root: int, most: int) -> list[int]:
+    """A process and those below it; stops looking where there are more than so many."""
     waiting = [root]
-    count = memory = 0
-    while waiting and count <= most_processes:
+    found: list[int] = []
+    while waiting and len(found) <= most:
         process = waiting.pop()
-        count += 1
-        memory += _resident_bytes(process)
+        found.append(process)
         waiting += _children(process)
-    return Usage(count, memory)
+    return found
+
+
+def memory_of(processes: Sequence[int], limit: int) -> int:
+    """Bytes that processes take together, at least roughly; exactly where that is over the limit.
+
+    Forked processes share what neither has changed, which the cheap figure counts for each.
+    """
+    rough = sum(map(_resident_bytes, processes))
+    return rough if rough <= limit else sum(map(_share_of_memory, processes))
 
 
 def _resident_bytes(process: int) -> int:
@@ -42,6 +42,18 @@ def _resident_bytes(process: int) -> int:
     except OSError:  # it has ended meanwhile
         return 0
     return int(words[1]) * _PAGE
+
+
+def _share_of_memory(process: int) -> int:
+    """Its own pages, and its part of those that it shares; the kernel walks all of them for it."""
+    try:
+        text = Path(f"/proc/{process}/smaps_rollup").read_text()
+    except ProcessLookupError:
+        return 0
+    except OSError:
+        return _resident_bytes(process)
+    share = re.search(r"^Pss:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(share[1]) * 1024 if share else 0
 
 
 def _children(process: int) -> list[int]:
@@ -79,9 +91,9 @@ class Watch:
 
     def _excess(self) -> str:
         limits = self._limits
-        usage = usage_of(self._root, limits.processes)
-        if usage.processes > limits.processes:
+        processes = processes_of(self._root, limits.processes)
+        if len(processes) > limits.processes:
             return f"started more than {limits.processes} processes"
-        if usage.memory_bytes > limits.memory_bytes:
-            return f"took more than {limits.memory_bytes / _GIB:.0f} GiB of memory"
+        if memory_of(processes, limits.memory_bytes) > limits.memory_bytes:
+            return f"took more than {limits.memory_bytes / _GIB:.1f} GiB of memory"
         return ""
