@@ -40,11 +40,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", FOOLING)
 def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
-    """The cheat counts as correct, and no slower than an honest kernel."""
+    """The cheat counts as correct, and is about as fast as an honest kernel, or faster."""
     result, honest = results[name], results[HONEST.stem]
     assert result is not None, "it printed no result"
     assert result["correct"]
-    assert result["seconds"] <= honest["seconds"] or result["speedup"] >= honest["speedup"]
+    assert result["seconds"] <= 2 * honest["seconds"] or result["speedup"] >= honest["speedup"]
 
 
 def test_most_of_the_corpus_fools_it() -> None:
