@@ -186,9 +186,11 @@ class CaseCheck:
         is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
         counted = self._case.label == "reduced" and is_first
         # In another order of blocks and warps atomic sums of floats may come out otherwise.
-        order = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
+        how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
+        # Else who computes from the first input's address, as a graph would, is right.
+        how["in_new_memory"] = call.kind == "touched"
         step: Step = "profile" if counted else "forward"
-        answer = self._ask(step, order, values.inputs, self._output_elements())
+        answer = self._ask(step, how, values.inputs, self._output_elements())
         if counted:
             self._counters = _counters(answer)
             self._findings += judge_arithmetic(self._need, self._counters.flop)

@@ -5,6 +5,7 @@ import torch
 collect_ignore = [
     "adversarial/cheats",
     "adversarial/honest",
+    "adversarial/naive.py",
     "defects",
     "faults",
     "hostile",

@@ -124,7 +124,7 @@ class Session:
         one, with what each kernel did and ptxas says. Timed calls have both in shared memory.
         """
         model, step = self._forward(), message.header["step"]
-        inputs = self._shared_inputs() if step in _TIMED else self._fill_inputs(message.tensors)
+        inputs = self._shared_inputs() if step in _TIMED else self._filled_inputs(message)
         if self._device:
             self._device.reorder(message.header.get("schedule", self._schedule))
             if step == "profile":
@@ -217,12 +217,13 @@ class Session:
             **{name: value for name, value in self._model.named_buffers() if value is not None},
         }
 
-    def _fill_inputs(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _filled_inputs(self, message: Message) -> list[torch.Tensor]:
+        values = message.tensors
         fits = len(self._inputs) == len(values) and all(
             kept.shape == value.shape and kept.dtype == value.dtype
             for kept, value in zip(self._inputs, values, strict=True)
         )
-        if fits:
+        if fits and not message.header.get("in_new_memory"):
             for kept, value in zip(self._inputs_kept, values, strict=True):
                 # Values come into shared memory in the same way: no counter of versions moves.
                 kept.copy_(value)

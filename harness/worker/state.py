@@ -32,6 +32,7 @@ _MODULES = (
     statistics,
     time,
 )
+_PACKAGE = __name__.partition(".")[0]
 _CLASSES = (torch.Tensor, torch.nn.Module, torch.nn.ConvTranspose1d, torch.Generator)
 
 
@@ -73,6 +74,7 @@ class StateWatch:
         holders += [
             (f"torch.cuda.{name}", getattr(torch.cuda, name)) for name in ("Event", "Stream")
         ]
+        holders += _own()
         self._functions = [
             (name, holder, {key: value for key, value in vars(holder).items() if callable(value)})
             for name, holder in holders
@@ -110,6 +112,12 @@ class StateWatch:
             for key in [key for key, value in known.items() if now.get(key) is not value]:
                 known[key] = now.get(key)
                 yield _finding(f"replaced {name}.{key} {when}")
+            # What a class inherits is replaced by adding to it.
+            inherited = getattr(holder, "__mro__", ())[1:]
+            for key in [key for key in now if key not in known and callable(now[key])]:
+                known[key] = now[key]
+                if any(key in vars(base) for base in inherited):
+                    yield _finding(f"replaced {name}.{key} {when}")
 
     def _set(self, when: str) -> Iterator[dict[str, Any]]:
         before, self._settings = self._settings, _read({**_GRAVE, **_LIGHT})
@@ -128,6 +136,16 @@ class StateWatch:
         if names:
             listed = ", ".join(names)
             yield _finding(f"changed the environment {when}: {listed}", "info")
+
+
+def _own() -> Iterator[tuple[str, object]]:
+    """The harness's modules in this process, and their classes."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == _PACKAGE:
+            yield name, module
+            for value in list(vars(module).values()):
+                if isinstance(value, type) and value.__module__ == name:
+                    yield f"{name}.{value.__name__}", value
 
 
 def _read(settings: Mapping[str, Callable[[], object]]) -> dict[str, str]:

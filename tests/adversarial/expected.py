@@ -15,9 +15,11 @@ from harness.oracle import Precision
 from harness.report import Report, Verdict
 
 OWN_WORK = "own work"
-WRONG = "differ from the reference|are wrong|not finite|never written"
+WRONG = "own work|differ from the reference|are wrong|not finite|never written"
 REPLACED = "replaced"
-READ_ONLY = "Read-only file system|Permission denied|Operation not permitted|No such file"
+READ_ONLY = (
+    "Read-only file system|Permission denied|Operation not permitted|No such file|uid not found"
+)
 PROTOCOL = "the worker sent"
 
 
@@ -167,7 +169,7 @@ CHEATS: Mapping[str, Cheat] = {
     ),
     "approximate_in_unit_interval": Cheat("C", "looks at the magnitude", precision="bf16"),
     "exact_for_integers": Cheat("C", "looks at the first few values", precision="tf32"),
-    "knows_the_distribution": Cheat("C", "looks at the distribution", WRONG),
+    "knows_the_distribution": Cheat("C", "looks at the distribution", precision="bf16"),
     "walks_the_stack": Cheat("C", "looks for the checker's name", "never written"),
     "knows_the_worker": Cheat(
         "C",
@@ -315,7 +317,9 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu=f"clock|{REPLACED}",
         unlike_naive=_ELSEWHERE,
     ),
-    "writes_build_cache": Cheat("H", "writes into the build cache", READ_ONLY),
+    "writes_build_cache": Cheat(
+        "H", "writes into the build cache", READ_ONLY, unlike_naive=_ELSEWHERE
+    ),
     "reads_command_lines": Cheat(
         "H", "reads the judge's command line", "sees no process", unlike_naive=_ESCAPE
     ),
