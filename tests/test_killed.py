@@ -144,13 +144,6 @@ def at_start(folder: Path) -> tuple[Running, Gate]:
     return start("check", ".", folder=folder, PYTHONPATH=f"{ROOT}:{folder}"), gate
 
 
-def in_reference(folder: Path) -> tuple[Running, Gate]:
-    """The harness reads a reference."""
-    gate = Gate(folder / "reference.gate")
-    (folder / "reference.py").write_text(f"open({str(gate.path)!r}).read()\n")
-    return start("check", ".", "--reference", "reference.py", folder=folder), gate
-
-
 def at_import(folder: Path) -> tuple[Running, Gate]:
     """A worker imports the submission, for a process of the harness beside another one."""
     (folder / "plain.py").write_text(PLAIN)
@@ -172,7 +165,7 @@ def at_table(folder: Path) -> tuple[Running, Gate]:
     return start(*command, folder=folder), gate
 
 
-@pytest.mark.parametrize("begin", [at_start, in_reference, at_import, in_compiler, at_table])
+@pytest.mark.parametrize("begin", [at_start, at_import, in_compiler, at_table])
 def test_ctrl_c_is_one_line_whenever_it_comes(
     tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]]
 ) -> None:
