@@ -1,4 +1,4 @@
-"""The fast paths of the tensor core submissions: whole tiles, and several of them for each block."""
+"""The fast paths of the tensor core submissions: whole tiles, several of them for each block."""
 
 from __future__ import annotations
 
