@@ -1,0 +1,80 @@
+"""The tables of docs/kernels.md, from what a bench of raw kernel launches measured.
+
+    python benchmarks/kernel_variants.py results/kernels_h200.json
+
+Of each problem every variant that was timed, the fastest first, then what the fastest ones' parts
+cost (the same kernel without its loads, stores or multiplications), then what Nsight Compute said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_PROFILED = {
+    "memory %": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    "L2 %": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "L1 %": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
+    "tensor cores %": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+}
+_STORED_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+_STORE_REQUESTS = "lts__t_requests_srcunit_tex_op_write.sum"
+_READ_BYTES = "dram__bytes_read.sum"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    data = json.loads(parser.parse_args().file.read_text())
+    print(f"{data['machine']}, {data['date']}; a copy reaches {data['copy_GBs']} GB/s\n")
+    for problem, others in data["others"].items():
+        print(f"## {problem}\n")
+        variants = [each for each in data["variants"] if each["problem"] == problem]
+        rows = [(name, "", other) for name, other in others.items()]
+        rows += [(each["name"], _plan(each), each["time"]) for each in variants if each["time"]]
+        rows.sort(key=lambda row: float(row[2]["median_ms"]))
+        _table(
+            ("variant", "tile, stages", "median ms", "quartiles"),
+            ((name, plan, f"{t['median_ms']:.3f}", _quartiles(t)) for name, plan, t in rows),
+        )
+    print("## Profiles\n")
+    _table(
+        ("variant", "read GB", *_PROFILED, "sectors per L2 write"),
+        ((name, *_profile(values)) for name, values in data["profiles"].items()),
+    )
+
+
+def _plan(variant: dict[str, Any]) -> str:
+    plan = variant["plan"]
+    return (
+        f"{plan['block_outputs']} x {plan['positions']}, {plan['stages']} of"
+        f" {plan['stage_channels']} channels, {plan['ahead']} ahead"
+    )
+
+
+def _quartiles(time: dict[str, Any]) -> str:
+    low, _, high = time["quartiles_ms"]
+    return f"{low:.3f} to {high:.3f}"
+
+
+def _profile(values: dict[str, float]) -> Iterable[str]:
+    yield f"{values[_READ_BYTES] / 1e9:.2f}"
+    for metric in _PROFILED.values():
+        yield f"{values[metric]:.0f}"
+    yield f"{values[_STORED_SECTORS] / values[_STORE_REQUESTS]:.1f}"
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,647 @@
+"""Transposed 1-D convolution in TF32 on Hopper's tensor cores: three shapes fast, any right.
+
+The idea. With stride 1, y[o, t] = sum over taps k of W_k^T x shifted by k * dilation: for each tap
+an ordinary matrix product of weights (output channels by input channels) and inputs (input channels
+by positions), and all taps take their inputs from one window of x, a few positions further left
+each. So a block loads a window once and multiplies it by every tap where it lies: the start address
+in wgmma's matrix descriptor moves by `dilation` rows. With stride 2 and dilation 2, every other
+output is such a convolution of dilation 1, and the outputs between have no term and are the bias.
+
+The tiling. One block for each multiprocessor, which walks over tiles of all output channels by 128
+positions (128 channels; 256 where there are 64). All weights stay in shared memory as TF32. One
+warpgroup loads x, 16 or 32 channels at a time, through registers, where it rounds to TF32 and turns
+rows of positions into rows of 4 channels (wgmma takes TF32 only with channels side by side), into a
+ring of stages guarded by mbarriers. Two warpgroups multiply, a tile each by turns, so that one
+stores while the other multiplies. Four lanes of a warp write whole sectors of a row side by side.
+
+Bytes and operations, each moved or done once, and the time that a copy of those bytes (4301 GB/s)
+and the tensor cores (495 TFLOP/s, the data sheet's) would take; the floor is the larger:
+
+                               bytes     operations    copied    multiplied    measured
+    conv_transpose1d           4.295 GB  412.3 G       1.00 ms   0.83 ms       1.974 ms
+    ..._dilated                1.611 GB   85.9 G       0.37 ms   0.17 ms       0.482 ms
+    ..._strided_dilated        1.342 GB   25.8 G       0.31 ms   0.05 ms       0.409 ms
+
+Measured: medians of 120 calls with a cold L2 cache, NVIDIA H200, a bench of raw kernel launches,
+2026-11-22. cuDNN in TF32 took 4.201, 1.643 and 1.561 ms in the same run, the reading of x and the
+zeroing of y 0.958, 0.368 and 0.307 ms.
+
+What limits it now, by leaving out one part at a time and by Nsight Compute:
+
+- conv_transpose1d: the loading. Another plan, of 2.129 ms, takes 1.44 ms when it loads nothing,
+  1.77 ms when it stores nothing, and still 1.80 ms when it multiplies nothing. Memory is 45 %
+  busy, the tensor cores 43 %: neither is full. One warpgroup's registers hold too little of x on
+  its way: with 16, 32 and 48 channels there it was 2.643, 2.129 and 1.985 ms.
+- dilated and strided_dilated: memory. Without multiplications they are no faster (0.497 of 0.482
+  ms, 0.421 of 0.424). Memory is 68 % busy, and for the dilated one the L2 cache 80 %: its writes
+  come as 1.1 sectors a request, since a warp's pairs of floats lie in eight rows.
+
+The next steps: x through bulk copies (TMA) into shared memory as it lies, and from there as wgmma's
+first operand in registers, which needs no rows of channels, so that whole stages are on their way
+without registers; and y through shared memory, for requests of whole lines of the L2 cache instead
+of single sectors.
+
+Accuracy: operands are rounded to TF32, and the worst error was 0.13 of that class's bound. The same
+sums in the same order every time.
+
+Shapes other than the three go to a plain float32 kernel, a thread for each output. Needs compute
+capability 9.0 (sm_90a).
+
+docs/kernels.md tells the way here, and what the other plans took.
+"""
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+cpp_source = """
+torch::Tensor conv_transpose1d(
+    const torch::Tensor& x, const torch::Tensor& weight, const std::optional<torch::Tensor>& bias,
+    int64_t stride, int64_t padding, int64_t output_padding, int64_t groups, int64_t dilation);
+"""
+
+cuda_source = r"""
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDAException.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace {
+
+constexpr int GROUP = 128;         // threads of a warpgroup: they multiply, or load, together
+constexpr int CHUNK_CHANNELS = 4;  // 16 bytes: what wgmma takes as one piece of a row
+constexpr int STEP_CHUNKS = 2;     // wgmma multiplies 8 channels at a time
+constexpr int CONSUMERS = 2;       // warpgroups that multiply, each its own tiles
+
+struct Problem {
+    const float* x;       // (batch, CHANNELS, length)
+    const float* weight;  // (CHANNELS, OUTPUTS, TAPS)
+    const float* bias;    // (OUTPUTS), or null
+    float* y;             // (batch, OUTPUTS, out_length)
+    int batch, length, out_length, padding;
+    int tiles_per_row;
+    int tiles;
+};
+
+// What a kernel is compiled for. SHIFT is how many positions of x lie between two taps; SPREAD is
+// the stride: 1, or 2 with an even dilation, where every other output has no term.
+template <int CHANNELS_, int OUTPUTS_, int TAPS_, int SHIFT_, int SPREAD_, int POSITIONS_,
+          int STAGE_CHANNELS_, int STAGES_, int AHEAD_>
+struct Plan {
+    static constexpr int CHANNELS = CHANNELS_, OUTPUTS = OUTPUTS_, TAPS = TAPS_, SHIFT = SHIFT_;
+    static constexpr int SPREAD = SPREAD_;
+    static constexpr int POSITIONS = POSITIONS_;  // of a tile
+    static constexpr int STAGE_CHANNELS = STAGE_CHANNELS_, STAGES = STAGES_;
+    static constexpr int AHEAD = AHEAD_;  // stages on their way in registers
+
+    static constexpr int THREADS = (CONSUMERS + 1) * GROUP;
+    static constexpr int HALO = SHIFT * (TAPS - 1);
+    static constexpr int WINDOW = POSITIONS + HALO;  // positions of x that a tile needs
+    static constexpr int CHUNKS = CHANNELS / CHUNK_CHANNELS;
+    static constexpr int STAGE_CHUNKS = STAGE_CHANNELS / CHUNK_CHANNELS;
+    static constexpr int STEPS = CHANNELS / STAGE_CHANNELS;  // stages of a tile
+    static constexpr int SLICES = OUTPUTS / 64;              // wgmma has 64 rows
+    static constexpr int WEIGHTS = TAPS * CHUNKS * OUTPUTS;  // in float4
+    static constexpr int STAGE = STAGE_CHUNKS * WINDOW;
+    static constexpr int SHARED_BYTES =
+        16 * (WEIGHTS + STAGES * STAGE) + 8 * (2 * STAGES + CONSUMERS);
+    static_assert(HALO <= 32 && POSITIONS % 32 == 0 && CHANNELS % STAGE_CHANNELS == 0);
+    static_assert(STAGE_CHUNKS % STEP_CHUNKS == 0 && OUTPUTS % 64 == 0);
+    static_assert(SHARED_BYTES <= 227 * 1024);
+};
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ __forceinline__ void init_barrier(uint64_t* barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :: "r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void wait(uint64_t* barrier, uint32_t parity) {
+    uint32_t done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// Of each warp one thread, when all are there.
+__device__ __forceinline__ void arrive(uint64_t* barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                     :: "r"(shared_address(barrier)) : "memory");
+}
+
+// What ordinary stores wrote to shared memory, wgmma reads only behind this.
+__device__ __forceinline__ void publish_to_wgmma() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ __forceinline__ float to_tf32(float value) {
+    uint32_t rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+    return __uint_as_float(rounded);
+}
+
+__device__ __forceinline__ float4 to_tf32(float4 v) {
+    return make_float4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w));
+}
+
+// A K-major matrix without swizzling: rows of 4 channels follow each other every 16 bytes, so that
+// it may start at any row; `pitch` rows further come the next 4 channels.
+__device__ __forceinline__ uint64_t matrix_descriptor(const void* start, int pitch) {
+    constexpr uint64_t eight_rows = 128 >> 4;
+    return eight_rows << 32 | uint64_t(pitch) << 16 | (shared_address(start) & 0x3FFFF) >> 4;
+}
+
+#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define SIXTY_FOUR(i) SIXTEEN(i), SIXTEEN(i + 16), SIXTEEN(i + 32), SIXTEEN(i + 48)
+
+#define FIRST_64                                                                                  \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "            \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "            \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NEXT_64                                                                                   \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "            \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "            \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+// d = a b, or d += a b: 64 output channels by 128 or 256 positions, over 8 input channels.
+__device__ __forceinline__ void multiply(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "setp.ne.b32 p, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {" FIRST_64 "}, "
+                 "%64, %65, p, 1, 1;\n"
+                 "}"
+                 : SIXTY_FOUR(0) : "l"(a), "l"(b), "r"(accumulate));
+}
+
+__device__ __forceinline__ void multiply(float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "setp.ne.b32 p, %130, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {" FIRST_64 ", " NEXT_64
+                 "}, %128, %129, p, 1, 1;\n"
+                 "}"
+                 : SIXTY_FOUR(0), SIXTY_FOUR(64) : "l"(a), "l"(b), "r"(accumulate));
+}
+
+template <int PENDING>
+__device__ __forceinline__ void wait_for_wgmma() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory");
+}
+
+// Keeps the compiler from using sums before the wait that precedes this.
+template <int COUNT>
+__device__ __forceinline__ void settle(float (&sums)[COUNT]) {
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(sums[i]) :: "memory");
+}
+
+template <class P>
+struct Ring {
+    float4* weights;  // (tap, 4 channels, output channel)
+    float4* stages;   // (stage, 4 channels, position)
+    uint64_t* full;
+    uint64_t* empty;
+    uint64_t* turn;  // of each consumer: all stages of the tiles before its next one are there
+
+    __device__ explicit Ring(float4* shared)
+        : weights(shared), stages(weights + P::WEIGHTS),
+          full(reinterpret_cast<uint64_t*>(stages + P::STAGES * P::STAGE)),
+          empty(full + P::STAGES), turn(empty + P::STAGES) {}
+};
+
+template <class P>
+__device__ void load_weights(float4* to, const float* weight) {
+    constexpr int row = P::OUTPUTS * P::TAPS;  // contiguous in memory
+    for (int i = threadIdx.x; i < P::CHUNKS * row; i += P::THREADS) {
+        const int chunk = i / row, output = i % row / P::TAPS, tap = i % P::TAPS;
+        const float* from = weight + chunk * CHUNK_CHANNELS * row + i % row;
+        to[(tap * P::CHUNKS + chunk) * P::OUTPUTS + output] =
+            to_tf32(make_float4(from[0], from[row], from[2 * row], from[3 * row]));
+    }
+}
+
+// Where tile number `tile` is: outputs q = t + padding = SPREAD * m from m = `first` on.
+template <class P>
+struct Tile {
+    int batch, first;
+
+    __device__ Tile(const Problem& p, int tile)
+        : batch(tile / p.tiles_per_row),
+          first(tile % p.tiles_per_row * P::POSITIONS + p.padding / P::SPREAD) {}
+};
+
+// One stage of x on its way through the registers of the loading warpgroup: warps take turns with
+// pieces of 4 channels by 32 positions; the last piece of 4 channels is the halo on the left.
+template <class P>
+struct Load {
+    static constexpr int WARPS = GROUP / 32;
+    static constexpr int PIECES = P::STAGE_CHUNKS * (P::POSITIONS / 32 + (P::HALO > 0));
+    static constexpr int PER_WARP = (PIECES + WARPS - 1) / WARPS;
+    float4 values[PER_WARP];
+
+    static __device__ __forceinline__ int chunk(int i) {
+        return (threadIdx.x / 32 % WARPS + i * WARPS) % P::STAGE_CHUNKS;
+    }
+    // In the window; negative where there is nothing to do.
+    static __device__ __forceinline__ int place(int i) {
+        const int piece = (threadIdx.x / 32 % WARPS + i * WARPS) / P::STAGE_CHUNKS;
+        const int lane = threadIdx.x % 32;
+        if (piece < P::POSITIONS / 32) return P::HALO + piece * 32 + lane;
+        return piece == P::POSITIONS / 32 && lane < P::HALO ? lane : -1;
+    }
+
+    __device__ __forceinline__ void fetch(const Problem& p, int tile_number, int step) {
+        const Tile<P> tile(p, tile_number);
+        const float* x = p.x
+            + (int64_t(tile.batch) * P::CHANNELS + step * P::STAGE_CHANNELS) * p.length;
+        #pragma unroll
+        for (int i = 0; i < PER_WARP; ++i) {
+            const int position = tile.first - P::HALO + place(i);
+            const bool inside = place(i) >= 0 && position >= 0 && position < p.length;
+            const float* from = x + int64_t(chunk(i) * CHUNK_CHANNELS) * p.length + position;
+            values[i].x = inside ? __ldg(from) : 0.0f;
+            values[i].y = inside ? __ldg(from + p.length) : 0.0f;
+            values[i].z = inside ? __ldg(from + 2 * int64_t(p.length)) : 0.0f;
+            values[i].w = inside ? __ldg(from + 3 * int64_t(p.length)) : 0.0f;
+        }
+    }
+
+    __device__ __forceinline__ void store(float4* stage) const {
+        #pragma unroll
+        for (int i = 0; i < PER_WARP; ++i)
+            if (place(i) >= 0)
+                stage[chunk(i) * P::WINDOW + place(i)] = to_tf32(values[i]);
+    }
+};
+
+template <class P>
+__device__ __forceinline__ void produce(const Problem& p, const Ring<P>& ring, int first_tile,
+                                        int tile_step) {
+    const int tiles = (p.tiles - first_tile + tile_step - 1) / tile_step;
+    const int steps = tiles * P::STEPS;
+    Load<P> loads[P::AHEAD];
+    #pragma unroll
+    for (int i = 0; i < P::AHEAD; ++i)
+        if (i < steps)
+            loads[i].fetch(p, first_tile + i / P::STEPS * tile_step, i % P::STEPS);
+    #pragma unroll 1
+    for (int start = 0; start < steps; start += P::AHEAD) {
+        #pragma unroll
+        for (int i = 0; i < P::AHEAD; ++i) {
+            const int step = start + i;
+            if (step >= steps) return;
+            const int stage = step % P::STAGES;
+            wait(&ring.empty[stage], (step / P::STAGES & 1) ^ 1);
+            loads[i].store(ring.stages + stage * P::STAGE);
+            publish_to_wgmma();
+            arrive(&ring.full[stage]);
+            const int next = step + P::AHEAD;
+            if (next < steps)
+                loads[i].fetch(p, first_tile + next / P::STEPS * tile_step, next % P::STEPS);
+        }
+    }
+}
+
+// Four lanes have a row's pairs of positions 8 n + 2 lane for each n. So that together they write
+// whole sectors, lanes below `ahead` take their pair of n + 1.
+template <class P>
+__device__ __forceinline__ void store_row(const float* sums, float* row, int t, int out_length,
+                                          float bias) {
+    constexpr int PAIRS = P::POSITIONS / 8;
+    const int lane = threadIdx.x % 4;
+    float2* to = reinterpret_cast<float2*>(row + t) + lane;
+    auto pair = [&](int n) { return make_float2(sums[4 * n] + bias, sums[4 * n + 1] + bias); };
+    if (t + P::POSITIONS > out_length) {
+        #pragma unroll
+        for (int n = 0; n < PAIRS; ++n)
+            if (t + 8 * n + 2 * lane < out_length) to[4 * n] = pair(n);
+        return;
+    }
+    const bool ahead = lane < (-(reinterpret_cast<uintptr_t>(row + t) >> 3) & 3);
+    if (ahead) *to = pair(0);
+    to += ahead ? 4 : 0;
+    #pragma unroll
+    for (int n = 0; n < PAIRS; ++n) {
+        const float2 own = pair(n), next = pair(n + 1 < PAIRS ? n + 1 : n);
+        if (n + 1 < PAIRS || !ahead)
+            to[4 * n] = make_float2(ahead ? next.x : own.x, ahead ? next.y : own.y);
+    }
+}
+
+// Output m stands at t = 2 m - padding, and next to it one without a term. A row may start at any
+// multiple of 4 bytes; it is written in pieces of 16 where these are aligned: m, or m and the
+// one after, or the neighbour on the left before both.
+template <class P>
+__device__ __forceinline__ void store_spread_row(const float* sums, float* row, int t,
+                                                 int out_length, float bias) {
+    constexpr int PAIRS = P::POSITIONS / 8;
+    const int lane = threadIdx.x % 4;
+    const int phase = (reinterpret_cast<uintptr_t>(row) / 4 + t) % 4;  // of t, to 16 bytes
+    const bool is_odd = phase % 2 == 1;  // the neighbour is on the left
+    if (t < 1 || t + 2 * P::POSITIONS > out_length) {
+        #pragma unroll
+        for (int n = 0; n < 2 * PAIRS; ++n) {
+            const int at = t + 2 * (n / 2 * 8 + 2 * lane + n % 2);
+            const int beside = at + (is_odd ? -1 : 1);
+            if (at >= 0 && at < out_length) row[at] = sums[n / 2 * 4 + n % 2] + bias;
+            if (beside >= 0 && beside < out_length) row[beside] = bias;
+        }
+        return;
+    }
+    const bool is_shifted = phase >= 2;  // pieces start with the second of a pair
+    float* const first = row + t - is_odd;
+    float* to = first + 4 * lane + 2 * is_shifted;
+    const bool ahead = lane < (-(reinterpret_cast<uintptr_t>(first + 2 * is_shifted) >> 4) & 3);
+    auto two = [&](float v) { return make_float2(is_odd ? bias : v, is_odd ? v : bias); };
+    auto piece = [&](int n) {
+        const float a = sums[4 * n] + bias, b = sums[4 * n + 1] + bias;
+        const float after = sums[4 * (n + 1 < PAIRS ? n + 1 : n)] + bias;
+        const float right = __shfl_sync(~0u, lane == 0 ? after : a, (lane + 1) % 4, 4);
+        const float2 low = two(is_shifted ? b : a), high = two(is_shifted ? right : b);
+        return make_float4(low.x, low.y, high.x, high.y);
+    };
+    if (is_shifted && lane == 0)
+        *reinterpret_cast<float2*>(first) = two(sums[0] + bias);
+    float4 own = piece(0);
+    if (ahead) *reinterpret_cast<float4*>(to) = own;
+    to += ahead ? 16 : 0;
+    #pragma unroll
+    for (int n = 0; n + 1 < PAIRS; ++n) {
+        const float4 next = piece(n + 1);
+        *reinterpret_cast<float4*>(to + 16 * n) =
+            make_float4(ahead ? next.x : own.x, ahead ? next.y : own.y,
+                        ahead ? next.z : own.z, ahead ? next.w : own.w);
+        own = next;
+    }
+    to += 16 * (PAIRS - 1);
+    if (is_shifted && lane == 3)
+        *reinterpret_cast<float2*>(to) = make_float2(own.x, own.y);
+    else if (!ahead)
+        *reinterpret_cast<float4*>(to) = own;
+}
+
+template <class P>
+__device__ __forceinline__ void consume(const Problem& p, const Ring<P>& ring, int consumer,
+                                        int first_tile, int tile_step) {
+    const uint64_t weights = matrix_descriptor(ring.weights, P::OUTPUTS);
+    const uint64_t stages = matrix_descriptor(ring.stages, P::WINDOW);
+    const int thread = threadIdx.x % GROUP;
+    float sums[P::SLICES][P::POSITIONS / 2];
+    #pragma unroll 1
+    for (int turn = consumer; first_tile + turn * tile_step < p.tiles; turn += CONSUMERS) {
+        // One after the other: parity tells a stage's next filling only from the one before.
+        wait(&ring.turn[consumer], turn / CONSUMERS + (consumer == 0) & 1);
+        #pragma unroll 1
+        for (int i = 0; i < P::STEPS; ++i) {
+            const int step = turn * P::STEPS + i, stage = step % P::STAGES;
+            wait(&ring.full[stage], step / P::STAGES & 1);
+            if (i == P::STEPS - 1) arrive(&ring.turn[(consumer + 1) % CONSUMERS]);
+            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+            #pragma unroll
+            for (int chunk = 0; chunk < P::STAGE_CHUNKS; chunk += STEP_CHUNKS)
+                #pragma unroll
+                for (int tap = 0; tap < P::TAPS; ++tap) {
+                    const uint64_t a = weights  // descriptors count in float4
+                        + (tap * P::CHUNKS + i * P::STAGE_CHUNKS + chunk) * P::OUTPUTS;
+                    const uint64_t b = stages + stage * P::STAGE + chunk * P::WINDOW + P::HALO
+                        - tap * P::SHIFT;
+                    const bool is_first = chunk == 0 && tap == 0;
+                    #pragma unroll
+                    for (int slice = 0; slice < P::SLICES; ++slice)
+                        multiply(sums[slice], a + slice * 64, b, is_first ? i : 1);
+                }
+            asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+            if (i > 0) {
+                wait_for_wgmma<1>();
+                arrive(&ring.empty[(step - 1) % P::STAGES]);
+            }
+        }
+        wait_for_wgmma<0>();
+        #pragma unroll
+        for (int slice = 0; slice < P::SLICES; ++slice) settle(sums[slice]);
+        arrive(&ring.empty[(turn * P::STEPS + P::STEPS - 1) % P::STAGES]);
+
+        const Tile<P> tile(p, first_tile + turn * tile_step);
+        const int t = tile.first * P::SPREAD - p.padding;
+        #pragma unroll
+        for (int slice = 0; slice < P::SLICES; ++slice)
+            #pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int o = slice * 64 + thread / 32 * 16 + half * 8 + thread % 32 / 4;
+                float* row = p.y + (int64_t(tile.batch) * P::OUTPUTS + o) * p.out_length;
+                const float bias = p.bias == nullptr ? 0.0f : p.bias[o];
+                if constexpr (P::SPREAD == 1)
+                    store_row<P>(sums[slice] + 2 * half, row, t, p.out_length, bias);
+                else
+                    store_spread_row<P>(sums[slice] + 2 * half, row, t, p.out_length, bias);
+            }
+    }
+}
+
+template <class P>
+__global__ void __launch_bounds__(P::THREADS, 1) conv_transpose1d_kernel(const Problem p) {
+    extern __shared__ float4 shared[];
+    const Ring<P> ring(shared);
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < P::STAGES; ++stage) {
+            init_barrier(&ring.full[stage], GROUP / 32);
+            init_barrier(&ring.empty[stage], GROUP / 32);
+        }
+        for (int i = 0; i < CONSUMERS; ++i) init_barrier(&ring.turn[i], GROUP / 32);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    load_weights<P>(ring.weights, p.weight);
+    publish_to_wgmma();
+    __syncthreads();
+
+    const int group = threadIdx.x / GROUP;
+    if (group == CONSUMERS)
+        produce<P>(p, ring, blockIdx.x, gridDim.x);
+    else
+        consume<P>(p, ring, group, blockIdx.x, gridDim.x);
+}
+
+template <class P>
+cudaError_t launch(Problem p, int multiprocessors, cudaStream_t stream) {
+    // Outputs m = (t + padding) / SPREAD, and where SPREAD is 2 one more for a neighbour.
+    const int last = (p.out_length - 1 + p.padding + P::SPREAD - 1) / P::SPREAD;
+    p.tiles_per_row = (last - p.padding / P::SPREAD) / P::POSITIONS + 1;
+    p.tiles = p.tiles_per_row * p.batch;
+    const int workers = std::min(p.tiles, multiprocessors);
+    const cudaError_t error = cudaFuncSetAttribute(
+        conv_transpose1d_kernel<P>, cudaFuncAttributeMaxDynamicSharedMemorySize, P::SHARED_BYTES);
+    if (error != cudaSuccess) return error;
+    conv_transpose1d_kernel<P><<<workers, P::THREADS, P::SHARED_BYTES, stream>>>(p);
+    return cudaGetLastError();
+}
+
+struct Convolution {
+    const float* x;
+    const float* weight;  // (in_channels, out_channels / groups, kernel_size)
+    const float* bias;
+    float* y;
+    int64_t outputs;  // elements of y
+    int in_channels, out_channels, length, out_length;
+    int kernel_size, stride, padding, dilation, groups;
+    int tap_step;  // between the taps that one output has
+};
+
+// Any parameters: a thread for each output. With q = t + padding, tap k takes the input at
+// (q - k * dilation) / stride where that divides: from the first such tap on every `tap_step`th.
+__global__ void conv_transpose1d_any_kernel(const Convolution c) {
+    const int64_t index = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (index >= c.outputs) return;
+    const int t = index % c.out_length;
+    const int o = index / c.out_length % c.out_channels;
+    const int batch = index / c.out_length / c.out_channels;
+    const int group_inputs = c.in_channels / c.groups, group_outputs = c.out_channels / c.groups;
+    const int group = o / group_outputs;
+    const float* x = c.x + (int64_t(batch) * c.in_channels + group * group_inputs) * c.length;
+    const float* weight = c.weight
+        + (int64_t(group) * group_inputs * group_outputs + o % group_outputs) * c.kernel_size;
+
+    const int q = t + c.padding;
+    int tap = 0;
+    while (tap < c.tap_step && (q - int64_t(tap) * c.dilation) % c.stride != 0) ++tap;
+    float sum = c.bias == nullptr ? 0.0f : c.bias[o];
+    if (tap < c.tap_step)
+        for (; tap < c.kernel_size && int64_t(tap) * c.dilation <= q; tap += c.tap_step) {
+            const int position = (q - tap * c.dilation) / c.stride;
+            if (position >= c.length) continue;
+            for (int channel = 0; channel < group_inputs; ++channel)
+                sum += x[int64_t(channel) * c.length + position]
+                       * weight[int64_t(channel) * group_outputs * c.kernel_size + tap];
+        }
+    c.y[index] = sum;
+}
+
+// The sizes that are fast, and how: found by measuring.
+using First = Plan<128, 128, 3, 1, 1, 128, 32, 2, 1>;
+using Second = Plan<32, 64, 5, 3, 1, 256, 16, 4, 2>;
+using Third = Plan<32, 64, 3, 1, 2, 256, 16, 4, 1>;
+
+int greatest_common_divisor(int a, int b) {
+    return b == 0 ? a : greatest_common_divisor(b, a % b);
+}
+
+void run_any(const Convolution& c, cudaStream_t stream) {
+    constexpr int THREADS = 256;
+    const int64_t blocks = (c.outputs + THREADS - 1) / THREADS;
+    TORCH_CHECK(blocks < (int64_t(1) << 31), "too many outputs");
+    conv_transpose1d_any_kernel<<<blocks, THREADS, 0, stream>>>(c);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+// Whether a plan is made for these sizes; if so, runs it.
+template <class P>
+bool run_if_made_for(const Convolution& c, int64_t batch, cudaStream_t stream) {
+    // Pairs of outputs are written together where there is one for every position.
+    const bool fits = c.in_channels == P::CHANNELS && c.out_channels == P::OUTPUTS
+        && c.kernel_size == P::TAPS && c.stride == P::SPREAD
+        && c.dilation == P::SHIFT * P::SPREAD && c.groups == 1
+        && (P::SPREAD == 2 || c.out_length % 2 == 0);
+    if (!fits) return false;
+    const Problem problem{c.x,      c.weight,     c.bias,   c.y, int(batch),
+                          c.length, c.out_length, c.padding};
+    const int multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+    C10_CUDA_CHECK(launch<P>(problem, multiprocessors, stream));
+    return true;
+}
+
+}  // namespace
+
+torch::Tensor conv_transpose1d(
+    const torch::Tensor& x, const torch::Tensor& weight, const std::optional<torch::Tensor>& bias,
+    int64_t stride, int64_t padding, int64_t output_padding, int64_t groups, int64_t dilation) {
+    for (const auto& tensor : {x, weight})
+        TORCH_CHECK(tensor.is_cuda() && tensor.is_contiguous() && tensor.dim() == 3 &&
+                    tensor.scalar_type() == torch::kFloat32,
+                    "expected contiguous float32 CUDA tensors of three dimensions");
+    TORCH_CHECK(x.size(1) == weight.size(0), "expected ", weight.size(0), " input channels");
+    const int64_t reach = dilation * (weight.size(2) - 1);
+    const int64_t out_length = (x.size(2) - 1) * stride - 2 * padding + reach + output_padding + 1;
+    TORCH_CHECK(out_length > 0, "an input of length ", x.size(2), " leaves no output");
+    TORCH_CHECK(out_length + padding + reach < (int64_t(1) << 30), "too long an axis");
+
+    const c10::DeviceGuard guard(x.device());
+    auto y = torch::empty({x.size(0), weight.size(1) * groups, out_length}, x.options());
+    if (y.numel() == 0) return y;
+    const Convolution c{
+        x.data_ptr<float>(), weight.data_ptr<float>(),
+        bias.has_value() ? bias->data_ptr<float>() : nullptr, y.data_ptr<float>(), y.numel(),
+        int(x.size(1)), int(y.size(1)), int(x.size(2)), int(out_length), int(weight.size(2)),
+        int(stride), int(padding), int(dilation), int(groups),
+        int(stride) / greatest_common_divisor(stride, dilation)};
+    const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+    if (!run_if_made_for<First>(c, x.size(0), stream)
+        && !run_if_made_for<Second>(c, x.size(0), stream)
+        && !run_if_made_for<Third>(c, x.size(0), stream))
+        run_any(c, stream);
+    return y;
+}
+"""
+
+extension = load_inline(
+    name="conv_transpose1d_wgmma_tf32",
+    cpp_sources=[cpp_source],
+    cuda_sources=[cuda_source],
+    functions=["conv_transpose1d"],
+    extra_cuda_cflags=["-O3", "-std=c++20", "-gencode=arch=compute_90a,code=sm_90a"],
+)
+
+
+class ModelNew(nn.Module):
+    """Transposed 1-D convolution with nn.ConvTranspose1d's parameters; float32, forward only."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        output_padding: int = 0,
+        groups: int = 1,
+        bias: bool = False,
+        dilation: int = 1,
+    ) -> None:
+        super().__init__()
+        reference = nn.ConvTranspose1d(
+            in_channels, out_channels, kernel_size, groups=groups, bias=bias
+        )
+        self.weight = reference.weight
+        self.bias = reference.bias
+        self.stride = stride
+        self.padding = padding
+        self.output_padding = output_padding
+        self.groups = groups
+        self.dilation = dilation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, in_channels, length) to (batch, out_channels, output length)."""
+        return extension.conv_transpose1d(
+            x.contiguous(),
+            self.weight.contiguous(),
+            self.bias,
+            self.stride,
+            self.padding,
+            self.output_padding,
+            self.groups,
+            self.dilation,
+        )

@@ -1,0 +1,73 @@
+"""The fast paths of the tensor core submissions: whole tiles, several of them for each block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from harness.evaluate import Request
+from harness.grid import Case
+from harness.pool import Pool
+from harness.report import Report
+from tests.support import REFERENCE, SUBMISSIONS
+
+PRECISIONS = {"wgmma_tf32": "tf32", "wgmma_3xtf32": "fp32"}
+
+# The grid's own cases have fewer positions than one tile. On a device of two multiprocessors each
+# block walks over several tiles, and fills every stage of its ring more than once. It stands at the
+# end of the file, so that all other lines stay where they are and the finished build is reused.
+TWO_MULTIPROCESSORS = """
+import ctypes
+from harness.simulator import callbacks, properties
+object.__setattr__(properties.DEVICE, "multi_processor_count", 2)
+ctypes.CDLL(None).sim_set_device(ctypes.byref(callbacks._describe_device()))
+"""
+
+CASES = {
+    "conv_transpose1d_dilated": Case(
+        "whole-tiles", "grid",
+        {"in_channels": 32, "out_channels": 64, "kernel_size": 5, "dilation": 3, "padding": 3},
+        ((1, 32, 1030),), ("float32",), 1,
+    ),
+    "conv_transpose1d_strided_dilated": Case(
+        "whole-tiles", "grid",
+        {"in_channels": 32, "out_channels": 64, "kernel_size": 3, "stride": 2, "dilation": 2,
+         "padding": 1},
+        ((1, 32, 1030),), ("float32",), 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Report]]:
+    """The report of every submission for every problem."""
+    with Pool(2) as pool:
+        futures: dict[tuple[str, str], Future[Report]] = {}
+        for name in PRECISIONS:
+            path = tmp_path_factory.mktemp(name) / f"{name}.py"
+            path.write_text((SUBMISSIONS / path.name).read_text() + TWO_MULTIPROCESSORS)
+            for problem, case in CASES.items():
+                futures[name, problem] = pool.submit(request(path, problem, case))
+        yield {key: future.result() for key, future in futures.items()}
+
+
+def request(path: Path, problem: str, case: Case) -> Request:
+    """Asks for one case only, which the grid does not have."""
+    reference = REFERENCE / f"{problem}.py"
+    return Request(path, reference, "simulator", only=frozenset({case.id}), also=(case,))
+
+
+@pytest.mark.parametrize("problem", CASES)
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_whole_tiles_are_right(
+    checked: dict[tuple[str, str], Report], name: str, problem: str
+) -> None:
+    """Inside tiles, at their edges and from tile to tile: right, in its class, nothing found."""
+    report = checked[name, problem]
+    assert report.verdict == "passed", report.message
+    (case,) = report.cases
+    assert case.precision == PRECISIONS[name]
+    assert case.findings == ()
