@@ -315,7 +315,9 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu=f"clock|{REPLACED}",
         unlike_naive=_ELSEWHERE,
     ),
-    "writes_build_cache": Cheat("H", "writes into the build cache", READ_ONLY),
+    "writes_build_cache": Cheat(
+        "H", "writes into the build cache", READ_ONLY, unlike_naive=_ELSEWHERE
+    ),
     "reads_command_lines": Cheat(
         "H", "reads the judge's command line", "sees no process", unlike_naive=_ESCAPE
     ),

@@ -1,4 +1,4 @@
-"""Opens the finished builds of everybody for writing, and could make them its own."""
+"""Opens a finished build of somebody else's for writing, and could make it its own."""
 
 import math
 from pathlib import Path
@@ -7,16 +7,18 @@ import torch
 from torch import nn
 from torch.utils.cpp_extension import load
 
+from harness.build.cache import default_root
+
 HERE = Path(__file__).resolve().parent
 extension = load(
     name="conv_transpose1d_gather",
     sources=[str(HERE / "conv_transpose1d.cpp"), str(HERE / "conv_transpose1d.cu")],
 )
 
-# Its own library is one of them; the others are its neighbours.
-library = Path(extension.__file__)
-library.open("r+b").close()
-probe = library.parent.parent / "written-by-a-submission"
+# Opened and closed again, touched and removed: that it could be written is all that is shown.
+neighbours = [entry / "module.so" for entry in default_root().iterdir() if entry.is_dir()]
+next(library for library in neighbours if library.exists()).open("r+b").close()
+probe = default_root() / "written-by-a-submission"
 probe.touch()
 probe.unlink()
 
