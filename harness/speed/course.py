@@ -37,7 +37,9 @@ _FULL_SHARE = 0.02
 
 # A batch without pauses, for the trusted clock: long enough that a message's way does not count.
 _BATCH_SECONDS = 0.25
-_CLAIM_TOLERANCE = 0.1
+# Calls in a row take more power than calls with pauses, and the GPU lowers its clock: a kernel that
+# keeps an H200's tensor cores busy has been seen to take 13 % longer.
+_CLAIM_TOLERANCE = 0.2
 _MESSAGE_SECONDS = 2e-3
 
 # Work that ends so much after the call's own stream, call after call, is not on that stream. The

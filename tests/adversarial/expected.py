@@ -37,6 +37,7 @@ class Cheat:
         on_gpu: A pattern of what its speed test must say on a GPU.
         unlike_naive: Why the naive evaluator of this folder is not fooled; empty if it is.
         cases: How many cases are enough; one for those that end their worker in each.
+        needs_sandbox: Whether only a sandbox keeps it from what it is after.
     """
 
     family: str
@@ -48,6 +49,7 @@ class Cheat:
     on_gpu: str = ""
     unlike_naive: str = ""
     cases: int = 2
+    needs_sandbox: bool = False
 
     def is_caught(self, report: Report) -> bool:
         """Whether a report says of it what it must."""
@@ -254,15 +256,20 @@ CHEATS: Mapping[str, Cheat] = {
     "generator_reset": Cheat("E", "resets the random generator", f"{WRONG}|generator|{REPLACED}"),
     "leaves_by_system_exit": Cheat("E", "SystemExit(0)", "SystemExit"),
     "forged_pickle": Cheat("E", "a forged pickle", "not a tensor"),
-    "edits_evaluator": Cheat("E", "edits harness files", READ_ONLY),
-    "writes_results": Cheat("E", "edits results", READ_ONLY),
-    "installs_a_package": Cheat("E", "installs packages at run time", READ_ONLY),
-    "reaches_the_network": Cheat("E", "reaches the network", "unreachable|not permitted|denied"),
+    "edits_evaluator": Cheat("E", "edits harness files", READ_ONLY, needs_sandbox=True),
+    "writes_results": Cheat("E", "edits results", READ_ONLY, needs_sandbox=True),
+    "installs_a_package": Cheat(
+        "E", "installs packages at run time", READ_ONLY, needs_sandbox=True
+    ),
+    "reaches_the_network": Cheat(
+        "E", "reaches the network", "unreachable|not permitted|denied", needs_sandbox=True
+    ),
     "leaves_a_daemon": Cheat(
         "E",
         "a daemon that rewrites results later",
         verdicts=("passed", "failed", "error"),
         unlike_naive=_ESCAPE,
+        needs_sandbox=True,
     ),
     # F. Numerics.
     # As many bits as TF32, which is the tighter class of the two.
@@ -318,12 +325,18 @@ CHEATS: Mapping[str, Cheat] = {
         unlike_naive=_ELSEWHERE,
     ),
     "writes_build_cache": Cheat(
-        "H", "writes into the build cache", READ_ONLY, unlike_naive=_ELSEWHERE
+        "H", "writes into the build cache", READ_ONLY, unlike_naive=_ELSEWHERE, needs_sandbox=True
     ),
     "reads_command_lines": Cheat(
-        "H", "reads the judge's command line", "sees no process", unlike_naive=_ESCAPE
+        "H",
+        "reads the judge's command line",
+        "sees no process",
+        unlike_naive=_ESCAPE,
+        needs_sandbox=True,
     ),
-    "signals_judge": Cheat("H", "signals the judge", "sees no process", unlike_naive=_ESCAPE),
+    "signals_judge": Cheat(
+        "H", "signals the judge", "sees no process", unlike_naive=_ESCAPE, needs_sandbox=True
+    ),
 }
 
 HONEST: Mapping[str, str] = {
