@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import Request
-from harness.pool import EvaluationError, Pool
+from harness.evaluator import EvaluationError
+from harness.pool import Pool
 from harness.report import Report
 from harness.worker.supervisor import Deadlines
 from tests.adversarial.expected import CHEATS, HONEST, text_of
