@@ -37,8 +37,8 @@ _FULL_SHARE = 0.02
 
 # A batch without pauses, for the trusted clock: long enough that a message's way does not count.
 _BATCH_SECONDS = 0.25
-# Calls in a row take more power than calls with pauses, and the GPU may lower its clock: a kernel that
-# keeps an H200's tensor cores busy has been seen to take 13 % longer.
+# Calls in a row take more power than calls with pauses, and the GPU may lower its clock: a kernel
+# that keeps an H200's tensor cores busy has been seen to take 13 % longer.
 _CLAIM_TOLERANCE = 0.2
 _MESSAGE_SECONDS = 2e-3
 
