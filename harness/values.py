@@ -21,7 +21,7 @@ Weights = Literal["A", "B", "C"]
 Kind = Literal["first", "again", "touched"]
 
 # Of the cases that have a call more of either kind.
-_EXTRA_SHARE = 0.25
+_EXTRA_SHARE = 0.15
 
 _EXACT_TERMS = 4096
 _EXACT_LOWEST = 2049
@@ -117,7 +117,8 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     for kind, of in extra:
         if chance.random() < _EXTRA_SHARE or case.label in OWN:
             after = next(i for i, call in enumerate(calls) if call.name == of.name)
-            place = chance.randint(after + 1, len(calls))
+            # Who remembers only the last values must meet them twice in a row.
+            place = after + 1 if kind == "again" else chance.randint(after + 1, len(calls))
             calls.insert(place, Call(f"{of.name} {kind}", of, kind))
     return tuple(calls)
 
