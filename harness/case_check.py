@@ -246,8 +246,9 @@ class CaseCheck:
         failing = failing_findings(findings)
         # What was done to memory explains the numbers, not the other way round.
         messages = [verdict.describe_finding(f) for f in failing if f["kernel"]] + self._faults
-        messages += [verdict.describe_finding(f) for f in failing if not f["kernel"]]
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
+        # That it is not its own work tells most where the numbers are right.
+        messages += [verdict.describe_finding(f) for f in failing if not f["kernel"]]
         stale = verdict.describe_wrong_runs(self._calls, list(wrong))
         worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
         return CaseReport(

@@ -21,7 +21,7 @@ Weights = Literal["A", "B", "C"]
 Kind = Literal["first", "again", "touched"]
 
 # Of the cases that have a call more of either kind.
-_EXTRA_SHARE = 0.25
+_EXTRA_SHARE = 0.15
 
 _EXACT_TERMS = 4096
 _EXACT_LOWEST = 2049
