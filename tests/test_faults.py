@@ -13,7 +13,7 @@ FOLDER = ROOT / "tests" / "faults"
 # How the line goes on that the command prints for each file.
 LINES = {
     "abort_in_forward": "error: the worker killed by SIGABRT while running forward",
-    "close_descriptors": "error: the worker exited with status 0 while running forward",
+    "close_descriptors": "error: the worker exited with status 1 while running forward: OSError",
     "exit_at_import": "error: the worker exited with status 0 while importing the submission",
     "honest": "passed: 1 passed; fp32",
     "illegal_address": "failed: memcheck: 4-byte store through an address that is not device",
