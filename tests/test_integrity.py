@@ -217,11 +217,12 @@ def messages(report: Report, severity: str = "error") -> str:
     ],
 )
 def test_cheat_is_a_finding(bench: Bench, way: str, message: str) -> None:
-    """It fails the submission, whose output is right, in words that say what it did."""
+    """It fails the submission, in words that say what it did."""
     report = bench.report(way)
     assert report.verdict == "failed"
     assert message in messages(report)
-    assert ": ".join(report.message.split(": ")[:1]) in ("own work", "state")
+    # Weights that stay changed make later numbers wrong, which is told first.
+    assert report.message.startswith(("own work: ", "state: ")) or way == "scales_weight"
 
 
 def test_work_of_a_library_is_none_of_its_own(bench: Bench) -> None:
