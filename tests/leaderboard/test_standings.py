@@ -16,10 +16,12 @@ from harness.speed import result as results
 from harness.speed.result import SpeedResult
 from tests.support import REFERENCE, SUBMISSIONS, case, report, speed_result
 
+NAMES = ("dilated", "flat_index", "grid3d", "grouped_bias", "strided_dilated")
+
 
 @dataclass(frozen=True)
 class Scene:
-    """The repository's submissions on one problem, with nothing known of them yet."""
+    """Some of the repository's submissions on one problem, with nothing known of them yet."""
 
     problem: Problem
     submissions: tuple[Submission, ...]
@@ -56,7 +58,8 @@ class Scene:
 def scene(tmp_path: Path) -> Scene:
     """The five submissions, all of which fit."""
     problem = load(REFERENCE / "conv_transpose1d.py")
-    return Scene(problem, discover([SUBMISSIONS]).submissions, tmp_path)
+    files = [SUBMISSIONS / f"{name}.py" for name in NAMES]
+    return Scene(problem, discover(files).submissions, tmp_path)
 
 
 def ranks(board: Board) -> list[tuple[int | None, str]]:
