@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,20 @@ from torch import Tensor
 from harness import verdict
 from harness.compare import Comparison, Mismatch, classify
 from harness.counting import Totals, kernel_profile, totals
+from harness.gpu.recording import works
 from harness.grid import OWN, Case
-from harness.integrity import Need, changed_values, judge_arithmetic, judge_work, work_from
+from harness.integrity import (
+    CHECK,
+    Judged,
+    Need,
+    changed_values,
+    finding,
+    judge_arithmetic,
+    judge_work,
+    work_from,
+)
 from harness.judge import judge
+from harness.own_kernels import judge_launched, launched_from
 from harness.problem import Problem
 from harness.report import CaseReport
 from harness.simulator.native import UNWRITTEN
@@ -111,6 +123,12 @@ class CaseCheck:
         self._need = Need.of(case.convolution) if is_known else None
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
+        # Which, nobody knows before.
+        self._recorded = secrets.choice(self._calls) if oracle_device.type == "cuda" else None
+        if self._recorded and not works():
+            self._recorded = None
+            message = "CUPTI records no kernels on this machine: nobody looked whose they are"
+            self._findings.append(finding(CHECK, message, "warning"))
         self._weights: Mapping[str, str] = {}
         self._bits: dict[str, str] = {}
         self._deterministic: bool | None = None
@@ -189,6 +207,7 @@ class CaseCheck:
         how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
         # Else who computes from the first input's address, as a graph would, is right.
         how["in_new_memory"] = call.kind == "touched"
+        how["recorded"] = call is self._recorded
         step: Step = "profile" if counted else "forward"
         answer = self._ask(step, how, values.inputs, self._output_elements())
         if counted:
@@ -196,6 +215,9 @@ class CaseCheck:
             self._findings += judge_arithmetic(self._need, self._counters.flop)
         self._findings += answer.header["findings"]
         self._findings += changed_values(answer.header, values.inputs, self._weights)
+        if how["recorded"]:
+            launched = launched_from(answer.header["launched"])
+            self._keep(judge_launched(self._need, launched, self._worker.built))
         fault = _wrong_kind(answer)
         if fault:
             self._faults.append(fault)
@@ -229,7 +251,9 @@ class CaseCheck:
         during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
         # A kernel may pass over inputs that are zero, as nearly all of an impulse's are.
         is_dense = run.distribution != "impulse"
-        judged = judge_work(self._need, during, before, actual, writers if is_dense else None)
+        self._keep(judge_work(self._need, during, before, actual, writers if is_dense else None))
+
+    def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
         self._shares += [judged.share] if judged.share is not None else []
 

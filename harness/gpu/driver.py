@@ -15,6 +15,8 @@ from torch import Tensor
 _HANDLE_BYTES = 64
 # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag that there is.
 _LAZY_PEER_ACCESS = 1
+# CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+_PERSISTING_L2_CACHE_SIZE = ctypes.c_int(0x06)
 
 # How NumPy's array interface calls the types of inputs and outputs.
 _TYPE_NAMES = {
@@ -98,6 +100,12 @@ class Driver:
         """Let nothing stay in the L2 cache for having been marked as persisting."""
         self._call("cuCtxResetPersistingL2Cache")
 
+    def persisting_l2_bytes(self) -> int:
+        """How much of the L2 cache this context has set aside for persisting lines."""
+        size = ctypes.c_size_t()
+        self._call("cuCtxGetLimit", ctypes.byref(size), _PERSISTING_L2_CACHE_SIZE)
+        return size.value
+
     def kernel(self, ptx: bytes, name: bytes) -> int:
         """A kernel of some PTX, which stays loaded as long as the process lives."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -122,6 +130,12 @@ class Driver:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise DriverError(f"{name}: {(text.value or b'unknown error').decode()}")
+
+
+def persisting_l2_bytes() -> int:
+    """`Driver.persisting_l2_bytes` of this process; 0 as long as it does not use the GPU."""
+    is_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return Driver().persisting_l2_bytes() if is_used else 0
 
 
 def tensor_at(address: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -6,6 +6,9 @@ import torch
 
 from harness.gpu.driver import Driver
 
+KERNEL = "hold"
+"""What the kernel is called."""
+
 _THREADS = 1024
 
 # Threads that fill a multiprocessor leave no room for a block of any other kernel, whatever its
@@ -36,7 +39,7 @@ class Hold:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._kernel = driver.kernel(_PTX, b"hold")
+        self._kernel = driver.kernel(_PTX, KERNEL.encode())
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         blocks_each = properties.max_threads_per_multi_processor // _THREADS
         self._blocks = blocks_each * properties.multi_processor_count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,16 @@ from torch import Tensor
 
 from harness.gpu.driver import Driver, tensor_at
 from harness.worker.protocol import DTYPES
+
+# A tensor may lie this many bytes further back than its memory begins, in steps that keep what
+# torch's allocator gives: addresses that 512 divides.
+_ROOM = 1 << 20
+_STEP = 512
+
+
+def any_place() -> int:
+    """Where in its memory a tensor may lie: bytes from the beginning, drawn at random."""
+    return _STEP * secrets.randbelow(_ROOM // _STEP + 1)
 
 
 @dataclass(frozen=True)
@@ -33,10 +44,14 @@ class Exported:
     def __init__(self, driver: Driver, shapes: Sequence[Shape]) -> None:
         self._driver = driver
         self._shapes = shapes
-        self._addresses = [driver.allocate(max(shape.nbytes, 1)) for shape in shapes]
-        self.tensors = tuple(
-            tensor_at(address, shape.shape, shape.dtype)
-            for address, shape in zip(self._addresses, shapes, strict=True)
+        self._addresses = [driver.allocate(shape.nbytes + _ROOM) for shape in shapes]
+        self.tensors = self.at([0] * len(shapes))
+
+    def at(self, places: Sequence[int]) -> tuple[Tensor, ...]:
+        """The tensors, each so many bytes behind the beginning of its memory."""
+        return tuple(
+            tensor_at(address + place, shape.shape, shape.dtype)
+            for address, place, shape in zip(self._addresses, places, self._shapes, strict=True)
         )
 
     def __enter__(self) -> Exported:
@@ -63,10 +78,22 @@ class Opened:
 
     def __init__(self, driver: Driver, plain: Sequence[dict[str, Any]]) -> None:
         self._driver = driver
+        self._plain = plain
         self._addresses = [driver.open(each["handle"]) for each in plain]
-        self.tensors: tuple[Tensor, ...] = tuple(
-            tensor_at(address, tuple(each["shape"]), DTYPES[each["dtype"]])
-            for address, each in zip(self._addresses, plain, strict=True)
+        self._places = [0] * len(plain)
+        self.tensors = self._tensors()
+
+    def at(self, places: Sequence[int]) -> tuple[Tensor, ...]:
+        """As `Exported.at`; where they stay, they are the same objects as the last time."""
+        if self._places != list(places):
+            self._places = list(places)
+            self.tensors = self._tensors()
+        return self.tensors
+
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return tuple(
+            tensor_at(address + place, tuple(each["shape"]), DTYPES[each["dtype"]])
+            for address, place, each in zip(self._addresses, self._places, self._plain, strict=True)
         )
 
     def close(self) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from harness import verdict
+from harness.gpu.recording import Launched
 from harness.gpu.shared import Exported
 from harness.grid import Case
+from harness.own_kernels import launched_from
 from harness.values import initialisation_seed
 from harness.weights import WeightsMismatchError, match_weights
 from harness.worker.protocol import Message
@@ -29,12 +31,16 @@ class Sample:
     Attributes:
         milliseconds: Device time.
         idle_ms: How much later the whole device was idle.
+        waited_ms: From the question to the answer, by this side's clock.
         output: What kind of output there was; the values are in shared memory.
+        launched: Its kernels; None where they were not recorded.
     """
 
     milliseconds: float
     idle_ms: float
+    waited_ms: float
     output: Mapping[str, Any]
+    launched: tuple[Launched, ...] | None = None
 
 
 class Contender:
@@ -45,18 +51,37 @@ class Contender:
         self._worker = worker
         self._options = options
 
-    def time(self, seconds: float | None = None) -> Sample:
+    @property
+    def built(self) -> Sequence[bytes]:
+        """The shared objects that were built for it."""
+        return self._worker.built
+
+    def time(
+        self, places: Sequence[int], seconds: float | None = None, *, recorded: bool = False
+    ) -> Sample:
         """One timed call on what the shared inputs hold now.
+
+        Args:
+            places: Where the shared tensors lie, as `Exported.at` takes it.
+            seconds: For the call, if not as long as any step.
+            recorded: Whether its kernels are recorded, which costs time.
 
         Raises:
             ContenderError: It raised, or answered nonsense.
             WorkerFailure: Its worker died or took too long.
         """
         start = time.perf_counter()
-        header = ask(self._worker, "time", self._options, seconds=seconds).header
+        asked = {**self._options, "places": list(places), "recorded": recorded}
+        header = ask(self._worker, "time", asked, seconds=seconds).header
         waited = 1e3 * (time.perf_counter() - start)
         try:
-            sample = Sample(float(header["milliseconds"]), float(header["idle"]), header)
+            sample = Sample(
+                float(header["milliseconds"]),
+                float(header["idle"]),
+                waited,
+                header,
+                launched_from(header["launched"]) if recorded else None,
+            )
         except (KeyError, TypeError, ValueError):
             raise ContenderError(f"{self.name}: its worker sent no times") from None
         if not 0 < sample.milliseconds <= waited:
@@ -66,9 +91,9 @@ class Contender:
             )
         return sample
 
-    def repeat(self, count: int) -> None:
+    def repeat(self, places: Sequence[int], count: int) -> None:
         """Calls in a row, until the last is done; raises as `time` does."""
-        ask(self._worker, "repeat", {**self._options, "count": count})
+        ask(self._worker, "repeat", {**self._options, "places": list(places), "count": count})
 
 
 def prepare_submission(

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from harness.gpu.state import Monitor
 from harness.grid import Case
+from harness.integrity import Need
+from harness.own_kernels import judge_launched
 from harness.speed.contender import (
     Contender,
     ContenderError,
@@ -41,6 +43,8 @@ _BATCH_SECONDS = 0.25
 # that keeps an H200's tensor cores busy has been seen to take 13 % longer.
 _CLAIM_TOLERANCE = 0.2
 _MESSAGE_SECONDS = 2e-3
+# An answer takes as long as anybody's: the copy of the output and the message's way.
+_ANSWER_MS = 0.3
 
 # Work that ends so much after the call's own stream, call after call, is not on that stream. The
 # host notices the end of any call some tens of microseconds late, of long ones more: what the
@@ -84,6 +88,7 @@ class Course:
         self._monitor = monitor
         self._full = FullCheck(plan.problem, case, weights, stage.output.device)
         self._precision = {entry.name: entry.precision for entry in plan.entries}
+        is_known = plan.problem.is_transposed_convolution
         self._checksums = (
             {
                 precision: Checksum(
@@ -91,9 +96,10 @@ class Course:
                 )
                 for precision in {entry.precision for entry in plan.entries}
             }
-            if plan.problem.is_transposed_convolution
+            if is_known
             else {}
         )
+        self._need = Need.of(case.convolution) if is_known else None
         self._findings = _Findings()
         self._chance = secrets.SystemRandom()
         self._is_checked_in_full: set[str] = set()
@@ -129,17 +135,25 @@ class Course:
             raise ContenderError("the GPU was throttled in every round; let it cool down")
         trusted = [samples.idles[contender.name] for contender in contenders[len(entrants) :]]
         usual = statistics.median(itertools.chain(*trusted)) if trusted else 0.0
+        beside = [_beside(samples, contender.name) for contender in contenders[len(entrants) :]]
         for contender in entrants:
             self._hold_clock_against(contender, samples.times[contender.name])
+            if beside:
+                self._hold_answers_against(contender.name, samples, max(beside))
             self._compare_with_floor(contender.name, samples.times[contender.name])
             self._look_for_late_work(contender.name, samples, usual)
         return self._measurement(samples)
 
-    def _verify(self, name: str, sample: Sample) -> None:
-        """Check the output that lies in shared memory."""
+    def _verify(self, contender: Contender, sample: Sample) -> None:
+        """Check the output that lies in shared memory, and whose kernels made it."""
+        name = contender.name
         precision = self._precision.get(name)
         if precision is None:
             return
+        if sample.launched is not None:
+            judged = judge_launched(self._need, sample.launched, contender.built)
+            for found in judged.findings:
+                self._findings.add(name, str(found["message"]))
         expected = {
             "type": "torch.Tensor",
             "device": "cuda",
@@ -186,13 +200,27 @@ class Course:
         count = max(3, round(_BATCH_SECONDS / max(median, 1e-5)))
         self._stage.set()
         start = time.perf_counter()
-        contender.repeat(count)
+        contender.repeat(self._stage.places, count)
         each = (time.perf_counter() - start - _MESSAGE_SECONDS) / count
         if median < each * (1 - _CLAIM_TOLERANCE):
             self._findings.add(
                 contender.name,
                 f"its worker tells of {1e3 * median:.3f} ms a call, but {count} calls in a row "
                 f"took {1e3 * each:.3f} ms each by this side's clock",
+            )
+
+    def _hold_answers_against(self, name: str, samples: Samples, usual: float) -> None:
+        """Compare what an answer takes beside the call with what it takes the baselines.
+
+        Each of these calls' outputs was looked at, so that none of them can be left out.
+        """
+        told = statistics.median(samples.times[name])
+        more = _beside(samples, name) - usual
+        if more > max(_ANSWER_MS, _CLAIM_TOLERANCE * told):
+            self._findings.add(
+                name,
+                f"its worker tells of {told:.3f} ms a call, but its answers took {more:.3f} ms "
+                "more beside that than the baselines', by this side's clock",
             )
 
     def _compare_with_floor(self, name: str, times: Sequence[float]) -> None:
@@ -236,6 +264,12 @@ class Course:
             discarded=samples.discarded,
             measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+
+def _beside(samples: Samples, name: str) -> float:
+    """Milliseconds that an answer takes beside what it tells of."""
+    pairs = zip(samples.waits[name], samples.times[name], strict=True)
+    return statistics.median(waited - told for waited, told in pairs)
 
 
 def timing_of(samples: Sequence[float]) -> Timing:

@@ -63,7 +63,7 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Measurem
         torch.cuda.empty_cache()
         shared = stack.enter_context(Exported(driver, [*shapes, Shape(output, torch.float32)]))
         work = work_of(plan.problem, case, weight_bytes, shared.tensors[-1])
-        course = Course(plan, case, weights, Stage(driver, shared.tensors), rates, work, monitor)
+        course = Course(plan, case, weights, Stage(driver, shared), rates, work, monitor)
         entrants = company.submissions(case, weights, shared)
         baselines = company.baselines(case, weights, shared, say)
         return course.run(entrants, baselines, say)

@@ -6,6 +6,7 @@ import math
 import random
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor
 
 from harness.gpu.driver import Driver
+from harness.gpu.recording import works
+from harness.gpu.shared import Exported, any_place
 from harness.gpu.state import Monitor, State
 from harness.problem import Problem
 from harness.speed.contender import Contender, Sample
@@ -26,7 +29,12 @@ _MOST_WARM_UPS = 30
 # Times of a cache's size that are read and written to empty it.
 _FLUSHES = 2
 
-Verify = Callable[[str, Sample], None]
+# Of the calls, so many have their inputs elsewhere than the call before.
+_MOVED_SHARE = 0.5
+# Of the calls of warm-up, so many have their kernels recorded.
+_RECORDED_SHARE = 0.5
+
+Verify = Callable[[Contender, Sample], None]
 
 
 class Stage:
@@ -36,17 +44,27 @@ class Stage:
     call.
     """
 
-    def __init__(self, driver: Driver, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, driver: Driver, shared: Exported) -> None:
         self._driver = driver
-        self.inputs = tuple(tensors[:-1])
-        self.output = tensors[-1]
+        self._shared = shared
+        self.places = [0] * len(shared.tensors)
+        self.inputs = shared.tensors[:-1]
+        self.output = shared.tensors[-1]
         self._kept = [tensor.clone() for tensor in self.inputs]
         self._generator = torch.Generator("cuda")
+        self._chance = secrets.SystemRandom()
         cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
         self._flush = torch.zeros(_FLUSHES * cache, dtype=torch.uint8, device="cuda")
 
     def set(self, distribution: Distribution = "uniform") -> None:
-        """New inputs, an output that nothing wrote, a cold L2 cache, an idle device."""
+        """New inputs, an output that nothing wrote, a cold L2 cache, an idle device.
+
+        Half the time the inputs lie where they did: who remembers what came of an address is
+        wrong then, and who computes from an earlier one else.
+        """
+        if self._chance.random() < _MOVED_SHARE:
+            self.places = [*(any_place() for _ in self.inputs), 0]
+            self.inputs = self._shared.at(self.places)[:-1]
         self._generator.manual_seed(secrets.randbits(63))
         for tensor, kept in zip(self.inputs, self._kept, strict=True):
             if tensor.dtype.is_floating_point:
@@ -107,24 +125,31 @@ class Samples:
     Attributes:
         times: Milliseconds by contender, one for each round.
         idles: How much later the whole device was idle, likewise.
+        waits: How long the answer took, by this side's clock, likewise.
         discarded: Rounds that were thrown away because the GPU was throttled.
         states: A look at the GPU after each round.
     """
 
-    times: dict[str, list[float]]
-    idles: dict[str, list[float]]
+    times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    idles: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     discarded: int = 0
     states: list[State] = field(default_factory=list)
 
 
 def warm_up(stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify) -> None:
     """Call until the times stop falling."""
+    chance = secrets.SystemRandom()
     least = math.inf
     steady = calls = 0
     while steady < _STEADY_CALLS and calls < _MOST_WARM_UPS:
         stage.set()
-        sample = contender.time(None if calls else first_call_seconds)
-        verify(contender.name, sample)
+        sample = contender.time(
+            stage.places,
+            None if calls else first_call_seconds,
+            recorded=works() and (not calls or chance.random() < _RECORDED_SHARE),
+        )
+        verify(contender, sample)
         calls += 1
         steady = 0 if sample.milliseconds < least * (1 - _STEADY) else steady + 1
         least = min(least, sample.milliseconds)
@@ -143,7 +168,7 @@ def run_rounds(
 
     A round in which the GPU was throttled counts for none of the contenders.
     """
-    samples = Samples({c.name: [] for c in contenders}, {c.name: [] for c in contenders})
+    samples = Samples()
     order = list(contenders)
     chance = secrets.SystemRandom()
     end = time.monotonic() + seconds
@@ -153,8 +178,8 @@ def run_rounds(
         taken: dict[str, Sample] = {}
         for contender in order:
             stage.set(distribution)
-            sample = contender.time()
-            verify(contender.name, sample)
+            sample = contender.time(stage.places)
+            verify(contender, sample)
             taken[contender.name] = sample
         state = monitor.state()
         if state.is_throttled:
@@ -164,4 +189,5 @@ def run_rounds(
         for name, sample in taken.items():
             samples.times[name].append(sample.milliseconds)
             samples.idles[name].append(sample.idle_ms)
+            samples.waits[name].append(sample.waited_ms)
     return samples

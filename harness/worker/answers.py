@@ -121,6 +121,7 @@ _WORK = list_of(
         multiplied=is_count,
     )
 )
+_LAUNCHED = list_of(record(name=is_text, count=is_count, nanoseconds=is_count))
 _FAULT = {
     "fault": record(kind=one_of(*get_args(Kind)), message=is_text, detail=is_text),
     "findings": _FINDINGS,
@@ -130,6 +131,7 @@ _OUTPUT = {
     "findings": _FINDINGS,
     "inputs": list_of(is_text),
     "weights": dict_of(is_text),
+    "launched": _LAUNCHED,
     "work": record(before=_WORK, during=_WORK),
 }
 _TENSOR = {"device": is_text, "shares": optional(is_text)}
@@ -143,7 +145,12 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
     "forward": _OUTPUT,
     "profile": {**_OUTPUT, "kernels": list_of(_is_kernel)},
     "attach": {},
-    "time": {"milliseconds": is_duration, "idle": is_duration, "type": is_text},
+    "time": {
+        "milliseconds": is_duration,
+        "idle": is_duration,
+        "launched": _LAUNCHED,
+        "type": is_text,
+    },
     "repeat": {},
     "leaks": {"leaks": list_of(is_whole)},
 }

@@ -64,11 +64,11 @@ class BaselineSession:
 
     def _time(self, message: Message) -> Answer:
         forward = self._forward(message.header["precision"])
-        return self._calls.timed(call(forward, self._calls.inputs, 1, self._clock))
+        return self._calls.timed(call(forward, self._calls.inputs_at(message), 1, self._clock))
 
     def _repeat(self, message: Message) -> Answer:
         forward = self._forward(message.header["precision"])
-        call(forward, self._calls.inputs, message.header["count"], self._clock)
+        call(forward, self._calls.inputs_at(message), message.header["count"], self._clock)
         return {}, ()
 
     def _forward(self, precision: str) -> Callable[..., object]:

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 
 from harness.build.extension import ExtensionLoader
+from harness.gpu.driver import persisting_l2_bytes
+from harness.gpu.recording import Recording
 from harness.simulator.counters import KernelCounters
 from harness.simulator.runtime import SimulatedDevice
 from harness.worker.asking import Asking
@@ -29,6 +31,7 @@ from harness.worker.timing import Answer, SharedTensors
 
 # Enough to notice an output that is handed out twice, without keeping all of them alive.
 _REMEMBERED_OUTPUTS = 2
+_PERSISTING = "the L2 cache set aside for persisting lines, in bytes,"
 # Steps whose inputs and output are in shared memory.
 _TIMED = ("time", "repeat")
 
@@ -55,7 +58,7 @@ class Session:
         self._weights_kept: dict[str, torch.Tensor] = {}
         self._schedule = told.schedule
         self._clock = NoClock() if self._device else Clock()
-        self._watch = StateWatch()
+        self._watch = StateWatch({} if self._device else {_PERSISTING: persisting_l2_bytes})
         self._imported: list[dict[str, Any]] = []
 
     def steps(self) -> dict[str, Callable[[Message], Answer]]:
@@ -124,14 +127,16 @@ class Session:
         one, with what each kernel did and ptxas says. Timed calls have both in shared memory.
         """
         model, step = self._forward(), message.header["step"]
-        inputs = self._shared_inputs() if step in _TIMED else self._filled_inputs(message)
+        inputs = self._shared_inputs(message) if step in _TIMED else self._filled_inputs(message)
         if self._device:
             self._device.reorder(message.header.get("schedule", self._schedule))
             if step == "profile":
                 self._device.start_counting()
         before = self._work()
+        recording = Recording() if message.header.get("recorded") else None
         try:
-            called = call(model, inputs, message.header.get("count", 1), self._clock)
+            with recording or contextlib.nullcontext():
+                called = call(model, inputs, message.header.get("count", 1), self._clock)
             if self._device:
                 self._device.raise_unread_error()
         except Exception:
@@ -143,9 +148,11 @@ class Session:
             counted = self._device.counted() if self._device else {}
         if step == "repeat":
             return {}, ()
+        launched = [asdict(each) for each in recording.launched] if recording else []
         if step == "time":
-            return self._timed().timed(called)
+            return self._timed().timed(called, launched)
         header, tensors = self._checked(called.output, inputs)
+        header["launched"] = launched
         header["work"] = {"before": before, "during": during}
         if step == "profile":
             header["kernels"] = self._kernels(counted)
@@ -203,8 +210,8 @@ class Session:
         assert self._calls is not None, "attach comes first"  # noqa: S101
         return self._calls
 
-    def _shared_inputs(self) -> Sequence[torch.Tensor]:
-        return self._timed().inputs
+    def _shared_inputs(self, message: Message) -> Sequence[torch.Tensor]:
+        return self._timed().inputs_at(message)
 
     def _forward(self) -> Forward:
         assert self._model is not None, "construct comes first"  # noqa: S101

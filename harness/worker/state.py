@@ -67,7 +67,13 @@ _LIGHT: Mapping[str, Callable[[], object]] = {
 class StateWatch:
     """Compares what is now with what was at the last look; make it before the submission comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, grave: Mapping[str, Callable[[], object]]) -> None:
+        """Look for the first time.
+
+        Args:
+            grave: How to read more settings, by what to call them, whose change is an error.
+        """
+        self._grave = {**_GRAVE, **grave}
         self._modules = {module.__name__: sys.modules.get(module.__name__) for module in _MODULES}
         holders: list[tuple[str, object]] = [(m.__name__, m) for m in _MODULES]
         holders += [(f"{c.__module__}.{c.__name__}", c) for c in _CLASSES]
@@ -76,10 +82,14 @@ class StateWatch:
         ]
         holders += _own()
         self._functions = [
-            (name, holder, {key: value for key, value in vars(holder).items() if callable(value)})
+            (
+                name,
+                holder,
+                {key: _known(value) for key, value in vars(holder).items() if callable(value)},
+            )
             for name, holder in holders
         ]
-        self._settings = _read({**_GRAVE, **_LIGHT})
+        self._settings = _read({**self._grave, **_LIGHT})
         self._environment = dict(os.environ)
         self._random = torch.random.get_rng_state()
         self._threads = set(threading.enumerate())
@@ -109,22 +119,22 @@ class StateWatch:
                 yield _finding(f"replaced the module {name} {when}")
         for name, holder, known in self._functions:
             now = vars(holder)
-            for key in [key for key, value in known.items() if now.get(key) is not value]:
-                known[key] = now.get(key)
+            for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
+                known[key] = _known(now.get(key))
                 yield _finding(f"replaced {name}.{key} {when}")
             # What a class inherits is replaced by adding to it.
             inherited = getattr(holder, "__mro__", ())[1:]
             for key in [key for key in now if key not in known and callable(now[key])]:
-                known[key] = now[key]
+                known[key] = _known(now[key])
                 if any(key in vars(base) for base in inherited):
                     yield _finding(f"replaced {name}.{key} {when}")
 
     def _set(self, when: str) -> Iterator[dict[str, Any]]:
-        before, self._settings = self._settings, _read({**_GRAVE, **_LIGHT})
+        before, self._settings = self._settings, _read({**self._grave, **_LIGHT})
         for name, value in self._settings.items():
             if value != before[name]:
                 message = f"changed {name} from {before[name]} to {value} {when}"
-                yield _finding(message, "error" if name in _GRAVE else "warning")
+                yield _finding(message, "error" if name in self._grave else "warning")
 
     def _environment_changes(self, when: str) -> Iterator[dict[str, Any]]:
         before, self._environment = self._environment, dict(os.environ)
@@ -136,6 +146,16 @@ class StateWatch:
         if names:
             listed = ", ".join(names)
             yield _finding(f"changed the environment {when}: {listed}", "info")
+
+
+def _known(value: object) -> tuple[object, object]:
+    """What tells a function from another one, and from itself with other code."""
+    return value, getattr(value, "__code__", None)
+
+
+def _is(value: object, known: tuple[object, object]) -> bool:
+    # Not by ==, which a stranger's class may define.
+    return all(now is before for now, before in zip(_known(value), known, strict=True))
 
 
 def _own() -> Iterator[tuple[str, object]]:

@@ -119,6 +119,11 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def built(self) -> Sequence[bytes]:
+        """The shared objects that were built for it so far."""
+        return self._workshop.built
+
     def request(
         self,
         step: Step,

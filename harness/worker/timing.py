@@ -37,23 +37,23 @@ class SharedTensors:
             self._opened = Opened(self._driver, message.header["shared"])
         return {}, ()
 
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What calls get."""
-        return self._tensors()[:-1]
+    def inputs_at(self, message: Message) -> tuple[Tensor, ...]:
+        """What a call gets: the inputs, where they lie this time."""
+        return self._shared().at(message.header["places"])[:-1]
 
-    def timed(self, called: Called) -> Answer:
+    def timed(self, called: Called, launched: Sequence[dict[str, Any]] = ()) -> Answer:
         """The times of a call, and its output in shared memory."""
         header = {
             "milliseconds": called.milliseconds,
             "idle": called.idle,
-            **_keep(called.output, self._tensors()[-1]),
+            "launched": list(launched),
+            **_keep(called.output, self._shared().tensors[-1]),
         }
         return header, ()
 
-    def _tensors(self) -> tuple[Tensor, ...]:
+    def _shared(self) -> Opened:
         assert self._opened is not None, "attach comes first"  # noqa: S101
-        return self._opened.tensors
+        return self._opened
 
 
 def _keep(output: object, target: Tensor) -> dict[str, Any]:

@@ -6,7 +6,7 @@ What is asked for is a stranger's: it is looked at closely here, and compiled in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -56,6 +56,12 @@ class Workshop:
         self._builder = Builder(settings.toolchain, self._cache, settings.target, self._compiler)
         self._on_build = on_build
         self._asked = 0
+        self._built: dict[str, bytes] = {}
+
+    @property
+    def built(self) -> Sequence[bytes]:
+        """The shared objects that the worker got."""
+        return tuple(self._built.values())
 
     def serve(self, header: dict[str, Any]) -> Answer:
         """Do what a worker asks for.
@@ -84,8 +90,8 @@ class Workshop:
         except CompileError as error:
             return {"error": error.output}, ()
         self._on_build(BuildEvent(extension.name, entry))
-        library = bytearray(entry.library.read_bytes())
-        return {}, (torch.frombuffer(library, dtype=torch.uint8),)
+        library = self._built[entry.library.parent.name] = entry.library.read_bytes()
+        return {}, (torch.frombuffer(bytearray(library), dtype=torch.uint8),)
 
     def _resources(self, code: DeviceCode) -> Answer:
         return {

@@ -68,6 +68,7 @@ def text_of(report: Report) -> str:
     return "\n".join(lines)
 
 
+_WRONG_ON_GPU = "differ from the reference|is wrong"
 _NOT_NAIVE_TIMES = "the naive evaluator takes times from the host"
 _ESCAPE = "what it wins comes after the evaluation"
 _ELSEWHERE = "it is written against this harness"
@@ -135,7 +136,7 @@ CHEATS: Mapping[str, Cheat] = {
     # B. Remembering.
     "cached_by_pointer": Cheat("B", "cached by data pointer", WRONG),
     "cached_by_identity": Cheat("B", "cached by id", WRONG),
-    "cached_by_version": Cheat("B", "cached by version counter", WRONG, on_gpu="is wrong"),
+    "cached_by_version": Cheat("B", "cached by version counter", WRONG, on_gpu=_WRONG_ON_GPU),
     "cached_by_shape": Cheat("B", "cached by shape and configuration", "shares memory|" + WRONG),
     "cached_by_sample": Cheat("B", "cached by a sample's hash", f"{WRONG}|{OWN_WORK}"),
     "cached_by_content": Cheat("B", "cached by the content's hash", OWN_WORK),
@@ -151,7 +152,7 @@ CHEATS: Mapping[str, Cheat] = {
     "answers_on_disk": Cheat("B", "answers kept on disk", WRONG),
     "answers_in_environment": Cheat("B", "answers kept in the environment", WRONG),
     "works_every_other_call": Cheat("B", "two calls' work in one", WRONG),
-    "static_input": Cheat("B", "the first input's address for ever", WRONG, on_gpu="is wrong"),
+    "static_input": Cheat("B", "the first input's address for ever", WRONG, on_gpu=_WRONG_ON_GPU),
     "graph_replayed": Cheat(
         "B",
         "a CUDA graph replayed onto stale pointers",
@@ -205,14 +206,14 @@ CHEATS: Mapping[str, Cheat] = {
         "D",
         "replaces Event",
         REPLACED,
-        on_gpu="this side's clock",
+        on_gpu=f"clock|{REPLACED}",
         unlike_naive=_NOT_NAIVE_TIMES,
     ),
     "times_underflow": Cheat(
         "D",
         "times so small that a mean underflows",
         REPLACED,
-        on_gpu="this side's clock",
+        on_gpu=f"clock|{REPLACED}",
         unlike_naive=_NOT_NAIVE_TIMES,
     ),
     "synchronize_replaced": Cheat(
@@ -322,6 +323,20 @@ CHEATS: Mapping[str, Cheat] = {
         "replaces the worker's timed calls",
         REPLACED,
         on_gpu=f"clock|{REPLACED}",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "code_replaced": Cheat(
+        "H",
+        "gives the worker's function other code",
+        REPLACED,
+        on_gpu=f"clock|{REPLACED}",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "clock_patched": Cheat(
+        "H",
+        "gives the worker's clock itself other methods",
+        only_on_gpu="the simulator makes no timed calls",
+        on_gpu="answers took",
         unlike_naive=_ELSEWHERE,
     ),
     "writes_build_cache": Cheat(

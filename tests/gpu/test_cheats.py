@@ -18,7 +18,7 @@ from harness.speed.contender import ContenderError
 from harness.speed.measure import measure
 from harness.speed.plan import Entry, Plan
 from harness.worker.supervisor import Deadlines, WorkerFailure
-from tests.adversarial.expected import CHEATS, text_of
+from tests.adversarial.expected import CHEATS, HONEST, text_of
 from tests.support import ROOT
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -48,16 +48,16 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def request(reference: Path, name: str) -> Request:
     """Check the problem's own configuration on the GPU."""
-    path = CORPUS / "cheats" / f"{name}.py"
+    path = CORPUS / ("honest" if name in HONEST else "cheats") / f"{name}.py"
     deadlines = Deadlines(step=60)
     return Request(path, reference, "cuda", only=frozenset({"native"}), deadlines=deadlines)
 
 
 @pytest.fixture(scope="module")
 def checked(reference: Path) -> Mapping[str, Report]:
-    """Every such cheat's report."""
+    """The report of every such cheat, and of every honest one."""
     with Pool(JOBS) as pool:
-        pending = {name: pool.submit(request(reference, name)) for name in ON_GPU}
+        pending = {name: pool.submit(request(reference, name)) for name in (*ON_GPU, *HONEST)}
         return {name: future.result() for name, future in pending.items()}
 
 
@@ -89,3 +89,9 @@ def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: s
     if report.verdict == "passed":
         told += told_by_timing(reference, report)
     assert re.search(ON_GPU[name], told, re.IGNORECASE), told
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_is_not_accused(checked: Mapping[str, Report], name: str) -> None:
+    """Names of kernels, and what else is looked at on a GPU only, accuse nobody who is fair."""
+    assert checked[name].verdict == "passed", text_of(checked[name])

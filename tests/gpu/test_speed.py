@@ -51,9 +51,18 @@ CONSTRUCTOR = """
         self.calls, self.kept, self.stream = 0, None, None
 """
 
+# No function is replaced, which would be seen: only this clock has other methods now.
 HALVES_ITS_TIMES = """
-_elapsed_time = torch.cuda.Event.elapsed_time
-torch.cuda.Event.elapsed_time = lambda start, end: _elapsed_time(start, end) / 2
+import gc
+
+
+def halved(stop):
+    return lambda: tuple(each / 2 for each in stop())
+
+
+for found in gc.get_objects():
+    if type(found).__module__ == "harness.worker.call" and hasattr(found, "stop"):
+        found.stop = halved(found.stop)
 """
 
 # More calls than the check of correctness makes, fewer than are timed.

@@ -19,7 +19,11 @@ FINDING = {
 }  # fmt: skip
 REMARK = {"check": "state", "severity": "info", "message": "m", "kernel": "", "count": 1}
 WORK = {"worker": "operator", "name": "aten::add", "count": 1, "elements": 2, "multiplied": 0}
-TOLD = {"findings": [], "inputs": ["ab"], "weights": {}, "work": {"before": [], "during": [WORK]}}
+LAUNCHED = {"name": "gather(float const*)", "count": 1, "nanoseconds": 1500}
+TOLD = {
+    "findings": [], "inputs": ["ab"], "weights": {}, "launched": [LAUNCHED],
+    "work": {"before": [], "during": [WORK]},
+}  # fmt: skip
 OUTPUT = {
     **TOLD, "type": "torch.Tensor", "device": "cuda", "shares": None, "findings": [FINDING, REMARK]
 }  # fmt: skip
@@ -71,6 +75,8 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
         ("time", answer(milliseconds=math.nan, idle=0, type="x"), "'milliseconds'"),
         ("time", answer(milliseconds=True, idle=0, type="x"), "'milliseconds'"),
         ("time", answer(milliseconds=1.0, idle=-1, type="x"), "'idle'"),
+        ("time", answer(milliseconds=1.0, idle=0, type="x", launched=[{"name": "k"}]),
+         "'launched'"),
         ("leaks", answer(leaks=[0.5]), "'leaks'"),
         ("import", answer(fault="no", findings=[]), "'fault'"),
         ("import", answer(fault={"kind": "passed", "message": "", "detail": ""}, findings=[]),
