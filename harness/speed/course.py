@@ -43,7 +43,8 @@ _BATCH_SECONDS = 0.25
 # that keeps an H200's tensor cores busy has been seen to take 13 % longer.
 _CLAIM_TOLERANCE = 0.2
 _MESSAGE_SECONDS = 2e-3
-# An answer takes as long as anybody's: the copy of the output and the message's way.
+# An answer takes as long as anybody's: the copy of the output and the message's way. On an H200 the
+# medians of honest contenders of one measurement lay within 0.25 ms of each other.
 _ANSWER_MS = 0.3
 
 # Work that ends so much after the call's own stream, call after call, is not on that stream. The
