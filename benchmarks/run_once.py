@@ -1,45 +1,70 @@
-"""Run one submission once on a GPU, in a problem's reduced configuration, for a profiler to watch.
+"""Run a submission on a GPU for a profiler or a sanitizer to watch, in this process.
 
-python benchmarks/run_once.py submissions/flat_index.py reference/conv_transpose1d.py
+    python benchmarks/run_once.py submissions/flat_index.py reference/conv_transpose1d.py
+    python benchmarks/run_once.py submissions/flat_index.py reference/conv_transpose1d.py --all
+
+Once in the problem's reduced configuration; with `--all` in every case of the grid, and with a
+length of some tiles. torch itself builds it, and keeps the build.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from harness.build.cache import Cache, default_root
-from harness.build.toolchain import find_toolchain
 from harness.discovery import discover
-from harness.grid import cases_for
-from harness.problem import load
+from harness.grid import Case, cases_for
+from harness.problem import Problem, load
 from harness.values import runs_for, values_for
-from harness.worker.protocol import Message
-from harness.worker.session import Session
-from harness.worker.settings import Settings
+
+# Some tiles of every kernel here, and not a whole number of them.
+_LONG = 1028
 
 
 def main() -> None:
-    """Build, construct, and call forward once."""
-    submission_path, problem_path = map(Path, sys.argv[1:3])
-    major, minor = torch.cuda.get_device_capability()
-    settings = Settings(
-        submission=submission_path.resolve(),
-        device="cuda",
-        architecture=f"{major}{minor}",
-        cache=Cache(default_root()).root,
-        toolchain=find_toolchain(),
-        libraries=None,
-    )
-    problem = load(problem_path)
-    (submission,) = discover([submission_path]).submissions
-    case = cases_for(problem, submission)[0]
-    session = Session(settings, lambda _: None)
-    session.import_submission(Message({}))
-    session.construct(Message({"arguments": dict(case.arguments), "seed": 1}))
-    session.forward(Message({}, values_for(problem, case, runs_for(problem)[0]).inputs))
+    """Construct and call forward."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("submission", type=Path)
+    parser.add_argument("problem", type=Path)
+    parser.add_argument("--all", action="store_true", help="every case")
+    asked = parser.parse_args()
+    problem = load(asked.problem)
+    (submission,) = discover([asked.submission]).submissions
+    cases: Sequence[Case] = cases_for(problem, submission)
+    own = cases[0]
+    module = _imported(asked.submission)
+    for case in [*cases, *_longer(own)] if asked.all else [own]:
+        _run(module, problem, case)
+
+
+def _longer(case: Case) -> Iterator[Case]:
+    shapes = tuple((1, shape[1], _LONG) for shape in case.input_shapes)
+    yield replace(case, input_shapes=shapes)
+
+
+def _run(module: Any, problem: Problem, case: Case) -> None:
+    values = values_for(problem, case, runs_for(problem)[0])
+    model = module.ModelNew(**case.arguments).cuda()
+    with torch.no_grad():
+        for parameter, weight in zip(model.parameters(), values.weights.values(), strict=False):
+            parameter.copy_(weight)
+        try:
+            model(*(each.cuda() for each in values.inputs))
+        except (RuntimeError, ValueError, NotImplementedError) as refusal:
+            torch.cuda.synchronize()
+            print(f"declined: {str(refusal).splitlines()[0]}")
+    torch.cuda.synchronize()
+
+
+def _imported(path: Path) -> Any:
+    # Other submissions may have the same name as a package.
+    return SourceFileLoader(f"submission_{path.stem}", str(path)).load_module()
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ class Bench:
         compiler = ["cc", "-O2", "-shared", "-fPIC", *map(str, MACHINE_SOURCES)]
         subprocess.run([*compiler, "-lm", "-o", str(library)], check=True)
         source.write_text(SOURCE)
-        nvcc = [find_cuda_compiler().nvcc, "-ptx", "-lineinfo", "-arch=compute_90"]
+        nvcc = [str(find_cuda_compiler().nvcc), "-ptx", "-lineinfo", "-arch=compute_90"]
         subprocess.run([*nvcc, str(source), "-o", str(target)], check=True)
         self.memory = Memory(ctypes.CDLL(str(library)))
         self._ptx = target.read_text()
