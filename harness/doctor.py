@@ -20,7 +20,7 @@ from harness.build.toolchain import (
     find_toolchain,
 )
 from harness.devices import DeviceError, choose
-from harness.sandbox import bubblewrap, layers
+from harness.sandbox import layers
 from harness.simulator.library import build_libraries
 
 
@@ -77,7 +77,7 @@ def _sandbox() -> Finding:
     missing = ", ".join(f"{state.layer} ({state.hole})" for state in states if state.hole)
     if not missing:
         return Finding("sandbox", f"holds: {holding}")
-    reason, _, remedy = bubblewrap.why_not_usable().partition("; run: ")
+    reason, _, remedy = layers.why_open().partition("; run: ")
     state = f"holds: {holding}; does not hold: {missing}; {reason}"
     return Finding("sandbox", state, remedy, is_optional=True)
 
