@@ -29,6 +29,7 @@ from harness.options import (
     UsageError,
     add_evaluation_options,
     add_problem_options,
+    add_sandbox_options,
     check_sandbox,
     problems_of,
 )
@@ -93,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     counting.set_defaults(run=_profile)
     counting.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
     add_problem_options(counting)
+    add_sandbox_options(counting)
     counting.add_argument(
         "--json",
         metavar="FILE",
@@ -178,6 +180,7 @@ def _profile(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.submission}: no such file")
     problems = problems_of(options)
     device = devices.choose("simulator")
+    check_sandbox(options.readable, untrusted=options.untrusted)
     found = discover([options.submission])
     with ExitStack() as stack:
         json_lines = _open_json(options.json, stack)
@@ -187,7 +190,14 @@ def _profile(options: argparse.Namespace) -> int:
         for submission in found.submissions:
             for problem in problems:
                 if fits(submission, problem) is None:
-                    request = Request(submission.path, problem.path, device, cores=usable_cores())
+                    request = Request(
+                        submission=submission.path,
+                        problem=problem.path,
+                        device=device,
+                        cores=usable_cores(),
+                        readable=tuple(options.readable),
+                        untrusted=options.untrusted,
+                    )
                     failed |= not _profile_one(request, problem, submission, json_lines, out)
     return NOT_PASSED if failed or refused else PASSED
 

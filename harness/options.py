@@ -53,6 +53,11 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
     )
+    add_sandbox_options(parser)
+
+
+def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
+    """What submissions may: --untrusted and --readable."""
     parser.add_argument(
         "--untrusted",
         action="store_true",

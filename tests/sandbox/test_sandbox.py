@@ -195,6 +195,10 @@ def test_untrusted_files_are_refused_without_a_sandbox(
     assert "network (connects to this machine)" in done.err
     assert "limits (starts any number of processes)" in done.err
     assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")
+    for command in (("profile", FOLDER / "killed.py"), ("gate", FOLDER, "--base", "HEAD")):
+        other = harness(*command, "--untrusted", "--reference", PROBLEM, folder=tmp_path)
+        assert (other.status, other.out) == (2, "")
+        assert "network (connects to this machine)" in other.err
     refused = pytest_("--untrusted", "--reference", PROBLEM, FOLDER / "killed.py", folder=tmp_path)
     assert refused.status == pytest.ExitCode.USAGE_ERROR
     assert "ERROR: --untrusted: these layers of the sandbox do not hold here: " in refused.err
