@@ -77,9 +77,9 @@ class Finished:
         # What the name promises is checked too: these files are nobody's secret.
         fits = (report.content_hash, report.problem_hash) == hashes
         fits = fits and report.verdict in CONCLUSIVE and seed in (None, report.seed)
-        if not fits or any(_changed_since(made, request.submission.parent)):
-            return None
-        return report
+        folders = (request.submission.parent, *request.readable)
+        changed = any(any(_changed_since(made, folder)) for folder in folders)
+        return report if fits and not changed else None
 
     def _key(self, request: Request, content_hash: str, problem_hash: str) -> str:
         # These decide with which values it goes, how fast, and what is an error by being too slow.
@@ -122,7 +122,9 @@ def _is_own(path: Path) -> bool:
 
 
 def _changed_since(moment: float, folder: Path) -> Iterator[Path]:
-    """Newer sources in a folder, from which a submission there may have been built."""
+    """Newer sources in a folder, from which a submission may have been built; or a newer file."""
+    if folder.is_file() and folder.stat().st_mtime > moment:
+        yield folder
     for here, subfolders, names in os.walk(folder):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         for name in names:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness import interpreter, leash
@@ -42,6 +44,11 @@ class Running:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    def wait_for(self, text: str) -> None:
+        """Wait until it has printed something."""
+        while text not in Path(self._out.name).read_text():
+            assert not self.has_ended(0.02), self.outcome()
 
     def interrupt(self) -> None:
         """What a terminal does at Ctrl-C."""
@@ -112,14 +119,27 @@ class Watched:
         os.close(self._end)
 
 
-def child(parent: int, module: str) -> Watched:
-    """The process of one of the harness's modules that another process has started."""
+def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
+    """The process that runs a submission, and the one of the harness's that started it.
+
+    Args:
+        harness: The process that started that one.
+        submission: Part of the file's name.
+    """
+    commands = dict(_processes())
+    for process, (parent, words) in commands.items():
+        above, _ = commands.get(parent, (0, []))
+        is_worker = "harness.worker.main" in words and above == harness
+        if is_worker and any(submission in word for word in words):
+            return Watched(process), Watched(parent)
+    raise AssertionError(f"nobody runs {submission}")
+
+
+def _processes() -> Iterator[tuple[int, tuple[int, list[str]]]]:
+    """Every process with its parent and its command line."""
     for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
+        # It may have ended meanwhile.
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
             status = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if module.encode() in words and int(status[1]) == parent:
-            return Watched(int(entry.name))
-    raise AssertionError(f"no {module} of process {parent}")
+            yield int(entry.name), (int(status[1]), words)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import interpreter
-from tests.processes import start
+from tests.processes import Gate, start
 from tests.support import ROOT, Outcome, harness, pytest_, reports, run
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
@@ -105,6 +105,36 @@ def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
         assert "Traceback" not in done.out + done.err
 
 
+def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
+    """A verdict is about the content that it names; where that is not sure, there is none."""
+    (tmp_path / "gates").mkdir()
+    gates = {name: Gate(tmp_path / "gates" / name) for name in ("changed", "deleted", "later")}
+    stop = {name: f"open({str(gate.path)!r}).read()" for name, gate in gates.items()}
+    for name in ("changed", "deleted"):
+        (tmp_path / f"{name}.py").write_text(f"{stop[name]}\n{PLAIN.format('')}")
+    (tmp_path / "later.py").write_text(PLAIN.format(f"{stop['later']}\n        "))
+    command = ("check", ".", "--reference", REFERENCE, "--readable", "gates", "--json", "reports")
+    running = start(*command, "--jobs", "1", folder=tmp_path)
+    for name, gate in gates.items():
+        gate.wait_for(running)
+        if name == "deleted":
+            (tmp_path / "deleted.py").unlink()
+        else:
+            (tmp_path / f"{name}.py").write_text(PLAIN.format("") + "# other\n")
+        # Its other calls of forward, if there are any, shall not stop.
+        gate.path.unlink()
+        gate.path.write_text("")
+        gate.open()
+    outcome = running.outcome()
+    found = reports((tmp_path / "reports").read_text())
+    for name, became in (("changed", "changed"), ("deleted", "taken away")):
+        assert found[name].verdict == "error"
+        why = f"the file was {became} before the worker had read it; check it again"
+        assert found[name].message == why
+    assert "note: the file was changed meanwhile; this is about what it was" in outcome.out
+    assert "the file was" not in found["later"].message
+
+
 BINDINGS = (
     "// {}\n#include <pybind11/pybind11.h>\nint answer() {{ return 42; }}\n"
     'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("answer", &answer); }}\n'
@@ -127,6 +157,24 @@ def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
     assert outcomes[0].status == outcomes[1].status
     assert sorted(report.builds[0].reused for report in found) == [False, True]
     assert found[0].verdict == found[1].verdict != "error"
+
+
+def test_results_that_cannot_be_written(tmp_path: Path) -> None:
+    """The verdict is printed all the same; each place that refuses is one line; status 2."""
+    (tmp_path / "plain.py").write_text(PLAIN.format(""))
+    (tmp_path / ".harness").write_text("in the way")
+    command = ("check", "plain.py", "--reference", REFERENCE, "--json", "/dev/full")
+    done = harness(*command, folder=tmp_path)
+    assert done.status == 2
+    assert "plain on double: " in done.out
+    assert set(done.err.splitlines()) == {
+        f"harness: {where}; nothing more is written there"
+        for where in (
+            "reports for --resume (.harness/finished): Not a directory",
+            "reports for the leaderboard (.harness/reports): Not a directory",
+            "--json: No space left on device",
+        )
+    }
 
 
 def test_nobody_can_print(tmp_path: Path) -> None:

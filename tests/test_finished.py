@@ -83,6 +83,20 @@ def test_changed_source_beside_it_is_run_again(request_: Request, finished: Fini
     assert finished.find(request_) is None
 
 
+def test_changed_file_that_it_may_read_is_run_again(
+    request_: Request, finished: Finished, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What --readable names counts as what lies beside the submission."""
+    table = tmp_path_factory.mktemp("readable") / "table.txt"
+    table.write_text("1 2 3")
+    for readable in (table, table.parent / "more"):
+        asked = replace(request_, readable=(readable,))
+        finished.keep(asked, of(asked))
+        assert finished.find(asked)
+    os.utime(table, (1 << 32, 1 << 32))
+    assert finished.find(replace(request_, readable=(table,))) is None
+
+
 def test_an_error_is_tried_again(request_: Request, finished: Finished) -> None:
     """A deadline, a full disk or a killed process may have been the machine's fault."""
     finished.keep(request_, replace(of(request_), verdict="error"))

@@ -1,0 +1,195 @@
+"""Processes of the harness that are killed or interrupted, at a moment that is known exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.processes import Gate, Running, Watched, start, worker_of
+from tests.support import ROOT, Outcome, harness, pytest_, pytest_arguments, reports
+
+REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
+
+PLAIN = """
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x + x
+"""
+STOPS_AT_IMPORT = """
+open({gate!r}).read()
+"""
+STOPS_IN_COMPILER = """
+from torch.utils.cpp_extension import load_inline
+
+# A text of its own, lest a build be found in the cache.
+load_inline(name="stuck", cpp_sources='#include "{gate}"', functions=[])
+"""
+
+
+def stuck(folder: Path, name: str, text: str) -> Gate:
+    """A submission that stops at a gate, which its sandbox sees."""
+    (folder / "gates").mkdir(exist_ok=True)
+    gate = Gate(folder / "gates" / f"{name}.gate")
+    (folder / f"{name}.py").write_text(text.format(gate=str(gate.path)) + PLAIN)
+    return gate
+
+
+def options(folder: Path) -> tuple[str, ...]:
+    """For both front ends: the reference, and the gates as what a sandbox lets through."""
+    return ("--reference", str(REFERENCE), "--readable", str(folder / "gates"))
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A run of which one process after the other was killed, the harness itself at last."""
+
+    folder: Path
+    first: Outcome
+    kept: str
+    """The report of the submission that was through by then."""
+    resumed: Outcome
+    lines: list[str]
+    """The reports of the run that went on."""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    """One submission is through; of three others a process is killed while they are stuck."""
+    folder = tmp_path_factory.mktemp("killed")
+    (folder / "a_plain.py").write_text(PLAIN)
+    gates = [
+        stuck(folder, "b_worker", STOPS_AT_IMPORT),
+        stuck(folder, "c_evaluator", STOPS_IN_COMPILER),
+        stuck(folder, "d_harness", STOPS_IN_COMPILER),
+    ]
+    command = ("check", ".", *options(folder), "--json")
+    running = start(*command, "first", "--jobs", "2", folder=folder)
+
+    # Two at a time: the third begins when the first is through, for the second is stuck.
+    gates[0].wait_for(running)
+    gates[1].wait_for(running)
+    worker, _ = worker_of(running.pid, "b_worker")
+    worker.kill()
+    gates[0].wait_until_left()
+    running.wait_for("b_worker on double")
+
+    worker, evaluator = worker_of(running.pid, "c_evaluator")
+    evaluator.kill()
+    worker.wait_until_gone()
+    gates[1].wait_until_left()
+    running.wait_for("c_evaluator on double")
+
+    gates[2].wait_for(running)
+    everybody = worker_of(running.pid, "d_harness")
+    Watched(running.pid).kill()
+    for process in everybody:
+        process.wait_until_gone()
+    gates[2].wait_until_left()
+    first = running.outcome()
+    kept = (folder / "first").read_text().splitlines()[0]
+
+    for name in ("b_worker", "c_evaluator"):
+        (folder / f"{name}.py").unlink()
+    (folder / "d_harness.py").write_text(PLAIN)
+    resumed = harness(*command, "second", "--resume", folder=folder)
+    return Killed(folder, first, kept, resumed, (folder / "second").read_text().splitlines())
+
+
+def test_killed_worker_is_the_submissions_error(killed: Killed) -> None:
+    """The line says what happened, and the next one has its turn."""
+    assert "b_worker on double: error: the worker killed by SIGKILL while" in killed.first.out
+
+
+def test_killed_evaluator_is_told_and_the_next_one_runs(killed: Killed) -> None:
+    """Its worker and compiler are gone; no verdict is made up, and the others get theirs."""
+    assert "c_evaluator on double: not evaluated: " in killed.first.out
+    assert "was killed by SIGKILL; check it again" in killed.first.out
+
+
+def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
+    """What was through by then stands in --json's file, whole; nothing goes on."""
+    assert killed.first.status == -9
+    assert "Traceback" not in killed.first.err
+    assert set(reports((killed.folder / "first").read_text())) == {"a_plain", "b_worker"}
+
+
+def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
+    """The very report, with its own seed, is printed and written again; only the rest is run."""
+    assert "--resume: 1 of 2 reports are an earlier run's" in killed.resumed.out
+    assert killed.lines[0] == killed.kept
+    assert set(reports("\n".join(killed.lines))) == {"a_plain", "d_harness"}
+    shown = next(line for line in killed.first.out.splitlines() if line.startswith("a_plain"))
+    assert shown in killed.resumed.out.splitlines()
+
+
+def test_pytest_resumes_what_the_command_finished(killed: Killed) -> None:
+    """--harness-resume is the same for the other front end; the report's seed is in its words."""
+    command = (".", *options(killed.folder), "--harness-resume", "-k", "not speed")
+    done = pytest_(*command, folder=killed.folder)
+    assert "harness: 2 of 2 reports are an earlier run's (--harness-resume)" in done.out
+    verdicts = [json.loads(line)["verdict"] for line in killed.lines]
+    assert done.status == (0 if verdicts == ["passed", "passed"] else 1), done.out
+    other = pytest_(*command, "--harness-seed", "1", "--collect-only", folder=killed.folder)
+    assert "harness: 0 of 2 reports" in other.out
+
+
+def at_start(folder: Path) -> tuple[Running, Gate]:
+    """The harness imports torch."""
+    gate = Gate(folder / "torch.gate")
+    (folder / "torch.py").write_text(f"open({str(gate.path)!r}).read()\n")
+    return start("check", ".", folder=folder, PYTHONPATH=f"{ROOT}:{folder}"), gate
+
+
+def at_import(folder: Path) -> tuple[Running, Gate]:
+    """A worker imports the submission, for a process of the harness beside another one."""
+    (folder / "plain.py").write_text(PLAIN)
+    gate = stuck(folder, "stuck", STOPS_AT_IMPORT)
+    return start("check", ".", *options(folder), folder=folder), gate
+
+
+def in_compiler(folder: Path) -> tuple[Running, Gate]:
+    """A compiler reads a header of the submission's, the only one."""
+    gate = stuck(folder, "stuck", STOPS_IN_COMPILER)
+    return start("check", ".", *options(folder), folder=folder), gate
+
+
+def at_table(folder: Path) -> tuple[Running, Gate]:
+    """The leaderboard is about to be written."""
+    gate = Gate(folder / "BOARD.md")
+    command = ("leaderboard", "--reference", REFERENCE, "--update", "BOARD.md", ".")
+    return start(*command, folder=folder), gate
+
+
+@pytest.mark.parametrize("begin", [at_start, at_import, in_compiler, at_table])
+def test_ctrl_c_is_one_line_whenever_it_comes(
+    tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]]
+) -> None:
+    """Status 130, no traceback of any process, and nobody is left at the gate."""
+    running, gate = begin(tmp_path)
+    gate.wait_for(running)
+    running.interrupt()
+    gate.wait_until_left()
+    outcome = running.outcome()
+    assert outcome.status == 130
+    assert outcome.err == "harness: interrupted\n"
+    assert "Traceback" not in outcome.out
+
+
+def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
+    """Pytest says that it was interrupted, and the evaluation under way is gone."""
+    gate = stuck(tmp_path, "stuck", STOPS_AT_IMPORT)
+    command = pytest_arguments("stuck.py", *options(tmp_path))
+    running = start(*command, folder=tmp_path, module="pytest")
+    gate.wait_for(running)
+    running.interrupt()
+    gate.wait_until_left()
+    outcome = running.outcome()
+    assert outcome.status == 2
+    assert "KeyboardInterrupt" in outcome.out
+    assert "Traceback" not in outcome.err
