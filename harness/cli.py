@@ -32,6 +32,7 @@ from harness.options import (
     add_sandbox_options,
     check_sandbox,
     problems_of,
+    sandbox_note,
 )
 from harness.output import JsonLines, open_json
 from harness.pool import cores_each, usable_cores
@@ -141,6 +142,7 @@ def _check(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         json_lines = _open_json(options.json, stack)
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
+        _say_what_is_missing(out)
         refused = _say_what_is_refused(found, problems, out)
         checking = Checking(Finished(FINISHED, device), json_lines, out)
         if options.resume:
@@ -156,6 +158,13 @@ def _open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
         return None if target is None else open_json(target, stack)
     except OSError as error:
         raise UsageError(f"--json {target}: {error.strerror}") from None
+
+
+def _say_what_is_missing(out: IO[str]) -> None:
+    """A line where submissions run as they are."""
+    note = sandbox_note()
+    if note:
+        print(f"note: {note}", file=out, flush=True)
 
 
 def _say_what_is_refused(found: Discovery, problems: Sequence[Problem], out: IO[str]) -> int:
@@ -185,6 +194,7 @@ def _profile(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         json_lines = _open_json(options.json, stack)
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
+        _say_what_is_missing(out)
         refused = _say_what_is_refused(found, problems, out)
         failed = False
         for submission in found.submissions:
