@@ -361,12 +361,15 @@ def pytest_benchmark_update_machine_info(
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line for each submission on each problem."""
+    """One line for each submission on each problem, and for what could not be written."""
     reports = config.stash.get(REPORTS, [])
     if reports:
         terminalreporter.section("submissions")
         for report in reports:
             terminalreporter.write_line(one_line(report))
+    if SUITE in config.stash:
+        for trouble in config.stash[SUITE].troubles:
+            terminalreporter.write_line(trouble)
 
 
 REPORTS = pytest.StashKey[list[Any]]()
