@@ -15,7 +15,7 @@ from harness.sandbox import layers
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.worker.supervisor import Deadlines
-from tests.support import REFERENCE, Outcome, harness, pytest_
+from tests.support import REFERENCE, Outcome, harness
 
 FOLDER = Path(__file__).parent / "attacks"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
@@ -183,22 +183,3 @@ def test_scratch_folder_is_limited() -> None:
             assert b"No space left on device" in said.read()
         finally:
             process.end()
-
-
-def test_untrusted_files_are_refused_without_a_sandbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One line says which layers are missing and what to do; nothing has run."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    done = harness("check", FOLDER, "--untrusted", "--reference", PROBLEM, folder=tmp_path)
-    assert (done.status, done.out) == (2, "")
-    assert "network (connects to this machine)" in done.err
-    assert "limits (starts any number of processes)" in done.err
-    assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")
-    for command in (("profile", FOLDER / "killed.py"), ("gate", FOLDER, "--base", "HEAD")):
-        other = harness(*command, "--untrusted", "--reference", PROBLEM, folder=tmp_path)
-        assert (other.status, other.out) == (2, "")
-        assert "network (connects to this machine)" in other.err
-    refused = pytest_("--untrusted", "--reference", PROBLEM, FOLDER / "killed.py", folder=tmp_path)
-    assert refused.status == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --untrusted: these layers of the sandbox do not hold here: " in refused.err

@@ -1,4 +1,4 @@
-"""What is said where bubblewrap cannot work, and trusted submissions run all the same."""
+"""Where bubblewrap is missing or cannot work: what is refused, and what is said of the rest."""
 
 from __future__ import annotations
 
@@ -45,3 +45,22 @@ def test_machine_readable_output_stays_so(forbidden: Path, tmp_path: Path) -> No
     done = harness("check", nothing, "--reference", REFERENCE, "--json", "-", folder=tmp_path)
     assert done.out == ""
     assert str(forbidden) in done.err
+
+
+def test_untrusted_files_are_refused_without_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says which layers are missing and what to do; nothing has run."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = harness("check", HONEST, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert "network (connects to this machine)" in done.err
+    assert "limits (starts any number of processes)" in done.err
+    assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")
+    for command in (("profile", HONEST), ("gate", HONEST, "--base", "HEAD")):
+        other = harness(*command, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
+        assert (other.status, other.out) == (2, "")
+        assert "network (connects to this machine)" in other.err
+    refused = pytest_("--untrusted", "--reference", REFERENCE, HONEST, folder=tmp_path)
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --untrusted: these layers of the sandbox do not hold here: " in refused.err
