@@ -80,7 +80,8 @@ def _sandbox() -> Finding:
     if not missing:
         return Finding("sandbox", f"holds: {holding}")
     reason, _, remedy = layers.why_open().partition("; run: ")
-    state = f"holds: {holding}; does not hold: {missing}; {reason}"
+    parts = (f"holds: {holding}", f"does not hold: {missing}", reason)
+    state = "; ".join(filter(None, parts))
     return Finding("sandbox", state, remedy, is_optional=True)
 
 
