@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import IO
@@ -29,7 +30,7 @@ class Checking:
         self._finished = finished
         self._json_lines = json_lines
         self._out = out
-        self._careful = Careful()
+        self._careful = Careful(partial(print, file=sys.stderr, flush=True))
         self._not_evaluated = 0
 
     @property

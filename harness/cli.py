@@ -29,8 +29,10 @@ from harness.options import (
     UsageError,
     add_evaluation_options,
     add_problem_options,
+    add_sandbox_options,
     check_sandbox,
     problems_of,
+    sandbox_note,
 )
 from harness.output import JsonLines, open_json
 from harness.pool import cores_each, usable_cores
@@ -93,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     counting.set_defaults(run=_profile)
     counting.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
     add_problem_options(counting)
+    add_sandbox_options(counting)
     counting.add_argument(
         "--json",
         metavar="FILE",
@@ -139,6 +142,7 @@ def _check(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         json_lines = _open_json(options.json, stack)
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
+        _say_what_is_missing(out)
         refused = _say_what_is_refused(found, problems, out)
         checking = Checking(Finished(FINISHED, device), json_lines, out)
         if options.resume:
@@ -154,6 +158,13 @@ def _open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
         return None if target is None else open_json(target, stack)
     except OSError as error:
         raise UsageError(f"--json {target}: {error.strerror}") from None
+
+
+def _say_what_is_missing(out: IO[str]) -> None:
+    """A line where submissions run as they are."""
+    note = sandbox_note()
+    if note:
+        print(f"note: {note}", file=out, flush=True)
 
 
 def _say_what_is_refused(found: Discovery, problems: Sequence[Problem], out: IO[str]) -> int:
@@ -178,16 +189,25 @@ def _profile(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.submission}: no such file")
     problems = problems_of(options)
     device = devices.choose("simulator")
+    check_sandbox(options.readable, untrusted=options.untrusted)
     found = discover([options.submission])
     with ExitStack() as stack:
         json_lines = _open_json(options.json, stack)
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
+        _say_what_is_missing(out)
         refused = _say_what_is_refused(found, problems, out)
         failed = False
         for submission in found.submissions:
             for problem in problems:
                 if fits(submission, problem) is None:
-                    request = Request(submission.path, problem.path, device, cores=usable_cores())
+                    request = Request(
+                        submission=submission.path,
+                        problem=problem.path,
+                        device=device,
+                        cores=usable_cores(),
+                        readable=tuple(options.readable),
+                        untrusted=options.untrusted,
+                    )
                     failed |= not _profile_one(request, problem, submission, json_lines, out)
     return NOT_PASSED if failed or refused else PASSED
 

@@ -20,8 +20,10 @@ from harness.build.toolchain import (
     find_toolchain,
 )
 from harness.devices import DeviceError, choose
-from harness.sandbox import bubblewrap, layers
+from harness.sandbox import layers
 from harness.simulator.library import build_libraries
+
+_PROBE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ def _sandbox() -> Finding:
     missing = ", ".join(f"{state.layer} ({state.hole})" for state in states if state.hole)
     if not missing:
         return Finding("sandbox", f"holds: {holding}")
-    reason, _, remedy = bubblewrap.why_not_usable().partition("; run: ")
-    state = f"holds: {holding}; does not hold: {missing}; {reason}"
+    reason, _, remedy = layers.why_open().partition("; run: ")
+    parts = (f"holds: {holding}", f"does not hold: {missing}", reason)
+    state = "; ".join(filter(None, parts))
     return Finding("sandbox", state, remedy, is_optional=True)
 
 
@@ -116,14 +119,21 @@ def _torch_build_needs() -> Finding:
 
 def _cache() -> Finding:
     root = default_root()
+    probe = root / "probe"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        probe = root / "probe"
-        probe.touch()
-        probe.unlink()
+        try:
+            # A full disk takes a file, but nothing into it.
+            probe.write_bytes(bytes(_PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
-        return Finding("cache", f"{root}: {error.strerror}", f"export XDG_CACHE_HOME={Path.cwd()}")
+        return Finding("cache", f"{root}: {error.strerror}", _elsewhere())
     return Finding("cache", str(root))
+
+
+def _elsewhere() -> str:
+    return f"export XDG_CACHE_HOME={Path.cwd()}"
 
 
 def _device() -> Iterator[Finding]:
@@ -141,6 +151,8 @@ def _device() -> Iterator[Finding]:
         build_libraries(Cache(default_root()), find_toolchain())
     except ToolchainError:
         return  # said above
+    except OSError as error:
+        yield Finding("simulator", f"{error.filename}: {error.strerror}", _elsewhere())
     except CompileError as error:
         yield Finding("simulator", f"does not compile: {error}", "pip install 'torch>=2.9,<2.14'")
     else:

@@ -6,6 +6,7 @@ are lines of JSON on standard output: `progress` and then `report` or `error` fo
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -35,11 +36,17 @@ def attempt(request: Request, on_progress: OnProgress) -> Report:
     """
     try:
         return evaluate(request, on_progress)
-    except (ValueError, ToolchainError, SandboxError, OSError) as error:
+    except OSError as error:
+        said = error.strerror or str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        raise EvaluationError(f"{where}{said}") from None
+    except (ValueError, ToolchainError, SandboxError) as error:
         raise EvaluationError(str(error)) from None
     except CompileError as error:
-        message = f"the simulator does not compile: {error}\n{error.output}"
-        raise EvaluationError(message) from None
+        message = f"the simulator does not compile: {error}"
+        # A full disk is told in one line, not one for each source.
+        is_full = os.strerror(errno.ENOSPC) in error.output
+        raise EvaluationError(message if is_full else f"{message}\n{error.output}") from None
 
 
 def main() -> None:

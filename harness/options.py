@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import devices
+from harness.escape import one_line
 from harness.pool import usable_cores
 from harness.problem import Problem
 from harness.references import load_references
-from harness.sandbox import layers
+from harness.sandbox import bubblewrap, layers
 from harness.worker.supervisor import Deadlines
 
 PASSED, NOT_PASSED, USAGE = 0, 1, 2
@@ -53,6 +54,11 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
     )
+    add_sandbox_options(parser)
+
+
+def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
+    """What submissions may: --untrusted and --readable."""
     parser.add_argument(
         "--untrusted",
         action="store_true",
@@ -79,6 +85,12 @@ def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
         raise UsageError(f"--readable {missing[0]}: no such file or folder")
     if untrusted and (reason := layers.why_not()):
         raise UsageError(f"--untrusted: {reason}")
+
+
+def sandbox_note() -> str:
+    """One line for people where submissions run without a sandbox; empty where they have one."""
+    why = bubblewrap.why_not_usable()
+    return one_line(f"submissions run without a sandbox: {why}") if why else ""
 
 
 def problems_of(options: argparse.Namespace) -> tuple[Problem, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,7 +48,8 @@ def open_json(target: str, stack: ExitStack) -> JsonLines:
 class Careful:
     """Writes to several places; says once of each that cannot be written to, and leaves it then."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
         self._given_up: set[str] = set()
 
     @property
@@ -66,5 +66,4 @@ class Careful:
         except OSError as error:
             self._given_up.add(where)
             reason = error.strerror or str(error)
-            line = f"harness: {where}: {reason}; nothing more is written there"
-            print(one_line(line), file=sys.stderr, flush=True)
+            self._say(one_line(f"harness: {where}: {reason}; nothing more is written there"))

@@ -22,7 +22,7 @@ from harness.finished import FOLDER as FINISHED
 from harness.finished import Finished
 from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for, fresh_seed
-from harness.options import UsageError, check_sandbox
+from harness.options import UsageError, check_sandbox, sandbox_note
 from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
 from harness.references import load_references
@@ -88,11 +88,15 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["harness_seed"] = node.config.stash[PLAN].seed
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """Say on what and from which seed."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say on what and from which seed, and whether without a sandbox."""
     plan = config.stash[PLAN]
     names = ", ".join(problem.name for problem in plan.problems)
-    return f"harness: {plan.device}, grid {plan.grid}, seed {plan.seed}, problems: {names}"
+    note = sandbox_note()
+    return [
+        f"harness: {plan.device}, grid {plan.grid}, seed {plan.seed}, problems: {names}",
+        *([f"harness: {note}"] if note else []),
+    ]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -357,12 +361,15 @@ def pytest_benchmark_update_machine_info(
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line for each submission on each problem."""
+    """One line for each submission on each problem, and for what could not be written."""
     reports = config.stash.get(REPORTS, [])
     if reports:
         terminalreporter.section("submissions")
         for report in reports:
             terminalreporter.write_line(one_line(report))
+    if SUITE in config.stash:
+        for trouble in config.stash[SUITE].troubles:
+            terminalreporter.write_line(trouble)
 
 
 REPORTS = pytest.StashKey[list[Any]]()

@@ -139,7 +139,9 @@ class Suite:
         self._ahead = ahead
         self._reports = reports
         self._finished = finished
-        self._careful = Careful()
+        # Said at the end: what is printed in the middle of a test, pytest takes for the test's.
+        self.troubles: list[str] = []
+        self._careful = Careful(self.troubles.append)
         self._say = say
         self._pool: Pool | None = None
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}

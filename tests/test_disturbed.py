@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -175,6 +178,88 @@ def test_results_that_cannot_be_written(tmp_path: Path) -> None:
             "--json: No space left on device",
         )
     }
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk, and a file on it that leaves no room for anything."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a disk that is soon full")
+    try:
+        with contextlib.suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+        yield folder
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
+
+
+def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
+    """Verdicts are shown; what found room is whole, and taken over when there is room again."""
+    submissions = disk.parent / "submissions"
+    submissions.mkdir()
+    for name in ("one", "two", "three"):
+        (submissions / f"{name}.py").write_text(PLAIN.format(""))
+    command = ("check", submissions, "--reference", REFERENCE, "--json", "reports")
+    # Room for one report, or for none and the folders.
+    os.truncate(disk / "filler", (disk / "filler").stat().st_size - 4096)
+    full = harness(*command, folder=disk)
+    assert full.status == 2
+    assert full.out.count(" on double: failed: ") == 3
+    ends = ": No space left on device; nothing more is written there"
+    assert full.err.splitlines()
+    assert all(line.endswith(ends) for line in full.err.splitlines())
+    kept = [path for path in (disk / ".harness").rglob("*") if path.is_file()]
+    assert all(path.read_text().endswith("}\n") for path in kept)
+    os.truncate(disk / "filler", 0)
+    resumed = harness(*command, "--resume", folder=disk)
+    taken = sum(path.parent.name == "finished" for path in kept)
+    assert f"--resume: {taken} of 3 reports are an earlier run's\n" in resumed.out
+    assert (resumed.status, resumed.err) == (1, "")
+    assert set(reports((disk / "reports").read_text())) == {"one", "two", "three"}
+
+
+def test_full_disk_under_pytest(disk: Path) -> None:
+    """Verdicts stand, and the summary says what was not kept."""
+    submission = disk.parent / "plain.py"
+    submission.write_text(PLAIN.format(""))
+    command = (submission, "--reference", REFERENCE, "--device", "simulator")
+    done = pytest_(*command, f"--rootdir={disk.parent}", folder=disk)
+    assert done.status == 1
+    assert "plain on double: failed" in done.out
+    for where in ("--harness-resume (.harness/finished)", "the leaderboard (.harness/reports)"):
+        line = f"\nharness: reports for {where}: No space left on device; nothing more is written"
+        assert done.out.count(line) == 1, done.out
+
+
+def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the place; the next command has its own way to say it."""
+    (disk.parent / "plain.py").write_text(PLAIN.format(""))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
+    cache = disk / "cuda-submission-harness"
+    command = ("check", "plain.py", "--reference", REFERENCE, "--device", "simulator")
+    done = harness(*command, folder=disk.parent)
+    assert done.status == 2
+    (line,) = (line for line in done.out.splitlines() if not line.startswith("note: "))
+    assert line.startswith(f"plain on double: {cache}")
+    assert line.endswith(": No space left on device")
+    said = harness("doctor", folder=disk.parent).out
+    assert f"LACKS cache: {cache}: No space left on device; run: export XDG_CACHE_HOME=" in said
+
+
+def test_full_temporary_folder_is_one_line(disk: Path) -> None:
+    """Compilers write there, and each of them says so at length."""
+    (disk.parent / "plain.py").write_text(PLAIN.format(""))
+    command = interpreter.command("harness", "check", "plain.py", "--reference", str(REFERENCE))
+    words = ["env", f"TMPDIR={disk}", f"XDG_CACHE_HOME={disk.parent}", *command]
+    done = run([*words, "--device", "simulator"], disk.parent)
+    assert done.status == 2
+    (line,) = (line for line in done.out.splitlines() if not line.startswith("note: "))
+    assert line.startswith("plain on double: ")
+    assert line.endswith(": No space left on device")
 
 
 def test_nobody_can_print(tmp_path: Path) -> None:

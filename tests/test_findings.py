@@ -218,7 +218,7 @@ def test_leak_is_a_note(report: Report) -> None:
 def test_profile_counts_and_prints(folder: Path) -> None:
     """One row for each kernel in each table, remarks below, and everything as JSON."""
     submission, reference = write(folder, RIGHT)
-    options = ("--reference", reference, "--json", "counts.json")
+    options = ("--reference", reference, "--json", "counts.json", "--readable", folder)
     done = harness("profile", submission, *options, folder=folder)
     assert done.status == 0, done.err
     assert "flip on reference_0: ModelNew(mode=0) on input (2, 2, 64)" in done.out

@@ -84,16 +84,27 @@ class Cache:
         Of several callers at once, in one process or many, one builds and the others wait for it.
 
         Raises:
+            OSError: it cannot be stored, or the build's folder not be written to.
             Exception: whatever `build` raises; nothing is stored then.
         """
         found = self._read(key, reused=True)
         if found:
             return found
-        with self._lock(key):
+        with self._named(), self._lock(key):
             found = self._read(key, reused=True)
             if found:
                 return found
             return self._build(key, build)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """See that an error says where: a write that a full disk refuses does not."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno and error.filename is None:
+                error.filename = str(self.root)
+            raise
 
     def _build(self, key: str, build: Callable[[Path], Product]) -> Entry:
         final = self.root / key

@@ -25,6 +25,7 @@ from harness.options import (
     add_problem_options,
     check_sandbox,
     problems_of,
+    sandbox_note,
 )
 from harness.speed.result import FOLDER
 from harness.worker.supervisor import Deadlines
@@ -109,7 +110,7 @@ def _tell(comparison: Comparison, decisions: Sequence[Decision]) -> None:
     """Say it on the terminal and, under GitHub Actions, beside the files and in the summary."""
     unchanged = sum(not pair.is_changed for pair in comparison.plan.pairs)
     closing = render.summary(decisions, unchanged)
-    for note in comparison.notes:
+    for note in filter(None, (sandbox_note(), *comparison.notes)):
         print(one_line(f"note: {note}"))
     if decisions:
         print(f"\n{render.terminal(decisions)}\n")

@@ -17,7 +17,7 @@ from harness.speed import result as results
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.result import SpeedResult
-from harness.worker.supervisor import Deadlines, WorkerFailure
+from harness.worker.supervisor import WorkerFailure
 
 Measure = Callable[[speed_plan.Plan], Measurement]
 """Times what a plan names, all in one run, as `harness.speed.measure.measure` does."""
@@ -54,12 +54,12 @@ class Measured:
 
     Attributes:
         measure: What times them.
-        deadlines: Of every step.
+        request: How a submission (its file) is run on a problem (its file).
         seconds: For the rounds of a pair, at most.
     """
 
     measure: Measure
-    deadlines: Deadlines
+    request: Callable[[Path, Path], Request]
     seconds: float
 
     def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
@@ -73,7 +73,7 @@ class Measured:
                 speed_plan.Entry(HEAD, Path(head.path), head.precision),
                 speed_plan.Entry(BASE, Path(base.path), base.precision),
             ),
-            request=Request(Path(head.path), pair.problem.path, "cuda", deadlines=self.deadlines),
+            request=self.request(Path(head.path), pair.problem.path),
             kinds=(),
             seconds=self.seconds,
             width=_SHARP * threshold,

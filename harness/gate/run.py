@@ -42,6 +42,19 @@ class Manner:
     readable: tuple[Path, ...] = ()
     untrusted: bool = False
 
+    def request(self, submission: Path, problem: Path) -> Request:
+        """What is asked of an evaluation, or of a measurement."""
+        return Request(
+            submission=submission,
+            problem=problem,
+            device=self.device,
+            grid=self.grid,
+            seed=self.seed,
+            deadlines=self.deadlines,
+            readable=self.readable,
+            untrusted=self.untrusted,
+        )
+
 
 @dataclass(frozen=True)
 class _Asked:
@@ -85,16 +98,7 @@ def _ask(pair: Pair, manner: Manner) -> _Asked:
     before = pair.before
     if pair.head is None or (before is None and not manner.allow_new):
         return _Asked(pair)
-    request = Request(
-        submission=pair.head.path,
-        problem=pair.problem.path,
-        device=manner.device,
-        grid=manner.grid,
-        seed=manner.seed,
-        deadlines=manner.deadlines,
-        readable=manner.readable,
-        untrusted=manner.untrusted,
-    )
+    request = manner.request(pair.head.path, pair.problem.path)
     base = None
     if before and before.report:
         recorded = before.report

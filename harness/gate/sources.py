@@ -99,7 +99,7 @@ def with_revision(
 def _evidence(manner: Manner) -> Evidence:
     if manner.device == "simulator":
         return counted
-    return Measured(measure, manner.deadlines, _SECONDS)
+    return Measured(measure, manner.request, _SECONDS)
 
 
 def _head(paths: Sequence[Path], required: Iterable[Path]) -> Discovery:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from harness import interpreter
-from harness.sandbox import bubblewrap, view
+from harness.sandbox import bubblewrap, population, view
 from harness.sandbox.limits import Limits
 from harness.sandbox.watch import Watch
 
@@ -118,13 +118,18 @@ class Confined(ProcessTree):
         folder: str | None = None
         variables: Mapping[str, str] = {}
         reading, writing = os.pipe()
+        waiting, going = os.pipe()
         if program:
-            words = [str(program), "--info-fd", str(writing), *_options(confinement), "--"]
+            words = [str(program), "--info-fd", str(writing), "--block-fd", str(waiting)]
+            words += [*_options(confinement), "--"]
         else:
             words = []
             self._folder = tempfile.TemporaryDirectory(prefix="harness-scratch-")
             folder, variables = self._folder.name, environment(self._folder.name)
-        with open(reading, "rb") as information:  # noqa: PTH123 - a descriptor
+        with (
+            open(reading, "rb") as information,  # noqa: PTH123 - a descriptor
+            open(going, "wb"),  # noqa: PTH123 - nothing begins before it is closed
+        ):
             try:
                 process = subprocess.Popen(
                     [*words, *command],
@@ -133,14 +138,17 @@ class Confined(ProcessTree):
                     stdin=stdin,
                     stdout=stdout,
                     stderr=stderr,
-                    pass_fds=[*pass_fds, writing] if program else pass_fds,
+                    pass_fds=[*pass_fds, writing, waiting] if program else pass_fds,
                     start_new_session=True,
                 )
             finally:
                 os.close(writing)
+                os.close(waiting)
             # Where bubblewrap failed, its status and its words tell of it.
             with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
-                self._init = os.pidfd_open(json.loads(information.read())["child-pid"])
+                first = json.loads(information.read())["child-pid"]
+                self._init = os.pidfd_open(first)
+                population.limit(first, confinement.limits.threads)
         super().__init__(process)
         self._watch = Watch(process.pid, confinement.limits, self._stop_for_excess)
 
@@ -173,7 +181,7 @@ class Confined(ProcessTree):
             self._folder.cleanup()
 
     def _stop_for_excess(self, excess: str) -> None:
-        self._excess = excess
+        self._excess = self._excess or excess
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -6,18 +6,21 @@ import json
 import os
 import socket
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
 from harness import interpreter
-from harness.sandbox import bubblewrap
+from harness.sandbox import bubblewrap, population
 from harness.sandbox.confined import Confined, Confinement
+from harness.sandbox.limits import Limits
 
 Layer = Literal["files", "network", "processes", "privileges", "environment", "limits"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 _VARIABLE = "HARNESS_SANDBOX_PROBE"
 _SECONDS = 60.0
+# It starts one more than it may, which is soon done.
+_THREADS = 400
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,17 @@ def why_not() -> str:
     if not open_layers:
         return ""
     said = ", ".join(f"{state.layer} ({state.hole})" for state in open_layers)
-    cause = bubblewrap.why_not_usable()
+    cause = why_open()
     return f"these layers of the sandbox do not hold here: {said}" + (f"; {cause}" if cause else "")
 
 
+def why_open() -> str:
+    """Why some layer does not hold, with what to do; empty where nothing is known of it."""
+    return bubblewrap.why_not_usable() or population.why_not()
+
+
 def _holes() -> dict[str, str]:
-    confinement = Confinement()
+    confinement = Confinement(limits=replace(Limits.for_this_machine(), threads=_THREADS))
     with (
         tempfile.NamedTemporaryFile(prefix="harness-secret-") as secret,
         tempfile.TemporaryFile() as output,

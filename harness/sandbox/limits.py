@@ -37,6 +37,7 @@ class Limits:
     Attributes:
         memory_bytes: Of all its processes together; one alone gets no more address space for data.
         processes: At a time.
+        threads: Of all its processes together, which the kernel counts; 301 at least.
         file_bytes: Of the largest file that it may write, what it prints among them.
         scratch_bytes: Of its scratch folder, which lies in memory.
         open_files: Of each process.
@@ -44,6 +45,7 @@ class Limits:
 
     memory_bytes: int
     processes: int = 256
+    threads: int = 1024
     file_bytes: int = _GIB // 4
     scratch_bytes: int = 2 * _GIB
     open_files: int = 4096
@@ -51,7 +53,10 @@ class Limits:
     @classmethod
     def for_this_machine(cls, cores: int = 1) -> Limits:
         """Generous ones, for work that is spread over so many processors."""
-        return cls(_default_memory(), processes=max(cls.processes, 4 * cores))
+        processes = max(cls.processes, 4 * cores)
+        # A library for matrices starts a thread for each processor, in each process that needs it.
+        threads = 4 * processes + cores * (os.cpu_count() or 1)
+        return cls(_default_memory(), processes, threads)
 
     def impose(self) -> None:
         """Set what the kernel can enforce for this process and those that it will start."""

@@ -11,6 +11,7 @@ import os
 import resource
 import socket
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from harness.sandbox.limits import Limits
 
 _CLONE_NEWUSER = 0x10000000
 _CONNECT_SECONDS = 2.0
+_STACK_BYTES = 64 << 10
 # bubblewrap's own process, and this one.
 _OWN_PROCESSES = 2
 
@@ -84,7 +86,24 @@ def _limits(limits: Limits) -> str:
         return "takes any memory"
     if resource.getrlimit(resource.RLIMIT_FSIZE)[1] > limits.file_bytes:
         return "writes files of any size"
+    if _starts_threads(limits.threads + 1):
+        return "starts any number of processes"
     return ""
+
+
+def _starts_threads(count: int) -> bool:
+    """Whether this process may have so many; they are processes to the kernel."""
+    threading.stack_size(_STACK_BYTES)
+    end = threading.Event()
+    threads = [threading.Thread(target=end.wait) for _ in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError:
+        return False
+    finally:
+        end.set()
+    return True
 
 
 if __name__ == "__main__":

@@ -65,35 +65,46 @@ def _children(process: int) -> list[int]:
 
 
 class Watch:
-    """A thread that looks at a tree of processes and says when it takes too much."""
+    """Threads that look at a tree of processes and say when it takes too much.
+
+    Each looks at one thing: finding out what a tree that is just doubling takes of memory exactly
+    lasts for a minute, since its processes hold the locks.
+    """
 
     def __init__(self, root: int, limits: Limits, on_excess: Callable[[str], None]) -> None:
-        """`on_excess` is told in words, once, from that thread."""
+        """`on_excess` is told in words, from those threads; the first that it is told is why."""
         self._root = root
         self._limits = limits
         self._on_excess = on_excess
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="sandbox-watch", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._look, args=(excess,), name="sandbox-watch", daemon=True)
+            for excess in (self._excess_of_processes, self._excess_of_memory)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def end(self) -> None:
         """Stop looking."""
         self._ended.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _look(self) -> None:
+    def _look(self, excess: Callable[[], str]) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
-            excess = self._excess()
-            if excess:
-                self._on_excess(excess)
+            found = excess()
+            if found:
+                self._on_excess(found)
                 return
 
-    def _excess(self) -> str:
-        limits = self._limits
-        processes = processes_of(self._root, limits.processes)
-        if len(processes) > limits.processes:
-            return f"started more than {limits.processes} processes"
-        if memory_of(processes, limits.memory_bytes) > limits.memory_bytes:
-            return f"took more than {limits.memory_bytes / _GIB:.1f} GiB of memory"
+    def _excess_of_processes(self) -> str:
+        most = self._limits.processes
+        count = len(processes_of(self._root, most))
+        return f"started more than {most} processes" if count > most else ""
+
+    def _excess_of_memory(self) -> str:
+        most = self._limits.memory_bytes
+        processes = processes_of(self._root, self._limits.processes)
+        if memory_of(processes, most) > most:
+            return f"took more than {most / _GIB:.1f} GiB of memory"
         return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.gate.evidence import Measured
 from harness.gate.run import Manner
 from harness.gate.settings import read
 from harness.gate.sources import with_revision
@@ -224,6 +225,26 @@ def test_what_counts_as_changed(
     assert changed() == (False, ())
     (repository.folder / "reference" / "conv.py").write_text(REFERENCE + "\n")
     assert changed() == (True, ())
+
+
+def test_times_are_asked_for_as_the_command_line_says(
+    repository: Repository,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a GPU the workers that are timed are confined, too, and see what they may read."""
+    monkeypatch.chdir(repository.folder)
+    problems = load_references([Path("reference")])
+    deadlines = Deadlines(step=7.0)
+    manner = Manner("cuda", "quick", 1, deadlines, 1, False, (tmp_path,), untrusted=True)
+    paths = [Path("submissions")]
+    folder = tmp_path_factory.mktemp("older")
+    found = with_revision("HEAD", paths, problems, manner, folder, everything=False)
+    assert isinstance(found.evidence, Measured)
+    asked = found.evidence.request(Path("mine.py"), problems[0].path)
+    assert asked.untrusted
+    assert (asked.device, asked.readable, asked.deadlines) == ("cuda", (tmp_path,), deadlines)
 
 
 def test_parameter_that_is_no_longer_taken(repository: Repository) -> None:

@@ -15,6 +15,7 @@ from harness.discovery import discover
 from harness.gate.before import Before
 from harness.gate.evidence import Measured, Recorded, counted
 from harness.gate.plan import Pair
+from harness.gate.run import Manner
 from harness.gate.speed import by_counters, by_results, by_times
 from harness.problem import load
 from harness.speed import result as results
@@ -157,9 +158,13 @@ def measurement(head: Timing, base: Timing, *of_head: str) -> Measurement:
     return Measurement(timings, {"head": of_head}, conditions, 1.0, 4 << 30, 1 << 38, 0, now)
 
 
-def test_both_versions_are_timed_in_one_run() -> None:
-    """The engine gets both files and the problem; a suspicious time of the head is refused."""
+def test_both_versions_are_timed_in_one_run(tmp_path: Path) -> None:
+    """The engine gets both files and the problem, and runs them as the command line says.
+
+    A suspicious time of the head is refused.
+    """
     asked = []
+    manner = Manner("cuda", "quick", 1, Deadlines(step=7.0), 1, False, (tmp_path,), untrusted=True)
     answers = [
         measurement(timing(4.1), timing(4.0)),
         measurement(timing(2.0), timing(4.0), "below the floor"),
@@ -167,11 +172,12 @@ def test_both_versions_are_timed_in_one_run() -> None:
 
     def measure(plan: Plan) -> Measurement:
         asked.append((plan.problem.path.name, {each.name: each.path.name for each in plan.entries}))
+        assert plan.request == manner.request(Path("mine.py"), plan.problem.path)
         return answers[len(asked) - 1]
 
     (old,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     pair = replace(a_pair(submission=old), head=old)
-    evidence = Measured(measure, Deadlines(), 10.0)
+    evidence = Measured(measure, manner.request, 10.0)
     base = replace(PASSED, path=str(old.path))
     slower = evidence(pair, PASSED, base, 0.01)
     assert (slower.outcome, slower.evidence) == ("slower", "times")

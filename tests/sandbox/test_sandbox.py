@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import Request, evaluate
-from harness.sandbox import bubblewrap
+from harness.sandbox import layers
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.worker.supervisor import Deadlines
-from tests.support import REFERENCE, Outcome, harness, pytest_
+from tests.support import REFERENCE, Outcome, harness
 
 FOLDER = Path(__file__).parent / "attacks"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 
-pytestmark = pytest.mark.skipif(
-    bool(bubblewrap.why_not_usable()), reason=bubblewrap.why_not_usable() or "unused"
-)
+WHY_NOT = layers.why_open()
+
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "unused")
 
 # What each gets, after its name and the problem's.
 VERDICTS = {
@@ -94,6 +95,54 @@ def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
     assert report.message == "no answer within 4 s while building endless; killed"
 
 
+def test_doubling_processes_end_at_the_kernels_limit() -> None:
+    """There never are more than the limit says, though nobody looks at the tree meanwhile.
+
+    Each process says that it is there, goes on until the kernel refuses it a child, and says that;
+    none ends before the first has been refused, which ends all.
+    """
+    script = (
+        "import os, signal\nfirst = os.getpid()\nos.write(1, b'+')\ntry:\n"
+        "    while True:\n        if os.fork() == 0: os.write(1, b'+')\n"
+        "except OSError: os.write(1, b'-')\n"
+        "if os.getpid() != first: signal.pause()\n"
+    )
+    limits = Limits(memory_bytes=8 << 30, processes=1 << 20, threads=400)
+    with tempfile.TemporaryFile() as said:
+        process = Confined([sys.executable, "-c", script], Confinement(limits=limits), stdout=said)
+        try:
+            assert process.wait(60)
+            assert process.how_it_ended == "exited with status 0"
+        finally:
+            process.end()
+        said.seek(0)
+        text = said.read()
+    assert 1 < text.count(b"+") < limits.threads
+    assert text.count(b"-") > 0
+
+
+def test_sandboxes_do_not_share_a_limit() -> None:
+    """What one has used up is there for the next, whatever else its user runs."""
+    sleeps = (
+        "import threading\nend = threading.Event()\nthreading.stack_size(65536)\n"
+        "for _ in range(300): threading.Thread(target=end.wait, daemon=True).start()\n"
+        "print(flush=True)\nend.wait()\n"
+    )
+    limits = Limits(memory_bytes=8 << 30, threads=400)
+    running: list[Confined] = []
+    try:
+        for _ in range(2):
+            reading, writing = os.pipe()
+            command = [sys.executable, "-c", sleeps]
+            running.append(Confined(command, Confinement(limits=limits), stdout=writing))
+            os.close(writing)
+            with open(reading, "rb") as said:  # noqa: PTH123 - a descriptor
+                assert said.read(1) == b"\n"
+    finally:
+        for process in running:
+            process.end()
+
+
 def test_memory_of_a_whole_tree_is_limited() -> None:
     """Processes that each take little, and too much together, are killed."""
     script = (
@@ -134,17 +183,3 @@ def test_scratch_folder_is_limited() -> None:
             assert b"No space left on device" in said.read()
         finally:
             process.end()
-
-
-def test_untrusted_files_are_refused_without_a_sandbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One line says which layers are missing and what to do; nothing has run."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    done = harness("check", FOLDER, "--untrusted", "--reference", PROBLEM, folder=tmp_path)
-    assert (done.status, done.out) == (2, "")
-    assert "network (connects to this machine)" in done.err
-    assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")
-    refused = pytest_("--untrusted", "--reference", PROBLEM, FOLDER / "killed.py", folder=tmp_path)
-    assert refused.status == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --untrusted: these layers of the sandbox do not hold here: " in refused.err

@@ -1,0 +1,66 @@
+"""Where bubblewrap is missing or cannot work: what is refused, and what is said of the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, harness, pytest_
+
+REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
+HONEST = ROOT / "tests" / "faults" / "honest.py"
+
+
+@pytest.fixture
+def forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bubblewrap that says what Ubuntu's says, where AppArmor forbids its namespaces."""
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho bwrap: setting up uid map: Permission denied >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return program
+
+
+def test_missing_sandbox_is_one_line(forbidden: Path, tmp_path: Path) -> None:
+    """Both front ends say it once, with why and what to do; the submission is checked."""
+    note = (
+        f"submissions run without a sandbox: {forbidden} may not make namespaces here "
+        "(setting up uid map: Permission denied); run: sysctl -w "
+    )
+    done = harness("check", HONEST, "--reference", REFERENCE, folder=tmp_path)
+    assert done.out.startswith(f"note: {note}")
+    assert done.out.count(note) == 1
+    assert "honest on double: passed" in done.out
+    done = pytest_(HONEST, "--reference", REFERENCE, "--collect-only", folder=tmp_path)
+    assert f"\nharness: {note}" in done.out
+    assert done.out.count(note) == 1
+
+
+def test_machine_readable_output_stays_so(forbidden: Path, tmp_path: Path) -> None:
+    """Where standard output is for reports, the line is on the other one."""
+    nothing = tmp_path / "notes.py"
+    nothing.write_text("")
+    done = harness("check", nothing, "--reference", REFERENCE, "--json", "-", folder=tmp_path)
+    assert done.out == ""
+    assert str(forbidden) in done.err
+
+
+def test_untrusted_files_are_refused_without_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says which layers are missing and what to do; nothing has run."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = harness("check", HONEST, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert "network (connects to this machine)" in done.err
+    assert "limits (starts any number of processes)" in done.err
+    assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")
+    for command in (("profile", HONEST), ("gate", HONEST, "--base", "HEAD")):
+        other = harness(*command, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
+        assert (other.status, other.out) == (2, "")
+        assert "network (connects to this machine)" in other.err
+    refused = pytest_("--untrusted", "--reference", REFERENCE, HONEST, folder=tmp_path)
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --untrusted: these layers of the sandbox do not hold here: " in refused.err
