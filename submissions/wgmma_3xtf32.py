@@ -91,8 +91,9 @@ struct Problem {
     int tiles;
 };
 
-// What the kernel for few channels is compiled for. SHIFT is how many positions of x lie between two
-// taps; SPREAD is the stride: 1, or 2 with an even dilation, where every other output has no term.
+// What the kernel for few channels is compiled for. SHIFT is how many positions of x lie between
+// two taps; SPREAD is the stride: 1, or 2 with an even dilation, where every other output has no
+// term.
 template <int CHANNELS_, int OUTPUTS_, int TAPS_, int SHIFT_, int SPREAD_, int STAGES_, int AHEAD_>
 struct Plan {
     static constexpr int CHANNELS = CHANNELS_, OUTPUTS = OUTPUTS_, TAPS = TAPS_, SHIFT = SHIFT_;
@@ -295,7 +296,8 @@ __device__ void load_weights(float4* to, const float* weight, int step, int firs
     }
 }
 
-// Few channels: wgmma multiplies weights by x, both in shared memory. x is loaded through registers.
+// Few channels: wgmma multiplies weights by x, both in shared memory. x is loaded through
+// registers, and stored as (part, 4 channels, position).
 
 // Where tile number `tile` is: outputs q = t + padding = SPREAD * m from m = `first` on.
 template <class P>
@@ -537,8 +539,8 @@ __global__ void __launch_bounds__(THREADS, 1) few_channels_kernel(const Problem 
         consume<P>(p, ring, group, blockIdx.x, gridDim.x);
 }
 
-// Many channels: wgmma multiplies x, from registers, by weights in shared memory; rows of the product
-// are positions. Bulk copies bring x into shared memory as it lies: (channel, position).
+// Many channels: wgmma multiplies x, from registers, by weights in shared memory; rows of the
+// product are positions. Bulk copies bring x into shared memory as it lies: (channel, position).
 
 // What two consumers share of shared memory, and what each has of its own.
 struct Rings {

@@ -89,8 +89,9 @@ struct Problem {
     int tiles;
 };
 
-// What the kernel for few channels is compiled for. SHIFT is how many positions of x lie between two
-// taps; SPREAD is the stride: 1, or 2 with an even dilation, where every other output has no term.
+// What the kernel for few channels is compiled for. SHIFT is how many positions of x lie between
+// two taps; SPREAD is the stride: 1, or 2 with an even dilation, where every other output has no
+// term.
 template <int CHANNELS_, int OUTPUTS_, int TAPS_, int SHIFT_, int SPREAD_, int STAGES_, int AHEAD_>
 struct Plan {
     static constexpr int CHANNELS = CHANNELS_, OUTPUTS = OUTPUTS_, TAPS = TAPS_, SHIFT = SHIFT_;
@@ -213,8 +214,8 @@ __device__ __forceinline__ uint64_t matrix_descriptor(const void* start, int pit
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-// d = a b, or d += a b: 64 positions, of which a thread has two for two channels each, by 128 output
-// channels, over 8 input channels.
+// d = a b, or d += a b: 64 positions, of which a thread has two for two channels each, by 128
+// output channels, over 8 input channels.
 __device__ __forceinline__ void multiply(float (&d)[64], const float (&a)[4], uint64_t b,
                                          int accumulate) {
     asm volatile("{\n"
@@ -290,8 +291,8 @@ __device__ void init_barriers(const Ring<P>& ring, int loaders) {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Few channels: wgmma multiplies weights by x, both in shared memory. x is loaded through registers,
-// and stored as (4 channels, position).
+// Few channels: wgmma multiplies weights by x, both in shared memory. x is loaded through
+// registers, and stored as (4 channels, position).
 
 // Where tile number `tile` is: outputs q = t + padding = SPREAD * m from m = `first` on.
 template <class P>
@@ -521,8 +522,8 @@ __global__ void __launch_bounds__(THREADS, 1) few_channels_kernel(const Problem 
         consume<P>(p, ring, group, blockIdx.x, gridDim.x);
 }
 
-// Many channels: wgmma multiplies x, from registers, by weights in shared memory; rows of the product
-// are positions. Bulk copies bring x into shared memory as it lies: (channel, position).
+// Many channels: wgmma multiplies x, from registers, by weights in shared memory; rows of the
+// product are positions. Bulk copies bring x into shared memory as it lies: (channel, position).
 
 // Of 8 channels of a tile, a thread has channels c and c + 4 with c = lane % 4, and of a warp's 32
 // positions four side by side from 4 (lane / 4) on, and the two left of these. Rows of wgmma may be
@@ -579,8 +580,8 @@ struct WideTile {
           first(tile % p.tiles_per_row * ManyChannels::POSITIONS) {}
 };
 
-// Rows of y are 8 bytes off a multiple of 16 for odd output channels: there a thread writes its last
-// two outputs with the first two of the lanes that have the next four.
+// Rows of y are 8 bytes off a multiple of 16 for odd output channels: there a thread writes its
+// last two outputs with the first two of the lane that has the next four.
 __device__ __forceinline__ void store_tile(const Problem& p, const float (&sums)[2][64],
                                            const WideTile& tile) {
     const int lane = threadIdx.x % 32;
@@ -663,10 +664,12 @@ __device__ __forceinline__ void consume(const Problem& p, const Ring<ManyChannel
         };
         // One after the other: parity tells a stage's next filling only from the one before.
         wait(&ring.turn[consumer], turn / CONSUMERS + (consumer == 0) & 1);
-        Window raw, even, odd;  // one is read and rounded while wgmma has the other
+        // One is read and rounded while wgmma has the other. Unrolled, so that descriptors need no
+        // registers of single threads, for which wgmma would wait.
+        Window raw, even, odd;
         read(raw, 0);
         even.round(raw);
-        #pragma unroll 1
+        #pragma unroll
         for (int k = 0; k < K_STEPS; k += 2) {
             multiply_and_release(even, k);
             read(raw, k + 1);
