@@ -3,49 +3,60 @@
 The idea. Tensor cores take TF32 operands, 11 bits of float32's 24. Each number is split into
 high = TF32(v) and low = TF32(v - high), and a product of two of them becomes three: low * high +
 high * low + high * high, and loses at most 3 * 2^-22 of it (3xTF32). The rest is as in wgmma_tf32:
-each tap is a matrix product of weights and a window of x, and all taps use the same window where it
-lies in shared memory, `dilation` rows apart, through the start address in wgmma's descriptor. With
+each tap is a matrix product of weights and a window of x, and all taps use the same window. With
 stride 2 and dilation 2, every other output is such a convolution of dilation 1.
 
-The tiling. One block for each multiprocessor, which walks over tiles of 64 output channels by 256
-positions. Its weights stay in shared memory, both parts; for 128 output channels these do not fit,
-so there each of two blocks has half of them, and x is read twice, the second time from the L2
-cache. One warpgroup loads x, 8 or 16 channels at a time, through registers, where it splits it and
-turns rows of positions into rows of 4 channels (wgmma takes TF32 only with channels side by side),
-into a ring of stages guarded by mbarriers. Two warpgroups multiply, a tile each by turns, so that
-one stores while the other multiplies.
+The tiling. One block for each multiprocessor, which walks over tiles of 64 output channels by 128 or
+256 positions. Both parts of its weights stay in shared memory; x comes through rings of stages that
+mbarriers guard. One warpgroup loads, two multiply, each its own tiles. How x gets to wgmma is done
+in two ways, by what was measured:
 
-Bytes and operations (three for one), and the time that a copy of those bytes (4301 GB/s) and the
+- 128 channels (conv_transpose1d): x is wgmma's first operand, from registers; rows of the product
+  are positions. Bulk copies (TMA) of 8 channels bring x into shared memory as it lies, into a ring
+  for each multiplying warpgroup. A thread has four positions side by side, and the two left of them,
+  for two channels: all its operands for three taps. It splits them in registers, one part while
+  wgmma has the other, so that shared memory has x once. Of the output channels a block has the even
+  or the odd ones, since both parts of all weights do not fit; x comes from memory once, the second
+  block's reading from the L2 cache. Tiles of odd channels begin two outputs further left: so that
+  a thread's four sums are 16 aligned bytes of y in every row.
+- 32 channels (the other two): the loading warpgroup takes 16 channels at a time through registers,
+  where it splits and turns them into rows of 4 channels; rows of the product are output channels.
+  A tap's start address in wgmma's matrix descriptor is `dilation` rows further.
+
+Bytes and operations (three for one), and the time that a copy of those bytes (4246 GB/s) and the
 tensor cores (495 TFLOP/s, the data sheet's) would take; the floor is the larger:
 
                                bytes     operations    copied    multiplied    measured
-    conv_transpose1d           4.295 GB  1236.9 G      1.00 ms   2.50 ms       4.244 ms
-    ..._dilated                1.611 GB   257.7 G      0.37 ms   0.52 ms       not yet
-    ..._strided_dilated        1.342 GB    77.3 G      0.31 ms   0.16 ms       0.417 ms
+    conv_transpose1d           4.295 GB  1236.9 G      1.01 ms   2.50 ms       3.230 ms
+    ..._dilated                1.611 GB   257.7 G      0.38 ms   0.52 ms       0.644 ms
+    ..._strided_dilated        1.342 GB    77.3 G      0.32 ms   0.16 ms       0.412 ms
 
-Measured: medians of 120 calls with a cold L2 cache, NVIDIA H200, a bench of raw kernel launches,
-2026-11-22. cuDNN without TF32 takes 15.3, 4.3 and 2.9 ms (results/, the harness's own measure).
+Measured: medians of 80 calls with a cold L2 cache, NVIDIA H200, a bench of raw kernel launches,
+2026-11-22. With x through registers as in the second way, the first took 4.743 ms in the same run;
+the other two take 0.740 and 0.426 ms or more in the first way. cuDNN without TF32 takes 15.3, 4.3
+and 2.9 ms (results/, the harness's own measure).
 
 What limits it now, by leaving out one part at a time and by Nsight Compute:
 
-- conv_transpose1d: the tensor cores are 60 % busy. Another plan, of 4.373 ms, takes 3.44 ms when it
-  loads nothing, 4.00 when it stores nothing and 3.40 when it multiplies nothing: loading, which
-  does twice wgmma_tf32's work in as many registers, does not keep up.
+- conv_transpose1d: the tensor cores. A variant of 3.313 ms keeps them 87 % busy; it takes 3.28 ms
+  when it loads nothing, 3.08 when it stores nothing, 1.67 when it multiplies nothing, and 3.09 when
+  it only multiplies: 401 TFLOP/s.
 - dilated: with 16 channels on their way it takes 0.61 ms without loads, 0.60 without stores, 0.57
-  without multiplications, of a time that was not taken.
+  without multiplications: no part hides another well.
 - strided_dilated: memory. It takes 0.41 ms of 0.42 when it multiplies nothing, and 0.26 when it
   stores nothing: four fifths of the bytes are y's.
 
-The next step is the one of wgmma_tf32: x by bulk copies, and split in registers, as wgmma's first
-operand; that also halves what a stage takes in shared memory.
+The next step is wgmma_tf32's: y by whole, aligned lines of the L2 cache.
 
 Accuracy. Tensor cores truncate when they add, so that each of the steps (8 channels of one tap and
 product: 144, 60 and 36) may lose 2 u = 2^-23 of the sum. With values all positive the worst error
-was 98 u, 47 u and 29 u of the sum of absolute terms, where an output that has all taps is allowed
-396 u, 172 u and 108 u. The same sums in the same order every time.
+of conv_transpose1d was 0.26 of its bound, element by element; those of the others were 47 u and 29 u
+of the sum of absolute terms, where an output that has all taps is allowed 172 u and 108 u. The same
+sums in the same order every time.
 
-Shapes other than the three go to a plain float32 kernel, a thread for each output. Needs compute
-capability 9.0 (sm_90a).
+Shapes other than the three go to a plain float32 kernel, a thread for each output; so does
+conv_transpose1d where bulk copies are not allowed: a length or padding that is no multiple of 4.
+Needs compute capability 9.0 (sm_90a).
 
 docs/kernels.md tells the way here, and what the other plans took.
 """

@@ -3,49 +3,58 @@
 The idea. With stride 1, y[o, t] = sum over taps k of W_k^T x shifted by k * dilation: for each tap
 an ordinary matrix product of weights (output channels by input channels) and inputs (input channels
 by positions), and all taps take their inputs from one window of x, a few positions further left
-each. So a block loads a window once and multiplies it by every tap where it lies: the start address
-in wgmma's matrix descriptor moves by `dilation` rows. With stride 2 and dilation 2, every other
-output is such a convolution of dilation 1, and the outputs between have no term and are the bias.
+each. So a block loads a window once and multiplies it by every tap. With stride 2 and dilation 2,
+every other output is such a convolution of dilation 1, and the outputs between have no term and are
+the bias.
 
 The tiling. One block for each multiprocessor, which walks over tiles of all output channels by 128
-positions (128 channels; 256 where there are 64). All weights stay in shared memory as TF32. One
-warpgroup loads x, 16 or 32 channels at a time, through registers, where it rounds to TF32 and turns
-rows of positions into rows of 4 channels (wgmma takes TF32 only with channels side by side), into a
-ring of stages guarded by mbarriers. Two warpgroups multiply, a tile each by turns, so that one
-stores while the other multiplies. Four lanes of a warp write whole sectors of a row side by side.
+or 256 positions. All weights stay in shared memory as TF32; x comes through a ring of stages that
+mbarriers guard. One warpgroup loads, two multiply, a tile each by turns, so that one stores while
+the other multiplies. How x gets to wgmma, which takes TF32 from shared memory only with channels
+side by side, is done in two ways, by what was measured:
 
-Bytes and operations, each moved or done once, and the time that a copy of those bytes (4301 GB/s)
+- 128 channels (conv_transpose1d): the product is turned round, its rows are positions, and x is the
+  first operand, which wgmma takes from registers too, in any order. Bulk copies (TMA) of 16 channels
+  bring x into shared memory as it lies; four of them are on their way with no registers held. A
+  thread has four positions side by side, and the two left of them, for two channels: all its
+  operands for three taps. It rounds them to TF32 while wgmma has those of the 8 channels before.
+  Its sums are four outputs side by side: 16 bytes for each lane, 128 in a row of y.
+- 32 channels (the other two): the loading warpgroup takes 16 channels at a time through registers,
+  where it rounds and turns them into rows of 4 channels; rows of the product are output channels.
+  A tap's start address in wgmma's matrix descriptor is `dilation` rows further.
+
+Bytes and operations, each moved or done once, and the time that a copy of those bytes (4246 GB/s)
 and the tensor cores (495 TFLOP/s, the data sheet's) would take; the floor is the larger:
 
                                bytes     operations    copied    multiplied    measured
-    conv_transpose1d           4.295 GB  412.3 G       1.00 ms   0.83 ms       1.974 ms
-    ..._dilated                1.611 GB   85.9 G       0.37 ms   0.17 ms       0.482 ms
-    ..._strided_dilated        1.342 GB   25.8 G       0.31 ms   0.05 ms       0.409 ms
+    conv_transpose1d           4.295 GB  412.3 G       1.01 ms   0.83 ms       1.473 ms
+    ..._dilated                1.611 GB   85.9 G       0.38 ms   0.17 ms       0.489 ms
+    ..._strided_dilated        1.342 GB   25.8 G       0.32 ms   0.05 ms       0.409 ms
 
-Measured: medians of 120 calls with a cold L2 cache, NVIDIA H200, a bench of raw kernel launches,
-2026-11-22. cuDNN in TF32 took 4.201, 1.643 and 1.561 ms in the same run, the reading of x and the
-zeroing of y 0.958, 0.368 and 0.307 ms.
+Measured: medians of 80 calls with a cold L2 cache, NVIDIA H200, a bench of raw kernel launches,
+2026-11-22. There conv_transpose1d's loop over channels was not unrolled; it is here, as with another
+order of tiles that was 3 % faster. With x through registers as in the second way, the first took
+2.125 ms in the same run; the other two take 0.481 and 0.433 ms in the first way.
 
 What limits it now, by leaving out one part at a time and by Nsight Compute:
 
-- conv_transpose1d: the loading. Another plan, of 2.129 ms, takes 1.44 ms when it loads nothing,
-  1.77 ms when it stores nothing, and still 1.80 ms when it multiplies nothing. Memory is 45 %
-  busy, the tensor cores 43 %: neither is full. One warpgroup's registers hold too little of x on
-  its way: with 16, 32 and 48 channels there it was 2.643, 2.129 and 1.985 ms.
-- dilated and strided_dilated: memory. Without multiplications they are no faster (0.497 of 0.482
-  ms, 0.421 of 0.424). Memory is 68 % busy, and for the dilated one the L2 cache 80 %: its writes
-  come as 1.1 sectors a request, since a warp's pairs of floats lie in eight rows.
+- conv_transpose1d: what is left is no single part. It takes 1.43 ms when it loads nothing, 1.20 when
+  it stores nothing, 1.27 when it multiplies nothing, and 1.21 when it only multiplies. Tensor cores
+  are 63 % busy and memory 64 %; the fullest is the link between the two halves of the L2 cache, 79 %.
+  With a ring for each consumer instead of turns, multiplying alone takes 1.01 ms, but loads and
+  stores get in each other's way, and all together 1.63.
+- dilated and strided_dilated: memory, or rather the way to it: of the first way's variants, that link
+  is what is fullest too, 76 to 80 %. y's rows begin at any multiple of 4 bytes and its writes come as
+  1.1 and 2.4 sectors a request.
 
-The next steps: x through bulk copies (TMA) into shared memory as it lies, and from there as wgmma's
-first operand in registers, which needs no rows of channels, so that whole stages are on their way
-without registers; and y through shared memory, for requests of whole lines of the L2 cache instead
-of single sectors.
+The next step is y by whole, aligned lines of the L2 cache.
 
 Accuracy: operands are rounded to TF32, and the worst error was 0.13 of that class's bound. The same
 sums in the same order every time.
 
-Shapes other than the three go to a plain float32 kernel, a thread for each output. Needs compute
-capability 9.0 (sm_90a).
+Shapes other than the three go to a plain float32 kernel, a thread for each output; so does
+conv_transpose1d where bulk copies are not allowed: a length or padding that is no multiple of 4.
+Needs compute capability 9.0 (sm_90a).
 
 docs/kernels.md tells the way here, and what the other plans took.
 """
