@@ -1,27 +1,27 @@
 """Transposed 1-D convolution in float32 on Hopper's tensor cores: three shapes fast, any right.
 
-The idea. Tensor cores take TF32 operands, 11 bits of float32's 24. Each number is split into
-high = TF32(v) and low = TF32(v - high), and a product of two of them becomes three: low * high +
-high * low + high * high, and loses at most 3 * 2^-22 of it (3xTF32). The rest is as in wgmma_tf32:
-each tap is a matrix product of weights and a window of x, and all taps use the same window. With
-stride 2 and dilation 2, every other output is such a convolution of dilation 1.
+The idea. Tensor cores take TF32 operands, 11 bits of float32's 24. Each number is split into high =
+TF32(v) and low = TF32(v - high), and a product of two of them becomes three: low * high + high *
+low + high * high, and loses at most 3 * 2^-22 of it (3xTF32). The rest is as in wgmma_tf32: each
+tap is a matrix product of weights and a window of x, and all taps use the same window. With stride
+2 and dilation 2, every other output is such a convolution of dilation 1.
 
-The tiling. One block for each multiprocessor, which walks over tiles of 64 output channels by 128 or
-256 positions. Both parts of its weights stay in shared memory; x comes through rings of stages that
-mbarriers guard. One warpgroup loads, two multiply, each its own tiles. How x gets to wgmma is done
-in two ways, by what was measured:
+The tiling. One block for each multiprocessor, which walks over tiles of 64 output channels by 128
+or 256 positions. Both parts of its weights stay in shared memory; x comes through rings of stages
+that mbarriers guard. One warpgroup loads, two multiply, each its own tiles. How x gets to wgmma is
+done in two ways, by what was measured:
 
 - 128 channels (conv_transpose1d): x is wgmma's first operand, from registers; rows of the product
   are positions. Bulk copies (TMA) of 8 channels bring x into shared memory as it lies, into a ring
-  for each multiplying warpgroup. A thread has four positions side by side, and the two left of them,
-  for two channels: all its operands for three taps. It splits them in registers, one part while
-  wgmma has the other, so that shared memory has x once. Of the output channels a block has the even
-  or the odd ones, since both parts of all weights do not fit; x comes from memory once, the second
-  block's reading from the L2 cache. Tiles of odd channels begin two outputs further left: so that
-  a thread's four sums are 16 aligned bytes of y in every row.
+  for each multiplying warpgroup. A thread has four positions side by side, and the two left of
+  them, for two channels: all its operands for three taps. It splits them in registers, one part
+  while wgmma has the other, so that shared memory has x once. Of the output channels a block has
+  the even or the odd ones, since both parts of all weights do not fit; x comes from memory once,
+  the second block's reading from the L2 cache. Tiles of odd channels begin two outputs further
+  left: so that a thread's four sums are 16 aligned bytes of y in every row.
 - 32 channels (the other two): the loading warpgroup takes 16 channels at a time through registers,
-  where it splits and turns them into rows of 4 channels; rows of the product are output channels.
-  A tap's start address in wgmma's matrix descriptor is `dilation` rows further.
+  where it splits and turns them into rows of 4 channels; rows of the product are output channels. A
+  tap's start address in wgmma's matrix descriptor is `dilation` rows further.
 
 Bytes and operations (three for one), and the time that a copy of those bytes (4246 GB/s) and the
 tensor cores (495 TFLOP/s, the data sheet's) would take; the floor is the larger:
@@ -50,9 +50,9 @@ The next step is wgmma_tf32's: y by whole, aligned lines of the L2 cache.
 
 Accuracy. Tensor cores truncate when they add, so that each of the steps (8 channels of one tap and
 product: 144, 60 and 36) may lose 2 u = 2^-23 of the sum. With values all positive the worst error
-of conv_transpose1d was 0.26 of its bound, element by element; those of the others were 47 u and 29 u
-of the sum of absolute terms, where an output that has all taps is allowed 172 u and 108 u. The same
-sums in the same order every time.
+of conv_transpose1d was 0.26 of its bound, element by element; those of the others were 47 u and 29
+u of the sum of absolute terms, where an output that has all taps is allowed 172 u and 108 u. The
+same sums in the same order every time.
 
 Shapes other than the three go to a plain float32 kernel, a thread for each output; so does
 conv_transpose1d where bulk copies are not allowed: a length or padding that is no multiple of 4.

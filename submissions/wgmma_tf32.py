@@ -14,14 +14,14 @@ the other multiplies. How x gets to wgmma, which takes TF32 from shared memory o
 side by side, is done in two ways, by what was measured:
 
 - 128 channels (conv_transpose1d): the product is turned round, its rows are positions, and x is the
-  first operand, which wgmma takes from registers too, in any order. Bulk copies (TMA) of 16 channels
-  bring x into shared memory as it lies; four of them are on their way with no registers held. A
-  thread has four positions side by side, and the two left of them, for two channels: all its
-  operands for three taps. It rounds them to TF32 while wgmma has those of the 8 channels before.
-  Its sums are four outputs side by side: 16 bytes for each lane, 128 in a row of y.
+  first operand, which wgmma takes from registers too, in any order. Bulk copies (TMA) of 16
+  channels bring x into shared memory as it lies; four of them are on their way with no registers
+  held. A thread has four positions side by side, and the two left of them, for two channels: all
+  its operands for three taps. It rounds them to TF32 while wgmma has those of the 8 channels
+  before. Its sums are four outputs side by side: 16 bytes for each lane, 128 in a row of y.
 - 32 channels (the other two): the loading warpgroup takes 16 channels at a time through registers,
-  where it rounds and turns them into rows of 4 channels; rows of the product are output channels.
-  A tap's start address in wgmma's matrix descriptor is `dilation` rows further.
+  where it rounds and turns them into rows of 4 channels; rows of the product are output channels. A
+  tap's start address in wgmma's matrix descriptor is `dilation` rows further.
 
 Bytes and operations, each moved or done once, and the time that a copy of those bytes (4246 GB/s)
 and the tensor cores (495 TFLOP/s, the data sheet's) would take; the floor is the larger:
@@ -32,24 +32,24 @@ and the tensor cores (495 TFLOP/s, the data sheet's) would take; the floor is th
     ..._strided_dilated        1.342 GB   25.8 G       0.32 ms   0.05 ms       0.409 ms
 
 Measured: medians of 80 calls with a cold L2 cache, NVIDIA H200, a bench of raw kernel launches,
-2026-11-22. There conv_transpose1d's loop over channels was not unrolled; it is here, as with another
-order of tiles that was 3 % faster. With x through registers as in the second way, the first took
-2.125 ms in the same run; the other two take 0.481 and 0.433 ms in the first way.
+2026-11-22. There conv_transpose1d's loop over channels was not unrolled; it is here, as with
+another order of tiles that was 3 % faster. With x through registers as in the second way, the first
+took 2.125 ms in the same run; the other two take 0.481 and 0.433 ms in the first way.
 
 What limits it now, by leaving out one part at a time and by Nsight Compute:
 
-- conv_transpose1d: what is left is no single part. It takes 1.43 ms when it loads nothing, 1.20 when
-  it stores nothing, 1.27 when it multiplies nothing, and 1.21 when it only multiplies. Tensor cores
-  are 63 % busy and memory 64 %; the fullest is the link between the two halves of the L2 cache, 79 %.
-  With a ring for each consumer instead of turns, multiplying alone takes 1.01 ms, but loads and
-  stores get in each other's way, and all together 1.63.
-- dilated and strided_dilated: memory, or rather the way to it: of the first way's variants, that link
-  is what is fullest too, 76 to 80 %. y's rows begin at any multiple of 4 bytes and its writes come as
-  1.1 and 2.4 sectors a request.
+- conv_transpose1d: what is left is no single part. It takes 1.43 ms when it loads nothing, 1.20
+  when it stores nothing, 1.27 when it multiplies nothing, and 1.21 when it only multiplies. Tensor
+  cores are 63 % busy and memory 64 %; the fullest is the link between the two halves of the L2
+  cache, 79 %. With a ring for each consumer instead of turns, multiplying alone takes 1.01 ms, but
+  loads and stores get in each other's way, and all together 1.63.
+- dilated and strided_dilated: memory, or rather the way to it: of the first way's variants, that
+  link is what is fullest too, 76 to 80 %. y's rows begin at any multiple of 4 bytes and its writes
+  come as 1.1 and 2.4 sectors a request.
 
 The next step is y by whole, aligned lines of the L2 cache.
 
-Accuracy: operands are rounded to TF32, and the worst error was 0.13 of that class's bound. The same
+Accuracy: operands are rounded to TF32, and the worst error was 0.12 of that class's bound. The same
 sums in the same order every time.
 
 Shapes other than the three go to a plain float32 kernel, a thread for each output; so does
