@@ -28,11 +28,11 @@ tensor cores (495 TFLOP/s, the data sheet's) would take; the floor is the larger
 
                                bytes     operations    copied    multiplied    measured
     conv_transpose1d           4.295 GB  1236.9 G      1.01 ms   2.50 ms       3.230 ms
-    ..._dilated                1.611 GB   257.7 G      0.38 ms   0.52 ms       0.644 ms
+    ..._dilated                1.611 GB   257.7 G      0.38 ms   0.52 ms       0.643 ms
     ..._strided_dilated        1.342 GB    77.3 G      0.32 ms   0.16 ms       0.412 ms
 
 Measured: medians of 80 calls with a cold L2 cache, NVIDIA H200, a bench of raw kernel launches,
-2026-11-22. With x through registers as in the second way, the first took 4.743 ms in the same run;
+2026-11-22. With x through registers as in the second way, the first took 4.742 ms in the same run;
 the other two take 0.740 and 0.426 ms or more in the first way. cuDNN without TF32 takes 15.3, 4.3
 and 2.9 ms (results/, the harness's own measure).
 
