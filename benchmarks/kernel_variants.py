@@ -2,8 +2,8 @@
 
     python benchmarks/kernel_variants.py results/kernels_h200.json
 
-Of each problem every variant that was timed, the fastest first, then what the fastest ones' parts
-cost (the same kernel without its loads, stores or multiplications), then what Nsight Compute said.
+Of each run of the bench, and each problem, every variant that was timed, the fastest first, with
+those that leave out their loads, stores or multiplications; then what Nsight Compute said.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ _PROFILED = {
     "L1 %": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
     "tensor cores %": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 }
-_STORED_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+_L2_LINK = "lts__ltcfabric2ltc_cycles_active.avg.pct_of_peak_sustained_elapsed"
+_STORED_SECTORS = (  # bulk copies do not pass through L1, where the first run counted
+    "lts__t_sectors_srcunit_tex_op_write.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+)
 _STORE_REQUESTS = "lts__t_requests_srcunit_tex_op_write.sum"
 _READ_BYTES = "dram__bytes_read.sum"
 
@@ -29,11 +33,16 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
-    data = json.loads(parser.parse_args().file.read_text())
-    print(f"{data['machine']}, {data['date']}; a copy reaches {data['copy_GBs']} GB/s\n")
-    for problem, others in data["others"].items():
+    for run in json.loads(parser.parse_args().file.read_text())["runs"]:
+        _print_run(run)
+
+
+def _print_run(run: dict[str, Any]) -> None:
+    print(f"# {run['title']}\n")
+    print(f"{run['machine']}, {run['date']}; a copy reaches {run['copy_GBs']} GB/s\n")
+    for problem, others in run["others"].items():
         print(f"## {problem}\n")
-        variants = [each for each in data["variants"] if each["problem"] == problem]
+        variants = [each for each in run["variants"] if each["problem"] == problem]
         rows = [(name, "", other) for name, other in others.items()]
         rows += [(each["name"], _plan(each), each["time"]) for each in variants if each["time"]]
         rows.sort(key=lambda row: float(row[2]["median_ms"]))
@@ -43,17 +52,21 @@ def main() -> None:
         )
     print("## Profiles\n")
     _table(
-        ("variant", "read GB", *_PROFILED, "sectors per L2 write"),
-        ((name, *_profile(values)) for name, values in data["profiles"].items()),
+        ("variant", "read GB", *_PROFILED, "L2 link %", "sectors per L2 write"),
+        ((name, *_profile(values)) for name, values in run["profiles"].items()),
     )
 
 
 def _plan(variant: dict[str, Any]) -> str:
     plan = variant["plan"]
-    return (
+    if plan is None:  # a submission as it was
+        return ""
+    tile = (
         f"{plan['block_outputs']} x {plan['positions']}, {plan['stages']} of"
-        f" {plan['stage_channels']} channels, {plan['ahead']} ahead"
+        f" {plan['stage_channels']} channels"
     )
+    ahead = [f"{plan['ahead']} ahead"] if "ahead" in plan else []
+    return ", ".join([tile, f"{plan['consumers']} multiply", *ahead, *variant["flags"]])
 
 
 def _quartiles(time: dict[str, Any]) -> str:
@@ -65,7 +78,9 @@ def _profile(values: dict[str, float]) -> Iterable[str]:
     yield f"{values[_READ_BYTES] / 1e9:.2f}"
     for metric in _PROFILED.values():
         yield f"{values[metric]:.0f}"
-    yield f"{values[_STORED_SECTORS] / values[_STORE_REQUESTS]:.1f}"
+    yield f"{values[_L2_LINK]:.0f}" if _L2_LINK in values else ""
+    sectors = next(values[name] for name in _STORED_SECTORS if name in values)
+    yield f"{sectors / values[_STORE_REQUESTS]:.1f}"
 
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:

@@ -27,6 +27,10 @@ ctypes.CDLL(None).sim_set_device(ctypes.byref(callbacks._describe_device()))
 """
 
 CASES = {
+    "conv_transpose1d": Case(
+        "whole-tiles", "grid", {"in_channels": 128, "out_channels": 128, "kernel_size": 3},
+        ((1, 128, 392),), ("float32",), 1,
+    ),
     "conv_transpose1d_dilated": Case(
         "whole-tiles", "grid",
         {"in_channels": 32, "out_channels": 64, "kernel_size": 5, "dilation": 3, "padding": 3},

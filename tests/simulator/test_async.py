@@ -242,6 +242,17 @@ def test_a_stored_box_cannot_start_below_zero(
     assert not copy.any()
 
 
+@pytest.mark.simulator_only
+@pytest.mark.parametrize("column", [-2, 1, 6])
+def test_a_loaded_box_starts_at_a_multiple_of_16_bytes(
+    device: Device, module: LoadedModule, column: int
+) -> None:
+    """A GPU stops there."""
+    x = np.ones((20, 64), np.uint32)
+    *_, checks, _ = run_box(device, module, x, UINT32, (16, 8), (column, 3), waits=0)
+    assert checks[0] == "memcheck"
+
+
 @pytest.mark.parametrize(("swizzle", "span"), [(1, 32), (2, 64), (3, 128)])
 def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span: int) -> None:
     """16-byte chunks are exchanged within a span, by the number of the 128-byte line."""

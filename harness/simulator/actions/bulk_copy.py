@@ -160,6 +160,10 @@ def _tensor_load(operands: list[Operand]) -> Action:
     def run(crew: Crew, to: Array, barriers: Array, maps: Array, *coordinates: Array) -> None:
         for i, tensor, start in _each_box(crew, maps, coordinates):
             one = crew.lanes[i : i + 1]
+            if start[0] * tensor.width % _CHUNK:
+                # An H200 says "illegal instruction".
+                crew.read(GLOBAL, one, _NOWHERE, _CHUNK, counts=False)
+                continue
             numbers, addresses, inside = tensor.rows(start)
             box = np.tile(tensor.outside(), tensor.nbytes // tensor.width)
             box = box.reshape(-1, tensor.counts[0], tensor.width)
