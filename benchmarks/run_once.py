@@ -1,10 +1,10 @@
 """Run a submission on a GPU for a profiler or a sanitizer to watch, in this process.
 
     python benchmarks/run_once.py submissions/flat_index.py reference/conv_transpose1d.py
-    python benchmarks/run_once.py submissions/flat_index.py reference/conv_transpose1d.py --all
+    python benchmarks/run_once.py submissions/flat_index.py reference/*.py --all
 
-Once in the problem's reduced configuration; with `--all` in every case of the grid, and with a
-length of some tiles. torch itself builds it, and keeps the build.
+Once in each problem's reduced configuration; with `--all` in every case of the grid, and with a
+length of some tiles. The harness builds it, or has it in its cache.
 """
 
 from __future__ import annotations
@@ -18,29 +18,35 @@ from typing import Any
 
 import torch
 
+from harness.build.builder import Builder
+from harness.build.cache import Cache
+from harness.build.compiler import Compiler
+from harness.build.extension import ExtensionLoader
 from harness.discovery import discover
+from harness.evaluate import Request, settings_for
 from harness.grid import Case, cases_for
 from harness.problem import Problem, load
 from harness.values import runs_for, values_for
 
 # Some tiles of every kernel here, and not a whole number of them.
 _LONG = 1028
+_BUILD_SECONDS = 900.0
 
 
 def main() -> None:
     """Construct and call forward."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("submission", type=Path)
-    parser.add_argument("problem", type=Path)
+    parser.add_argument("problems", type=Path, nargs="+")
     parser.add_argument("--all", action="store_true", help="every case")
     asked = parser.parse_args()
-    problem = load(asked.problem)
     (submission,) = discover([asked.submission]).submissions
-    cases: Sequence[Case] = cases_for(problem, submission)
-    own = cases[0]
-    module = _imported(asked.submission)
-    for case in [*cases, *_longer(own)] if asked.all else [own]:
-        _run(module, problem, case)
+    module = _imported(asked.submission.resolve(), asked.problems[0])
+    for path in asked.problems:
+        problem = load(path)
+        cases: Sequence[Case] = cases_for(problem, submission)
+        for case in [*cases, *_longer(cases[0])] if asked.all else [cases[0]]:
+            _run(module, problem, case)
 
 
 def _longer(case: Case) -> Iterator[Case]:
@@ -62,7 +68,11 @@ def _run(module: Any, problem: Problem, case: Case) -> None:
     torch.cuda.synchronize()
 
 
-def _imported(path: Path) -> Any:
+def _imported(path: Path, reference: Path) -> Any:
+    settings = settings_for(Request(path, reference, "cuda"))
+    compiler = Compiler(settings.toolchain, (path,), _BUILD_SECONDS, must_be_confined=False)
+    builder = Builder(settings.toolchain, Cache(settings.cache), settings.target, compiler)
+    ExtensionLoader(path, lambda asked: builder.build(asked).library.read_bytes()).install()
     # Other submissions may have the same name as a package.
     return SourceFileLoader(f"submission_{path.stem}", str(path)).load_module()
 
