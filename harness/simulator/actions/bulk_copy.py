@@ -153,6 +153,14 @@ def _chunks(tensor: TensorMap, start: int) -> Array:
     return swizzled(addresses, tensor.swizzle)
 
 
+def _is_off_chunks(tensor: TensorMap, start: tuple[int, ...]) -> bool:
+    """Whether a box begins where none may: an H200 says "illegal instruction" of such a load.
+
+    Others report the same of stores, on an H100 (tile-ai/tilelang, issue 2527).
+    """
+    return start[0] * tensor.width % _CHUNK != 0
+
+
 def _tensor_load(operands: list[Operand]) -> Action:
     target, source, barrier = operands
     where = _tensor_operand(source)
@@ -160,8 +168,7 @@ def _tensor_load(operands: list[Operand]) -> Action:
     def run(crew: Crew, to: Array, barriers: Array, maps: Array, *coordinates: Array) -> None:
         for i, tensor, start in _each_box(crew, maps, coordinates):
             one = crew.lanes[i : i + 1]
-            if start[0] * tensor.width % _CHUNK:
-                # An H200 says "illegal instruction".
+            if _is_off_chunks(tensor, start):
                 crew.read(GLOBAL, one, _NOWHERE, _CHUNK, counts=False)
                 continue
             numbers, addresses, inside = tensor.rows(start)
@@ -198,8 +205,8 @@ def _tensor_store(operands: list[Operand]) -> Action:
             if int(at[i]) % _ALIGN:
                 crew.read(SHARED, one, at[i : i + 1], _CHUNK, _ALIGN)
                 continue
-            if min(start) < 0:
-                # Loads may start there; of stores an H200 says "illegal instruction".
+            # Loads may start below zero; of stores an H200 says "illegal instruction".
+            if min(start) < 0 or _is_off_chunks(tensor, start):
                 crew.write(GLOBAL, one, _NOWHERE, np.zeros((1, _CHUNK), np.uint8), counts=False)
                 continue
             chunks = _chunks(tensor, int(at[i]))
