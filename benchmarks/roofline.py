@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _WIDTH, _HEIGHT = 860.0, 560.0
-_LEFT, _TOP, _RIGHT, _BOTTOM = 70.0, 30.0, 130.0, 60.0
+_LEFT, _TOP, _RIGHT, _BOTTOM = 70.0, 30.0, 30.0, 60.0
 _LABEL_HEIGHT = 12.0
 _ONLY_MULTIPLIES = {"no loads", "no stores"}
 
@@ -115,7 +115,7 @@ def _draw(points: list[Point], bandwidth: float, tensor_rate: float) -> str:
         f'<polyline points="{roof}" fill="none" stroke="#b03030" stroke-width="2"/>',
         f'<text x="{x.place(x.high) - 4:.1f}" y="{y.place(tensor_rate) - 6:.1f}" text-anchor="end"'
         f' fill="#b03030">{tensor_rate:.0f} TFLOP/s: TF32 multiplications alone</text>',
-        f'<text x="{x.place(x.low) + 8:.1f}" y="{y.place(x.low * bandwidth) - 22:.1f}"'
+        f'<text x="{x.place(x.low) + 8:.1f}" y="{y.place(x.low * bandwidth) + 14:.1f}"'
         f' fill="#b03030">{bandwidth:.2f} TB/s: a copy</text>',
         *_marks(points, x, y),
         f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2:.1f}" y="{_HEIGHT - 14:.1f}"'
