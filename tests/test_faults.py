@@ -24,7 +24,7 @@ LINES = {
     "loop_in_python": "error: no answer within 6 s while running forward; killed",
     "sys_exit_in_forward": "error: SystemExit: 0 (sys_exit_in_forward.py:10, in forward)",
     "takes_device_memory": "error: OutOfMemoryError: CUDA out of memory. Tried to allocate",
-    "takes_host_memory": "error: MemoryError: (takes_host_memory.py:10, in forward)",
+    "takes_host_memory": "error: RuntimeError: [enforce fail at alloc_cpu.cpp",
 }
 
 
