@@ -119,8 +119,7 @@ class CaseCheck:
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
         self._counters: Totals | None = None
-        is_known = problem.is_transposed_convolution
-        self._need = Need.of(case.convolution) if is_known else None
+        self._need = Need.of_case(problem, case)
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
         # Which, nobody knows before.

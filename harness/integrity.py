@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.grid import Convolution
+from harness.grid import Case, Convolution
 from harness.operators import is_library, multiplies
+from harness.problem import Problem
 from harness.simulator.record import KERNEL, Work
 from harness.worker.digests import digest
 
@@ -46,6 +47,11 @@ class Need:
     products: int
     numbers: int
     has_terms: Tensor
+
+    @classmethod
+    def of_case(cls, problem: Problem, case: Case) -> Need | None:
+        """Count it; None for another problem, of which it is not known."""
+        return cls.of(case.convolution) if problem.is_transposed_convolution else None
 
     @classmethod
     def of(cls, sizes: Convolution) -> Need:
@@ -176,7 +182,7 @@ def _of_library(library: Sequence[Work], need: Need | None) -> Iterator[str]:
         if need is None or not work.multiplied:
             yield f"{work.name} ran, which is a library's work"
         else:
-            yield f"{work.name} did the work ({_percent(work.multiplied / need.products)})"
+            yield f"{work.name} did the work ({percent(work.multiplied / need.products)})"
 
 
 def _of_operators(everything: Iterable[Work], products: int, need: Need | None) -> Iterator[str]:
@@ -185,7 +191,7 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
     if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):
         names = ", ".join(sorted(work.name for work in everything if _multiplies(work)))
         yield (
-            f"operators of torch formed {_percent(products / need.products)} of as many products "
+            f"operators of torch formed {percent(products / need.products)} of as many products "
             f"as the output takes ({names})"
         )
 
@@ -211,5 +217,6 @@ def _of_writers(writers: Tensor, need: Need | None) -> Iterator[str]:
         )
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share of a whole, which is never more than all of it, in three digits."""
     return f"{100 * min(share, 1.0):.3g} %"

@@ -21,7 +21,8 @@ _OF_TORCH = re.compile(r"(void )?(at|at_cuda_detail|c10|cub|thrust)::|.*\bat::na
 # Of torch's kernels, those that move numbers, make them up, add two, or only wait.
 _MOVING = re.compile(
     r"copy|fill|cat|index|gather|scatter|arange|linspace|pad|flip|roll|where|transpose|triu|tril"
-    r"|masked|compare|bitwise|distribution|random|FunctorOnSelf_add|CUDAFunctor_add|sort|scan|cub|spin_kernel",
+    r"|masked|compare|bitwise|distribution|random|FunctorOnSelf_add|CUDAFunctor_add|sort|scan|cub"
+    r"|spin_kernel",
     re.IGNORECASE,
 )
 _ENGINE = re.compile(r"Mem(cpy|set) ")

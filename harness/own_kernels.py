@@ -7,11 +7,11 @@ say is who wrote the output; that is the simulated device's to say (integrity.py
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from harness.gpu.hold import KERNEL as HOLD
 from harness.gpu.recording import Launched
-from harness.integrity import CHECK, Judged, Need, finding
+from harness.integrity import CHECK, Judged, Need, finding, percent
 from harness.kernel_names import (
     forms_products,
     identifier,
@@ -21,6 +21,8 @@ from harness.kernel_names import (
     is_surely_library,
     may_be_library,
 )
+
+_Worker = Literal["own", "library", "torch", "nobody"]
 
 # Of the time of all kernels that torch's may take, if they form products.
 _MOST_SHARE = 0.5
@@ -49,10 +51,10 @@ def judge_launched(
         for each in launched
         if identifier(each.name) != HOLD and not is_by_copy_engine(each.name)
     ]
-    own = [each for each in kernels if _is_own(each.name, built)]
-    foreign = [each for each in kernels if each not in own and not is_of_torch(each.name)]
-    library = [each for each in foreign if may_be_library(each.name)]
-    of_torch = [each for each in kernels if is_of_torch(each.name) and forms_products(each.name)]
+    workers: dict[_Worker, list[Launched]] = {"own": [], "library": [], "torch": [], "nobody": []}
+    for each in kernels:
+        workers[_worker(each.name, built)].append(each)
+    own, library, of_torch = workers["own"], workers["library"], workers["torch"]
     total = max(_time(kernels), 1)
     messages = [
         *_of_library(library, total),
@@ -68,10 +70,13 @@ def launched_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Launched, ...]:
     return tuple(Launched(each["name"], each["count"], each["nanoseconds"]) for each in plain)
 
 
-def _is_own(name: str, built: Iterable[bytes]) -> bool:
-    if is_of_torch(name) or is_surely_library(name):
-        return False
-    return any(is_defined_in(name, library) for library in built)
+def _worker(name: str, built: Iterable[bytes]) -> _Worker:
+    """Whose products a kernel forms; nobody's where it only moves numbers, or is not known."""
+    if is_of_torch(name):
+        return "torch" if forms_products(name) else "nobody"
+    if not is_surely_library(name) and any(is_defined_in(name, library) for library in built):
+        return "own"
+    return "library" if may_be_library(name) else "nobody"
 
 
 def _time(kernels: Iterable[Launched]) -> int:
@@ -80,19 +85,15 @@ def _time(kernels: Iterable[Launched]) -> int:
 
 def _of_library(library: Iterable[Launched], total: int) -> Iterator[str]:
     for each in library:
-        share = _percent(each.nanoseconds / total)
+        share = percent(each.nanoseconds / total)
         yield f"a library's kernel ran, {_shortened(each.name)} ({share} of the kernels' time)"
 
 
 def _of_torch(kernels: Sequence[Launched], total: int) -> Iterator[str]:
     if _time(kernels) > _MOST_SHARE * total:
         names = ", ".join(sorted({identifier(each.name) for each in kernels}))
-        yield f"torch's kernels took {_percent(_time(kernels) / total)} of the time ({names})"
+        yield f"torch's kernels took {percent(_time(kernels) / total)} of the time ({names})"
 
 
 def _shortened(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:57]}..."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * min(share, 1.0):.3g} %"

@@ -49,10 +49,7 @@ class Exported:
 
     def at(self, places: Sequence[int]) -> tuple[Tensor, ...]:
         """The tensors, each so many bytes behind the beginning of its memory."""
-        return tuple(
-            tensor_at(address + place, shape.shape, shape.dtype)
-            for address, place, shape in zip(self._addresses, places, self._shapes, strict=True)
-        )
+        return _laid(self._addresses, places, self._shapes)
 
     def __enter__(self) -> Exported:
         return self
@@ -78,23 +75,17 @@ class Opened:
 
     def __init__(self, driver: Driver, plain: Sequence[dict[str, Any]]) -> None:
         self._driver = driver
-        self._plain = plain
+        self._shapes = [Shape(tuple(each["shape"]), DTYPES[each["dtype"]]) for each in plain]
         self._addresses = [driver.open(each["handle"]) for each in plain]
         self._places = [0] * len(plain)
-        self.tensors = self._tensors()
+        self.tensors = _laid(self._addresses, self._places, self._shapes)
 
     def at(self, places: Sequence[int]) -> tuple[Tensor, ...]:
         """As `Exported.at`; where they stay, they are the same objects as the last time."""
         if self._places != list(places):
             self._places = list(places)
-            self.tensors = self._tensors()
+            self.tensors = _laid(self._addresses, self._places, self._shapes)
         return self.tensors
-
-    def _tensors(self) -> tuple[Tensor, ...]:
-        return tuple(
-            tensor_at(address + place, tuple(each["shape"]), DTYPES[each["dtype"]])
-            for address, place, each in zip(self._addresses, self._places, self._plain, strict=True)
-        )
 
     def close(self) -> None:
         """See them no more."""
@@ -102,3 +93,12 @@ class Opened:
         for address in self._addresses:
             self._driver.close(address)
         self._addresses = []
+
+
+def _laid(
+    addresses: Sequence[int], places: Sequence[int], shapes: Sequence[Shape]
+) -> tuple[Tensor, ...]:
+    return tuple(
+        tensor_at(address + place, shape.shape, shape.dtype)
+        for address, place, shape in zip(addresses, places, shapes, strict=True)
+    )

@@ -89,7 +89,6 @@ class Course:
         self._monitor = monitor
         self._full = FullCheck(plan.problem, case, weights, stage.output.device)
         self._precision = {entry.name: entry.precision for entry in plan.entries}
-        is_known = plan.problem.is_transposed_convolution
         self._checksums = (
             {
                 precision: Checksum(
@@ -97,10 +96,10 @@ class Course:
                 )
                 for precision in {entry.precision for entry in plan.entries}
             }
-            if is_known
+            if plan.problem.is_transposed_convolution
             else {}
         )
-        self._need = Need.of(case.convolution) if is_known else None
+        self._need = Need.of_case(plan.problem, case)
         self._findings = _Findings()
         self._chance = secrets.SystemRandom()
         self._is_checked_in_full: set[str] = set()
