@@ -248,9 +248,9 @@ class CaseCheck:
 
     def _judge_work(self, run: Run, answer: Message, actual: Tensor, writers: Tensor) -> None:
         during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
-        # A kernel may pass over inputs that are zero, as nearly all of an impulse's are.
-        is_dense = run.distribution != "impulse"
-        self._keep(judge_work(self._need, during, before, actual, writers if is_dense else None))
+        # A kernel may pass over inputs that are zero.
+        writers_of_all = writers if run.is_dense else None
+        self._keep(judge_work(self._need, during, before, actual, writers_of_all))
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
