@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.oracle import Precision
+from harness.oracle import PRECISIONS, Precision
 from harness.report import Report, Verdict
 
 OWN_WORK = "own work"
@@ -32,7 +32,8 @@ class Cheat:
         entry: The trick, in the words of the list that it stands for.
         says: A pattern that its report must hold, where the verdict is one of a failure.
         verdicts: Any of these is right.
-        precision: The class in which it must be ranked, where that is all that is wrong with it.
+        precision: The class in which it must be ranked, where that is all that is wrong with it; a
+            looser one, or wrong numbers, will do, since which it is may hang on the values.
         only_on_gpu: Why the simulator cannot tell; empty if it can.
         on_gpu: A pattern of what its speed test must say on a GPU.
         unlike_naive: Why the naive evaluator of this folder is not fooled; empty if it is.
@@ -53,8 +54,8 @@ class Cheat:
 
     def is_caught(self, report: Report) -> bool:
         """Whether a report says of it what it must."""
-        if self.precision is not None:
-            return report.verdict == "passed" and report.precision == self.precision
+        if report.verdict == "passed" and self.precision and report.precision:
+            return PRECISIONS.index(report.precision) >= PRECISIONS.index(self.precision)
         found = re.search(self.says, text_of(report), re.IGNORECASE)
         return report.verdict in self.verdicts and found is not None
 
@@ -170,9 +171,9 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu="differ from the reference|wrong",
         unlike_naive="it checks at the size that it times",
     ),
-    "approximate_in_unit_interval": Cheat("C", "looks at the magnitude", precision="bf16"),
-    "exact_for_integers": Cheat("C", "looks at the first few values", precision="tf32"),
-    "knows_the_distribution": Cheat("C", "looks at the distribution", precision="bf16"),
+    "approximate_in_unit_interval": Cheat("C", "looks at the magnitude", WRONG, precision="bf16"),
+    "exact_for_integers": Cheat("C", "looks at the first few values", WRONG, precision="tf32"),
+    "knows_the_distribution": Cheat("C", "looks at the distribution", WRONG, precision="bf16"),
     "walks_the_stack": Cheat("C", "looks for the checker's name", "never written"),
     "knows_the_worker": Cheat(
         "C",
@@ -274,12 +275,12 @@ CHEATS: Mapping[str, Cheat] = {
     ),
     # F. Numerics.
     # As many bits as TF32, which is the tighter class of the two.
-    "float16_inside": Cheat("F", "fp16 inside a float32 problem", precision="tf32"),
-    "bfloat16_inside": Cheat("F", "bf16 inside a float32 problem", precision="bf16"),
-    "tf32_inside": Cheat("F", "TF32 inside a float32 problem", precision="tf32"),
+    "float16_inside": Cheat("F", "fp16 inside a float32 problem", WRONG, precision="tf32"),
+    "bfloat16_inside": Cheat("F", "bf16 inside a float32 problem", WRONG, precision="bf16"),
+    "tf32_inside": Cheat("F", "TF32 inside a float32 problem", WRONG, precision="tf32"),
     "fixed_point": Cheat("F", "errors under an absolute tolerance", WRONG),
     # As wrong as bfloat16 may be, and ranked with it.
-    "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", precision="bf16"),
+    "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", WRONG, precision="bf16"),
     "nan_everywhere": Cheat(
         "F",
         "NaN taken for a wildcard",
