@@ -115,16 +115,18 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
         calls: All of them, as they followed one another on one instance.
         wrong: The names of those with a wrong output.
     """
-    right = [call for call in calls if call.name not in wrong]
-    if not wrong or not right:
+    if not wrong:
         return ""
-    first = calls[0]
     if all(call.kind != "first" for call in calls if call.name in wrong):
         return f"Wrong only when values came back, or nearly: {', '.join(wrong)}."
-    if [call for call in right if call.run != first.run] == [] and first in right:
+    # Touched inputs lie in new memory, where who goes by an address is right once more.
+    in_one_memory = [call for call in calls if call.kind != "touched"]
+    right = [call for call in in_one_memory if call.name not in wrong]
+    first = calls[0]
+    if first not in right:
+        return ""
+    if all(call.run == first.run for call in right):
         return "Right only at the first call: something of the first call is kept."
-    if right == [call for call in calls if call.run.weights == first.run.weights]:
+    if right == [call for call in in_one_memory if call.run.weights == first.run.weights]:
         return "Wrong only after the weights changed: something computed from old weights is kept."
-    if first in right:
-        return f"Wrong only with these inputs: {', '.join(wrong)}."
-    return ""
+    return f"Wrong only with these inputs: {', '.join(wrong)}."

@@ -14,6 +14,8 @@ from harness.evaluate import Request, evaluate
 from harness.grid import OWN, Case, cases_for
 from harness.problem import load
 from harness.report import CaseReport, Report
+from harness.values import calls_for
+from harness.verdict import describe_wrong_runs
 from tests.support import REFERENCE, SUBMISSIONS, harness, reports
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
@@ -119,6 +121,27 @@ def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], 
     """New values in the same storage, and new weights, show a cache that does not follow them."""
     assert wrong[body].verdict == "failed"
     assert wrong[body].diagnosis.startswith(STALE[body])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
+    """A call in new memory, for which a cache by address has nothing, changes no diagnosis."""
+    (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
+    problem = load(PROBLEM)
+    own = next(case for case in cases_for(problem, submission, seed=seed) if case.label in OWN)
+    first, *later = calls_for(problem, own)
+    by_address = [c.name for c in later if c.run != first.run and c.kind != "touched"]
+    old_weights = [call.name for call in later if call.run.weights != first.run.weights]
+    back = [call.name for call in later if call.kind == "again"]
+    for wrong, diagnosis in (
+        (by_address, "Right only at the first call"),
+        (old_weights, "Wrong only after the weights changed"),
+        (back, "Wrong only when values came back"),
+        ([], ""),
+    ):
+        said = describe_wrong_runs([first, *later], wrong)
+        assert said.startswith(diagnosis)
+        assert bool(said) == bool(wrong)
 
 
 def test_right_case_among_wrong_ones_passes(wrong: dict[str, CaseReport]) -> None:
