@@ -133,7 +133,7 @@ CHEATS: Mapping[str, Cheat] = {
         unlike_naive="it compares every element",
     ),
     "tail_missing": Cheat("A", "tail missing", "never written"),
-    "small_weights_dropped": Cheat("A", "one percent wrong", WRONG),
+    "small_weights_dropped": Cheat("A", "one percent wrong", WRONG, precision="bf16"),
     # B. Remembering.
     "cached_by_pointer": Cheat("B", "cached by data pointer", WRONG),
     "cached_by_identity": Cheat("B", "cached by id", WRONG),
