@@ -116,8 +116,9 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     runs[0], runs[first] = runs[first], runs[0]
     calls = [Call(run.name, run) for run in runs]
     extra: tuple[tuple[Kind, Run], ...] = (
-        ("again", chance.choice(runs)),
         ("touched", runs_for(problem)[0]),
+        # The last to be put in: nothing comes between it and its run.
+        ("again", chance.choice(runs)),
     )
     for kind, of in extra:
         if chance.random() < _EXTRA_SHARE or case.label in OWN:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -178,7 +179,10 @@ def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> No
         assert calls[0].run.is_dense
         assert calls == calls_for(problem, case)
     own = [calls for case, calls in zip(cases, orders, strict=True) if case.label in OWN]
-    assert all(any(call.kind == "again" for call in calls) for calls in own)
+    assert all({call.kind for call in calls} == {"first", "again", "touched"} for calls in own)
+    for calls in orders:
+        for before, call in pairwise(calls):
+            assert call.kind != "again" or (before.kind, before.run) == ("first", call.run)
 
 
 def test_touched_values_differ_in_one_number(problem: Problem, cases: tuple[Case, ...]) -> None:
