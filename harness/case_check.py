@@ -260,7 +260,7 @@ class CaseCheck:
         if mismatch.index is not None:
             if actual.numel() <= _MAX_REMEMBERED:
                 self._wrong = WrongOutput(values, actual)
-        elif actual.dim() > 1:
+        elif actual.dim() > 1 and tuple(actual.shape) != output_shape(self._problem, self._case):
             self._wrong_length = int(actual.shape[-1])
 
     def _report(self) -> CaseReport:

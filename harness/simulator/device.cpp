@@ -283,9 +283,26 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 
 void record_stream(at::Tensor&, at::Stream) {}
 
+// Only what torch itself brings for a GPU may run here: of other operators a GPU has what was
+// registered for it, and of torch's it has no kernel that somebody put in the place of the CPU's.
+void need_kernel_of_torch(const c10::OperatorHandle& op) {
+  const auto& name = op.schema().operator_name();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      name.getNamespace() == "aten",
+      "Could not run '",
+      name,
+      "' with arguments from the 'CUDA' backend: it was registered without a kernel for that.");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      op.dumpState().find("\nCPU (inactive): ") == std::string::npos,
+      "The simulated device runs '",
+      name,
+      "' with torch's kernel for the CPU, which was replaced.");
+}
+
 // As torch does after every launch of its own: so does an error come out that nobody has asked for.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   C10_CUDA_KERNEL_LAUNCH_CHECK();
+  need_kernel_of_torch(op);
   const OperatorCall call(op, *stack);
   {
     const Unrecorded inner;
