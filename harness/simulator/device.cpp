@@ -34,6 +34,19 @@ void release(void* pointer) {
   sim_free(pointer);
 }
 
+// While one lives, the host may touch the device's memory.
+class Opened {
+ public:
+  Opened() {
+    sim_arena_open();
+  }
+  ~Opened() {
+    sim_arena_shut();
+  }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+};
+
 struct ArenaAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     void* pointer = sim_alloc(bytes);
@@ -50,6 +63,7 @@ struct ArenaAllocator final : c10::Allocator {
     return &release;
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    const Opened opened;
     default_copy_data(to, from, bytes);
     sim_copy_written(to, from, bytes);
   }
@@ -219,6 +233,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
   if (self.is_same(source))
     return self;
+  const Opened opened;
   alias_on_cpu(self).copy_(alias_on_cpu(source));
   carry_written(self, source);
   record_copy(self, source);
@@ -261,6 +276,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
   record_scalar(self);
+  const Opened opened;
   return at::_local_scalar_dense(alias_on_cpu(self));
 }
 
@@ -306,6 +322,7 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const OperatorCall call(op, *stack);
   {
     const Unrecorded inner;
+    const Opened opened;
     at::native::cpu_fallback(op, stack);
   }
   call.finish(*stack);

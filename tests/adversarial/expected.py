@@ -124,6 +124,12 @@ CHEATS: Mapping[str, Cheat] = {
         OWN_WORK,
     ),
     "answers_in_arguments": Cheat("A", "the answer in the arguments of its kernels", OWN_WORK),
+    "works_on_the_host": Cheat(
+        "A",
+        "host code forms the products in the device's memory",
+        "host code used a pointer to device memory",
+        cases=1,
+    ),
     "modes_switched_off": Cheat("A", "the library with dispatch modes off", OWN_WORK),
     "returns_input": Cheat(
         "A",
@@ -386,6 +392,7 @@ HONEST: Mapping[str, str] = {
     "events_joined": "a side stream ordered with events",
     "layers_of_classes": "base classes, a mixin, a child module",
     "made_contiguous": "operands laid out and cast in PyTorch",
+    "managed_table": "managed and constant memory, cooperative groups, fast math",
     "output_in_python": "output allocated in Python, several launches",
     "packed_weights": "weights packed once for each value",
     "pipeline": "three kernels and a workspace",
