@@ -33,6 +33,7 @@ _LEAST_OPERATIONS = 0.25
 # An output that came from the host is told apart from tables and sizes.
 _LEAST_HOST_BYTES = 4096
 _NUMBER_BYTES = 4
+_MOST_OF_NAMES = 200
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,19 @@ def judge_work(
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
     ]
     return Judged(tuple(finding(CHECK, message) for message in messages), share)
+
+
+def judge_kernels(during: Iterable[Work], built: Sequence[bytes]) -> tuple[Mapping[str, Any], ...]:
+    """Judge whose the kernels of a call are, which the worker alone can tell apart.
+
+    Args:
+        during: What was done in it.
+        built: The shared objects that were built for the submission: all that has kernels.
+    """
+    names = {work.name for work in during if work.worker == "kernel"}
+    strange = sorted(name for name in names if not any(name.encode() in file for file in built))
+    message = f"kernels ran that were not built for it: {', '.join(strange)[:_MOST_OF_NAMES]}"
+    return (finding(CHECK, message),) if strange else ()
 
 
 def judge_arithmetic(need: Need | None, operations: int) -> tuple[Mapping[str, Any], ...]:

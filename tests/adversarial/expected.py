@@ -331,6 +331,12 @@ CHEATS: Mapping[str, Cheat] = {
     "event_without_name": Cheat(
         "H", "an event that lacks its name", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
     ),
+    "record_forged": Cheat(
+        "H",
+        "forges the record of a kernel that it has not built",
+        "not built for it",
+        unlike_naive=_ELSEWHERE,
+    ),
     "operator_without_cuda": Cheat(
         "H",
         "an operator with a kernel for the CPU alone, on the simulated device",
