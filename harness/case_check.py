@@ -23,6 +23,7 @@ from harness.integrity import (
     changed_values,
     finding,
     judge_arithmetic,
+    judge_kernels,
     judge_work,
     work_from,
 )
@@ -226,8 +227,8 @@ class CaseCheck:
         comparison = judge(self._problem, self._case, run, values, actual, self._oracle_device)
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)
-        if len(answer.tensors) > 1:
-            writers = answer.tensors[1]
+        if self._oracle_device.type != "cuda":
+            writers = _writers(answer)
             if bool((writers == UNWRITTEN).any()):
                 self._faults.append(_describe_unwritten(writers == UNWRITTEN))
             self._judge_work(run, answer, actual, writers)
@@ -251,6 +252,7 @@ class CaseCheck:
         # A kernel may pass over inputs that are zero.
         writers_of_all = writers if run.is_dense else None
         self._keep(judge_work(self._need, during, before, actual, writers_of_all))
+        self._findings += judge_kernels(during, self._worker.built)
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
@@ -260,7 +262,7 @@ class CaseCheck:
         if mismatch.index is not None:
             if actual.numel() <= _MAX_REMEMBERED:
                 self._wrong = WrongOutput(values, actual)
-        elif actual.dim() > 1:
+        elif actual.dim() > 1 and tuple(actual.shape) != output_shape(self._problem, self._case):
             self._wrong_length = int(actual.shape[-1])
 
     def _report(self) -> CaseReport:
@@ -316,6 +318,14 @@ def _counters(answer: Message) -> Totals:
     except (KeyError, TypeError, ValueError):
         message = "the worker sent counters that do not fit"
         raise _Stopped(verdict.Stop("error", message)) from None
+
+
+def _writers(answer: Message) -> Tensor:
+    """Who wrote each element of the output, which the simulated device always says."""
+    if [tensor.shape for tensor in answer.tensors[1:]] != [answer.tensors[0].shape]:
+        message = "the worker sent an output without saying who wrote it"
+        raise _Stopped(verdict.Stop("error", message))
+    return answer.tensors[1]
 
 
 def failing_findings(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

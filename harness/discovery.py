@@ -163,7 +163,7 @@ def _matters(problem: Problem, name: str, value: object) -> bool:
 
 def _resolved(path: Path) -> Path:
     """The file that a link leads to; a link that leads nowhere is named itself."""
-    return Path(os.path.realpath(path)) if path.exists() else path.absolute()
+    return Path(os.path.realpath(path)) if _exists(path) else path.absolute()
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -185,7 +185,15 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _is_searched(folder: Path) -> bool:
     hidden = folder.name.startswith(".") or folder.name == "__pycache__"
-    return not hidden and not (folder / "pyvenv.cfg").exists()
+    return not hidden and not _exists(folder / "pyvenv.cfg")
+
+
+def _exists(path: Path) -> bool:
+    """Whether it is there; what is too long for the system to look at is not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _may_be_submission(name: str) -> bool:

@@ -17,8 +17,16 @@ def one_line(text: str) -> str:
     >>> one_line("red\x1b[31m" + chr(10) + "::error::")
     'red?[31m ::error::'
     """
-    spaced = " ".join(text.split())
-    return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in spaced)
+    return printable(" ".join(text.split()))
+
+
+def printable(line: str) -> str:
+    r"""A line as it is, with its spaces, but without control characters.
+
+    >>> printable("  left\r  right\x07")
+    '  left?  right?'
+    """
+    return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in line)
 
 
 def markdown(text: str) -> str:

@@ -32,6 +32,8 @@ _MOST_PASSES = 4
 _LEAST_OPERATIONS = 0.25
 # An output that came from the host is told apart from tables and sizes.
 _LEAST_HOST_BYTES = 4096
+_NUMBER_BYTES = 4
+_MOST_OF_NAMES = 200
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,14 @@ class Need:
     Attributes:
         products: That are summed in all outputs.
         numbers: In input, weight and output together.
+        operands: In input and weight; `inputs` in the input alone.
         has_terms: For each output position, whether anything is summed there but the bias.
     """
 
     products: int
     numbers: int
+    operands: int
+    inputs: int
     has_terms: Tensor
 
     @classmethod
@@ -63,13 +68,11 @@ class Need:
             at = at[(at >= 0) & (at < sizes.output_length)]
             taps[at] += 1
         channels = sizes.in_channels // sizes.groups
-        numbers = (
-            sizes.batch * sizes.in_channels * sizes.length
-            + channels * sizes.out_channels * sizes.kernel_size
-            + sizes.batch * sizes.out_channels * sizes.output_length
-        )
+        inputs = sizes.batch * sizes.in_channels * sizes.length
+        operands = inputs + channels * sizes.out_channels * sizes.kernel_size
+        numbers = operands + sizes.batch * sizes.out_channels * sizes.output_length
         products = int(taps.sum()) * sizes.batch * sizes.out_channels * channels
-        return cls(products, numbers, taps > 0)
+        return cls(products, numbers, operands, inputs, taps > 0)
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,23 @@ def judge_work(
         *_of_operators(everything, torch_products, need if not library else None),
         *([] if has_kernels else ["no kernel of its own was launched"]),
         *from_host,
+        *_of_operands_on_host(during, need),
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
     ]
     return Judged(tuple(finding(CHECK, message) for message in messages), share)
+
+
+def judge_kernels(during: Iterable[Work], built: Sequence[bytes]) -> tuple[Mapping[str, Any], ...]:
+    """Judge whose the kernels of a call are, which the worker alone can tell apart.
+
+    Args:
+        during: What was done in it.
+        built: The shared objects that were built for the submission: all that has kernels.
+    """
+    names = {work.name for work in during if work.worker == "kernel"}
+    strange = sorted(name for name in names if not any(name.encode() in file for file in built))
+    message = f"kernels ran that were not built for it: {', '.join(strange)[:_MOST_OF_NAMES]}"
+    return (finding(CHECK, message),) if strange else ()
 
 
 def judge_arithmetic(need: Need | None, operations: int) -> tuple[Mapping[str, Any], ...]:
@@ -200,6 +217,16 @@ def _of_host(during: Iterable[Work], output: Tensor) -> Iterator[str]:
     came = sum(work.elements for work in during if work.name == "from host")
     if came >= max(output.nbytes / 2, _LEAST_HOST_BYTES):
         yield f"{came:,} bytes came from the host during the call, the output is {output.nbytes:,}"
+
+
+def _of_operands_on_host(during: Iterable[Work], need: Need | None) -> Iterator[str]:
+    """Whoever works on the host needs the operands there; weights alone may be laid out there."""
+    if need is None:
+        return
+    went = sum(work.elements for work in during if work.name == "to host")
+    if went >= max(_NUMBER_BYTES * (need.operands - need.inputs / 2), _LEAST_HOST_BYTES):
+        of_all = _NUMBER_BYTES * need.operands
+        yield f"{went:,} bytes went to the host during the call, input and weights are {of_all:,}"
 
 
 def _of_writers(writers: Tensor, need: Need | None) -> Iterator[str]:

@@ -40,7 +40,8 @@ def _own(share: float | None) -> str:
 
 def full(report: Report) -> str:
     """The verdict and what leads to its reason: the smallest failure, the pattern, the findings."""
-    return "\n".join((one_line(report), *(f"  {line}" for line in _explanation(report))))
+    explained = (f"  {escape.printable(line)}" for line in _explanation(report))
+    return "\n".join((one_line(report), *explained))
 
 
 def _explanation(report: Report) -> Iterator[str]:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from harness import store
+from harness.escape import printable
 from harness.evaluate import Progress, Request
 from harness.evaluator import EvaluationError
 from harness.finished import Finished
@@ -60,7 +61,7 @@ class PendingEvaluation:
         if self._imported:
             return None
         report = self.report()
-        lines = [one_line(report), *report.detail.splitlines()]
+        lines = [one_line(report), *map(printable, report.detail.splitlines())]
         return "\n".join(lines)
 
     def wait_for_case(self, case_id: str) -> CaseReport:
@@ -80,7 +81,7 @@ class PendingEvaluation:
         if report.smallest_failure not in ("", case_id):
             lines.append(f"smallest failing case: {report.smallest_failure}")
         lines.append(f"replay: --harness-seed {report.seed}")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def report(self) -> Report:
         """Wait for the whole report.

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -315,3 +316,17 @@ def get_init_inputs():
     reason = fits(read(tmp_path, SIMPLE), load(reference))
     assert reason is not None
     assert f"dilation={value}" in reason
+
+
+def test_folder_too_deep_for_the_system_is_left_out(tmp_path: Path) -> None:
+    """Somebody's endless folders keep nobody from the files beside them."""
+    (tmp_path / "right.py").write_text("class ModelNew:\n    pass\n")
+    name = "d" * 200
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir(name, dir_fd=folder)
+        below = os.open(name, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    assert [found.name for found in discover([tmp_path]).submissions] == ["right"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ LINES = {
         "submission; killed"
     ),
     "raise_at_import": "raise_at_import on conv_transpose1d: error: raises at import: no suitable",
+    "speaks_in_codes": (
+        "speaks_in_codes on conv_transpose1d: failed: declines the problem's own configuration: "
+        "?[2J other: passed \\ud800?"
+    ),
     "sys_exit_at_import": "sys_exit_at_import on conv_transpose1d: error: SystemExit: 0",
 }
 
@@ -54,6 +59,11 @@ def outcome(folder: Path) -> Outcome:
 def test_each_is_reported_in_one_line(outcome: Outcome, name: str) -> None:
     """What went wrong stands in the first line about the file."""
     assert any(LINES[name] in line for line in outcome.out.splitlines()), outcome.out
+
+
+def test_nothing_moves_the_cursor(outcome: Outcome) -> None:
+    """Neither the line about a file nor what follows it has a control character."""
+    assert not any(unicodedata.category(c) == "Cc" for c in outcome.out if c != "\n")
 
 
 def test_every_file_has_an_expectation() -> None:

@@ -22,7 +22,8 @@ REFUSAL = "refusal.txt"
 # Errors that may be gone at the next try, though the sources are the same: something was installed,
 # somebody freed the disk, another process ended.
 _PASSING_ERRORS = re.compile(
-    "no such file|no space left|killed|out of memory|internal (compiler )?error|cannot open",
+    "no such file|no space left|killed|kill signal|signal 9|out of memory|memory exhausted"
+    "|cannot allocate|temporarily unavailable|internal (compiler )?error|cannot open",
     re.IGNORECASE,
 )
 

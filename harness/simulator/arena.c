@@ -2,8 +2,10 @@
 #include "arena.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define PAGE ((uint64_t)65536) /* a multiple of every page size in use on x86-64 and AArch64 */
 #define LARGEST_RANGE ((uint64_t)256 << 30)
@@ -26,8 +28,9 @@ static struct {
     uint64_t live_bytes;
     uint64_t peak_bytes; /* the most that were live at a time */
     uint64_t limit;
+    int open; /* how many reasons there are for which the host may touch the device's memory */
     table *table;
-} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT};
+} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT, .open = 1};
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -76,7 +79,12 @@ static void fill_poison(uint8_t *start, uint64_t bytes) {
     for (uint64_t i = 0; i < bytes / 4; i++) words[i] = SIM_POISON;
 }
 
-static void *alloc_locked(uint64_t size) {
+/* What the host may do with memory of that kind now. */
+static int protection_of(uint64_t kind) {
+    return arena.open || kind != sim_kind_device ? PROT_READ | PROT_WRITE : PROT_NONE;
+}
+
+static void *alloc_locked(uint64_t size, sim_kind kind) {
     if (size == 0 || init_locked() || arena.table->count == TABLE_ENTRIES) return NULL;
     if (size > arena.limit || arena.live_bytes > arena.limit - size) return NULL;
     uint64_t mapped = round_up(size, PAGE);
@@ -86,7 +94,8 @@ static void *alloc_locked(uint64_t size) {
     if (mprotect(start, mapped, PROT_READ | PROT_WRITE)) return NULL;
     fill_poison(start, mapped);
     uint64_t serial = arena.table->count;
-    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, 0, 0};
+    mprotect(start, mapped, protection_of(kind));
+    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, 0, kind};
     arena.table->count++;
     arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
     arena.live_bytes += size;
@@ -96,19 +105,15 @@ static void *alloc_locked(uint64_t size) {
 
 void *sim_alloc(size_t size) {
     pthread_mutex_lock(&arena.lock);
-    void *start = alloc_locked(size);
+    void *start = alloc_locked(size, sim_kind_device);
     pthread_mutex_unlock(&arena.lock);
     return start;
 }
 
 void *sim_alloc_owned(size_t size, sim_kind kind) {
     pthread_mutex_lock(&arena.lock);
-    void *start = alloc_locked(size);
-    if (start) {
-        sim_allocation *entry = &arena.table->entries[arena.table->count - 1];
-        entry->owned = 1;
-        entry->kind = kind;
-    }
+    void *start = alloc_locked(size, kind);
+    if (start) arena.table->entries[arena.table->count - 1].owned = 1;
     pthread_mutex_unlock(&arena.lock);
     if (start && kind != sim_kind_device) sim_mark_written(start, size);
     return start;
@@ -130,6 +135,8 @@ static int free_locked(uint8_t *start) {
     sim_allocation *found = (sim_allocation *)sim_find((uint64_t)start);
     if (!found || found->start != (uint64_t)start || !found->live) return -1;
     uint64_t mapped = round_up(found->size, PAGE);
+    /* Older kernels take pages back from writable memory alone. */
+    mprotect(start, mapped, PROT_READ | PROT_WRITE);
     madvise(start, mapped, MADV_REMOVE);
     madvise(arena.shadow + (start - arena.base), mapped, MADV_REMOVE);
     mprotect(start, mapped, PROT_NONE);
@@ -194,6 +201,40 @@ void sim_copy_written(void *target, const void *source, size_t size) {
         int device = sim_contains(source) && sim_contains((const uint8_t *)source + size - 1);
         each_live_part((uint64_t)target, size, device ? copy_shadow : mark, &context);
     }
+    pthread_mutex_unlock(&arena.lock);
+}
+
+/* ---- the host's way to it ------------------------------------------------------------------------ */
+
+static void protect_all(void) {
+    for (uint64_t i = 0; i < sim_arena_table_count(); i++) {
+        const sim_allocation *entry = &arena.table->entries[i];
+        if (entry->live && entry->kind == sim_kind_device)
+            mprotect((void *)entry->start, round_up(entry->size, PAGE), protection_of(entry->kind));
+    }
+}
+
+void sim_arena_open(void) {
+    pthread_mutex_lock(&arena.lock);
+    if (arena.open++ == 0) protect_all();
+    pthread_mutex_unlock(&arena.lock);
+}
+
+static void tell_of_fault(int number, siginfo_t *fault, void *unused) {
+    (void)unused;
+    static const char words[] =
+        "\nhost code used a pointer to device memory, which only kernels and CUDA's calls can\n";
+    if (sim_contains(fault->si_addr) && write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
+    /* It happens again when this returns, and ends the process. */
+    signal(number, SIG_DFL);
+}
+
+void sim_arena_shut(void) {
+    static int is_told;
+    pthread_mutex_lock(&arena.lock);
+    struct sigaction tell = {.sa_sigaction = tell_of_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    if (!is_told++) sigaction(SIGSEGV, &tell, NULL);
+    if (--arena.open == 0) protect_all();
     pthread_mutex_unlock(&arena.lock);
 }
 

@@ -66,6 +66,12 @@ void sim_mark_written(const void *pointer, size_t size);
  * the source is host memory. */
 void sim_copy_written(void *target, const void *source, size_t size);
 
+/* The host may touch the device's memory while it is open, as it is from the beginning; a host
+ * that touches it while it is shut ends as it would beside a GPU. Open it around whatever is the
+ * device's work: each call is undone by one of the other. */
+void sim_arena_open(void);
+void sim_arena_shut(void);
+
 uint64_t sim_arena_base(void);
 uint64_t sim_arena_size(void);
 uint64_t sim_arena_shadow(void);

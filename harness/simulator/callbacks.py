@@ -161,10 +161,13 @@ def connect(
     """
 
     def guarded(ask: Callable[[], None]) -> int:
+        runtime.sim_arena_open()
         try:
             ask()
         except BaseException as error:  # an exception cannot cross the C code that called us
             return error_of(error)
+        finally:
+            runtime.sim_arena_shut()
         return 0
 
     def launch(place: _Place, launch: Any, arguments: Arguments) -> int:

@@ -34,6 +34,19 @@ void release(void* pointer) {
   sim_free(pointer);
 }
 
+// While one lives, the host may touch the device's memory.
+class Opened {
+ public:
+  Opened() {
+    sim_arena_open();
+  }
+  ~Opened() {
+    sim_arena_shut();
+  }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+};
+
 struct ArenaAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     void* pointer = sim_alloc(bytes);
@@ -50,6 +63,7 @@ struct ArenaAllocator final : c10::Allocator {
     return &release;
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    const Opened opened;
     default_copy_data(to, from, bytes);
     sim_copy_written(to, from, bytes);
   }
@@ -219,6 +233,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
   if (self.is_same(source))
     return self;
+  const Opened opened;
   alias_on_cpu(self).copy_(alias_on_cpu(source));
   carry_written(self, source);
   record_copy(self, source);
@@ -261,6 +276,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
   record_scalar(self);
+  const Opened opened;
   return at::_local_scalar_dense(alias_on_cpu(self));
 }
 
@@ -283,12 +299,30 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 
 void record_stream(at::Tensor&, at::Stream) {}
 
+// Only what torch itself brings for a GPU may run here: of other operators a GPU has what was
+// registered for it, and of torch's it has no kernel that somebody put in the place of the CPU's.
+void need_kernel_of_torch(const c10::OperatorHandle& op) {
+  const auto& name = op.schema().operator_name();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      name.getNamespace() == "aten",
+      "Could not run '",
+      name,
+      "' with arguments from the 'CUDA' backend: it was registered without a kernel for that.");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      op.dumpState().find("\nCPU (inactive): ") == std::string::npos,
+      "The simulated device runs '",
+      name,
+      "' with torch's kernel for the CPU, which was replaced.");
+}
+
 // As torch does after every launch of its own: so does an error come out that nobody has asked for.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   C10_CUDA_KERNEL_LAUNCH_CHECK();
+  need_kernel_of_torch(op);
   const OperatorCall call(op, *stack);
   {
     const Unrecorded inner;
+    const Opened opened;
     at::native::cpu_fallback(op, stack);
   }
   call.finish(*stack);

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +73,8 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_table", ctypes.c_uint64, ()),
     ("sim_arena_table_count", ctypes.c_uint64, ()),
     ("sim_arena_join", ctypes.c_int, ()),
+    ("sim_arena_open", None, ()),
+    ("sim_arena_shut", None, ()),
     ("sim_find", ctypes.POINTER(_Entry), (ctypes.c_uint64,)),
 )
 
@@ -175,6 +179,18 @@ class Memory:
         address = self.library.sim_arena_table() + serial * ctypes.sizeof(_Entry)
         found = _Entry.from_address(address)
         return _allocation(found)
+
+    @contextmanager
+    def shut(self) -> Iterator[None]:
+        """While host code of strangers runs, which on a GPU's memory would fail as well.
+
+        Kernels, CUDA's calls and operators of torch open it for themselves.
+        """
+        self.library.sim_arena_shut()
+        try:
+            yield
+        finally:
+            self.library.sim_arena_open()
 
     def join(self) -> None:
         """For a process forked from the memory's own: sees what that allocates from now on.

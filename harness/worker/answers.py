@@ -19,12 +19,19 @@ from harness.worker.protocol import Message, ProtocolError
 Test = Callable[[object], bool]
 
 _MOST_CHARACTERS = 4 << 20
+# Of what is shown as one line: names of kernels made from templates are long.
+_MOST_OF_A_LINE = 16 << 10
 _MOST_ITEMS = 100_000
 
 
 def is_text(value: object) -> bool:
     """A text, not too long."""
     return isinstance(value, str) and len(value) <= _MOST_CHARACTERS
+
+
+def is_line(value: object) -> bool:
+    """A text for one line, not too long."""
+    return isinstance(value, str) and len(value) <= _MOST_OF_A_LINE
 
 
 def is_whole(value: object) -> bool:
@@ -95,9 +102,9 @@ _TRIPLE = list_of(is_whole, 3)
 _OF_A_KERNEL = record(
     check=one_of(*get_args(Check)),
     severity=one_of(*get_args(Severity)),
-    message=is_text,
-    kernel=is_text,
-    file=optional(is_text),
+    message=is_line,
+    kernel=is_line,
+    file=optional(is_line),
     line=optional(is_whole),
     block=_TRIPLE,
     thread=_TRIPLE,
@@ -107,7 +114,7 @@ _OF_A_KERNEL = record(
 _OF_THE_PROCESS = record(
     check=one_of("state"),
     severity=one_of(*get_args(Severity)),
-    message=is_text,
+    message=is_line,
     kernel=one_of(""),
     count=is_whole,
 )
@@ -115,32 +122,32 @@ _FINDINGS = list_of(lambda value: _OF_A_KERNEL(value) or _OF_THE_PROCESS(value))
 _WORK = list_of(
     record(
         worker=one_of(*get_args(Worker)),
-        name=is_text,
+        name=is_line,
         count=is_count,
         elements=is_count,
         multiplied=is_count,
     )
 )
-_LAUNCHED = list_of(record(name=is_text, count=is_count, nanoseconds=is_count))
+_LAUNCHED = list_of(record(name=is_line, count=is_count, nanoseconds=is_count))
 _FAULT = {
-    "fault": record(kind=one_of(*get_args(Kind)), message=is_text, detail=is_text),
+    "fault": record(kind=one_of(*get_args(Kind)), message=is_line, detail=is_text),
     "findings": _FINDINGS,
 }
 _OUTPUT = {
-    "type": is_text,
+    "type": is_line,
     "findings": _FINDINGS,
     "inputs": list_of(is_text),
     "weights": dict_of(is_text),
     "launched": _LAUNCHED,
     "work": record(before=_WORK, during=_WORK),
 }
-_TENSOR = {"device": is_text, "shares": optional(is_text)}
-_TIMED_TENSOR = {"device": is_text, "shape": list_of(is_whole), "dtype": is_text}
+_TENSOR = {"device": is_line, "shares": optional(is_line)}
+_TIMED_TENSOR = {"device": is_line, "shape": list_of(is_whole), "dtype": is_line}
 
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "start": {},
     "import": {},
-    "construct": {"names": list_of(is_text), "findings": _FINDINGS},
+    "construct": {"names": list_of(is_line), "findings": _FINDINGS},
     "weights": {},
     "forward": _OUTPUT,
     "profile": {**_OUTPUT, "kernels": list_of(_is_kernel)},
@@ -149,7 +156,7 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
         "milliseconds": is_duration,
         "idle": is_duration,
         "launched": _LAUNCHED,
-        "type": is_text,
+        "type": is_line,
     },
     "repeat": {},
     "leaks": {"leaks": list_of(is_whole)},

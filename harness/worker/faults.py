@@ -22,6 +22,7 @@ Kind = Literal["build", "refusal", "unsupported", "out of memory", "exception"]
 
 # Shorter string literals turn up in messages that are not the submission's own.
 _TELLING_LITERAL = 8
+_MOST_OF_A_LINE = 500
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ def describe(error: BaseException, submission: Path) -> Fault:
     if missing:
         return Fault("unsupported", f"the simulator has no {missing}")
     where = _own_frames(error, submission)
-    detail = "".join(traceback.format_list(where)).rstrip()
+    detail = _encodable("".join(traceback.format_list(where)).rstrip())
     place = f" ({submission.name}:{where[-1].lineno}, in {where[-1].name})" if where else ""
-    text = f"{type(error).__name__}: {_one_line(error)}{place}"
+    text = f"{type(error).__name__[:_MOST_OF_A_LINE]}: {_one_line(error)}{place}"
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return Fault("out of memory", text, detail)
     if _is_refusal(error, submission):
@@ -125,9 +126,17 @@ def demangled(symbol: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    if isinstance(error, KeyError) and error.args:
-        return str(error.args[0])
-    return " ".join(str(error).split())[:500]
+    is_key = isinstance(error, KeyError) and error.args
+    try:
+        text = str(error.args[0] if is_key else error)
+    except Exception as own:  # a stranger's __str__
+        text = f"its text cannot be had ({type(own).__name__[:_MOST_OF_A_LINE]})"
+    return _encodable(" ".join(text.split())[:_MOST_OF_A_LINE])
+
+
+def _encodable(text: str) -> str:
+    """What a terminal and a file can hold: names of files may have bytes that are no characters."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _own_frames(error: BaseException, submission: Path) -> list[traceback.FrameSummary]:

@@ -10,8 +10,9 @@ import math
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 # By name: who replaces json's functions has no say in what is sent.
 from json import dumps, loads
@@ -24,6 +25,10 @@ MAX_TENSORS = 4096
 MAX_DIMENSIONS = 64
 MAX_TENSOR_BYTES = 16 << 30
 """Of all tensors of a message together, where the receiver does not expect less."""
+
+# Deeper than any answer is, and flat enough for whoever walks down it.
+_MOST_LEVELS = 32
+_MOST_DIGITS = 20
 
 _LENGTH = struct.Struct("<I")
 
@@ -172,18 +177,61 @@ class Channel:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """A header; numbers that are none (NaN, Infinity) are no part of one."""
+    """A header that can be reckoned with, written down and walked through, whoever sent it."""
     try:
-        header = loads(data, parse_constant=_refuse_constant)
+        header = loads(
+            data, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_fraction
+        )
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"a header that does not parse: {error}") from None
     if not isinstance(header, dict):
         raise ProtocolError("a header that is no object")
+    _refuse_what_is_no_text_or_too_deep(header)
     return header
 
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number")
+
+
+def _whole(digits: str) -> int:
+    """Of larger ones Python makes no float, and of much larger ones no text."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:_MOST_DIGITS]} is too large a number")
+    return number
+
+
+def _refuse_what_is_no_text_or_too_deep(header: dict[str, Any]) -> None:
+    level: list[object] = [header]
+    for _ in range(_MOST_LEVELS):
+        level = [each for value in level for each in _parts(value)]
+        for value in level:
+            if isinstance(value, str) and not _is_unicode(value):
+                raise ProtocolError("a header with half a character in it")
+        if not level:
+            return
+    raise ProtocolError("a header that is nested too deeply")
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return chain(value, value.values())
+    return value if isinstance(value, list) else ()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
 
 
 def _described_tensors(plain: object) -> list[tuple[torch.dtype, list[int]]]:

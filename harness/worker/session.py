@@ -135,7 +135,7 @@ class Session:
         before = self._work()
         recording = Recording() if message.header.get("recorded") else None
         try:
-            with recording or contextlib.nullcontext():
+            with recording or contextlib.nullcontext(), self._only_for_the_device():
                 called = call(model, inputs, message.header.get("count", 1), self._clock)
             if self._device:
                 self._device.raise_unread_error()
@@ -157,6 +157,10 @@ class Session:
         if step == "profile":
             header["kernels"] = self._kernels(counted)
         return header, tensors
+
+    def _only_for_the_device(self) -> contextlib.AbstractContextManager[None]:
+        """Keeps the host's code from memory that beside a GPU it could not touch either."""
+        return self._device.memory.shut() if self._device else contextlib.nullcontext()
 
     def _checked(self, output: object, inputs: Sequence[torch.Tensor]) -> Answer:
         """What is told of an output, and it itself."""

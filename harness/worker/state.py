@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import _compile
 
 _MODULES = (
     torch,
@@ -32,6 +33,9 @@ _MODULES = (
     statistics,
     time,
 )
+# What importing torch's compiler changes: the file of its wrappers, and a variable that it sets.
+_WRAPPERS = _compile.__file__
+_CACHE_OF_COMPILER = "TORCHINDUCTOR_CACHE_DIR"
 _PACKAGE = __name__.partition(".")[0]
 _CLASSES = (torch.Tensor, torch.nn.Module, torch.nn.ConvTranspose1d, torch.Generator)
 
@@ -120,7 +124,10 @@ class StateWatch:
         for name, holder, known in self._functions:
             now = vars(holder)
             for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
+                is_of_torch = _wraps(now.get(key), known[key])
                 known[key] = _known(now.get(key))
+                if is_of_torch:
+                    continue
                 yield _finding(f"replaced {name}.{key} {when}")
             # What a class inherits is replaced by adding to it.
             inherited = getattr(holder, "__mro__", ())[1:]
@@ -141,7 +148,7 @@ class StateWatch:
         names = sorted(
             name
             for name in {*before, *self._environment}
-            if before.get(name) != self._environment.get(name)
+            if before.get(name) != self._environment.get(name) and name != _CACHE_OF_COMPILER
         )
         if names:
             listed = ", ".join(names)
@@ -156,6 +163,16 @@ def _known(value: object) -> tuple[object, object]:
 def _is(value: object, known: tuple[object, object]) -> bool:
     # Not by ==, which a stranger's class may define.
     return all(now is before for now, before in zip(_known(value), known, strict=True))
+
+
+def _wraps(value: object, known: tuple[object, object]) -> bool:
+    """Whether it is the function itself in a wrapper of torch's, which importing its compiler adds.
+
+    `torch.library.custom_op` and `torch.compile` import it.
+    """
+    code = getattr(value, "__code__", None)
+    inner = getattr(value, "__wrapped__", None)
+    return getattr(code, "co_filename", None) == _WRAPPERS and _is(inner, known)
 
 
 def _own() -> Iterator[tuple[str, object]]:

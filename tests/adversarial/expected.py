@@ -72,6 +72,7 @@ def text_of(report: Report) -> str:
 _WRONG_ON_GPU = "differ from the reference|is wrong"
 _NOT_NAIVE_TIMES = "the naive evaluator takes times from the host"
 _ESCAPE = "what it wins comes after the evaluation"
+_REFUSED = "the simulated device refuses it, whoever evaluates"
 _ELSEWHERE = "it is written against this harness"
 
 CHEATS: Mapping[str, Cheat] = {
@@ -117,6 +118,19 @@ CHEATS: Mapping[str, Cheat] = {
         "A", "the library in a process of its own", f"{OWN_WORK}|Resource|not permitted"
     ),
     "disguised_operator": Cheat("A", "the library behind a registered operator", OWN_WORK),
+    "norm_products": Cheat("A", "products as differences of squared norms", OWN_WORK),
+    "int8_products": Cheat(
+        "A",
+        "a library's product under an unusual name",
+        OWN_WORK,
+    ),
+    "answers_in_arguments": Cheat("A", "the answer in the arguments of its kernels", OWN_WORK),
+    "works_on_the_host": Cheat(
+        "A",
+        "host code forms the products in the device's memory",
+        "host code used a pointer to device memory",
+        cases=1,
+    ),
     "modes_switched_off": Cheat("A", "the library with dispatch modes off", OWN_WORK),
     "returns_input": Cheat(
         "A",
@@ -318,6 +332,24 @@ CHEATS: Mapping[str, Cheat] = {
     "event_without_name": Cheat(
         "H", "an event that lacks its name", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
     ),
+    "record_forged": Cheat(
+        "H",
+        "forges the record of a kernel that it has not built",
+        "not built for it",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "operator_without_cuda": Cheat(
+        "H",
+        "an operator with a kernel for the CPU alone, on the simulated device",
+        "Could not run 'fast::pad'",
+        unlike_naive=_REFUSED,
+    ),
+    "cpu_kernel_replaced": Cheat(
+        "H",
+        "replaces the CPU's kernel that the simulated device runs",
+        "which was replaced",
+        unlike_naive=_REFUSED,
+    ),
     "counters_forged": Cheat("H", "forges its kernels' counters", f"{OWN_WORK}|{REPLACED}"),
     "timing_replaced": Cheat(
         "H",
@@ -362,10 +394,12 @@ HONEST: Mapping[str, str] = {
     "built_in_a_thread": "an extension built in a thread",
     "configured": "environment, dataclass, logging, prints",
     "container": "nn.ConvTranspose1d as a container of parameters",
+    "custom_operator": "torch.library.custom_op",
     "double_sums": "more accurate than float32",
     "events_joined": "a side stream ordered with events",
     "layers_of_classes": "base classes, a mixin, a child module",
     "made_contiguous": "operands laid out and cast in PyTorch",
+    "managed_table": "managed and constant memory, cooperative groups, fast math",
     "output_in_python": "output allocated in Python, several launches",
     "packed_weights": "weights packed once for each value",
     "pipeline": "three kernels and a workspace",
@@ -378,5 +412,6 @@ HONEST: Mapping[str, str] = {
     "templates": "templates, AT_DISPATCH, fast math",
     "try_finally": "try, except, finally",
     "two_extensions": "an extension split in two",
+    "weights_measured": "a norm of the weights",
     "workspace_kept": "a workspace kept for each shape",
 }

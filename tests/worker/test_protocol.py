@@ -83,3 +83,32 @@ def test_header_that_is_too_long_is_refused(ends: tuple[Channel, socket.socket])
     other.sendall(struct.pack("<I", 0xFFFFFFFF))
     with pytest.raises(ProtocolError, match="4294967295 bytes"):
         channel.receive(time.monotonic() + 10)
+
+
+def test_half_a_character_is_refused(ends: tuple[Channel, socket.socket]) -> None:
+    """No terminal and no file could hold it: whoever shows the report would fail."""
+    channel, other = ends
+    Channel(other).send({"message": ["\ud800"]})
+    with pytest.raises(ProtocolError, match="half a character"):
+        channel.receive(time.monotonic() + 10)
+
+
+@pytest.mark.parametrize("number", ["9" * 21, "-" + "9" * 4200, "1e999"])
+def test_number_that_cannot_be_reckoned_with_is_refused(
+    ends: tuple[Channel, socket.socket], number: str
+) -> None:
+    """A quotient of it would be no float, and a sum of some no text."""
+    channel, other = ends
+    data = b'{"tensors": [], "count": ' + number.encode() + b"}"
+    other.sendall(struct.pack("<I", len(data)) + data)
+    with pytest.raises(ProtocolError, match=r"a number of|too large a number"):
+        channel.receive(time.monotonic() + 10)
+
+
+def test_what_is_nested_deeply_is_refused(ends: tuple[Channel, socket.socket]) -> None:
+    """It parses, but whoever copies or writes it runs out of stack."""
+    channel, other = ends
+    data = b'{"tensors": [], "a": ' + b"[" * 400 + b"]" * 400 + b"}"
+    other.sendall(struct.pack("<I", len(data)) + data)
+    with pytest.raises(ProtocolError, match="nested too deeply"):
+        channel.receive(time.monotonic() + 10)

@@ -186,7 +186,9 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
   if ((unsigned)kind > cudaMemcpyDefault) return sim_report(cudaErrorInvalidMemcpyDirection);
   if (!bytes) return cudaSuccess;
   if (!ends_fit(to, from, bytes, kind)) return sim_report(cudaErrorInvalidValue);
+  sim_arena_open();
   memmove(to, from, bytes);
+  sim_arena_shut();
   sim_copy_written(to, from, bytes);
   int to_host = is_host_range(to, bytes), from_host = is_host_range(from, bytes);
   if (to_host != from_host) sim_record(sim_worker_copy, to_host ? "to host" : "from host", bytes, 0);
@@ -236,7 +238,9 @@ cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
   NEED_CONTEXT();
   if (!bytes) return cudaSuccess;
   if (!is_device_range(pointer, bytes)) return sim_report(cudaErrorInvalidValue);
+  sim_arena_open();
   memset(pointer, value, bytes);
+  sim_arena_shut();
   sim_mark_written(pointer, bytes);
   return cudaSuccess;
 }
