@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -70,6 +70,8 @@ class WrongOutput:
 
     values: Values
     actual: Tensor
+    unwritten: Tensor | None
+    """As in `diagnose.WrongRun`."""
 
 
 @dataclass(frozen=True)
@@ -227,19 +229,25 @@ class CaseCheck:
         comparison = judge(self._problem, self._case, run, values, actual, self._oracle_device)
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)
+        unwritten = None
         if self._oracle_device.type != "cuda":
             writers = _writers(answer)
-            if bool((writers == UNWRITTEN).any()):
-                self._faults.append(_describe_unwritten(writers == UNWRITTEN))
+            unwritten = writers == UNWRITTEN
+            if bool(unwritten.any()):
+                self._faults.append(_describe_unwritten(unwritten))
             self._judge_work(run, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
-            self._remember(values, actual, comparison.mismatch)
+            self._remember(WrongOutput(values, actual, unwritten), comparison.mismatch)
 
     def _output_elements(self) -> int:
+        shape = self._output_shape()
+        return MAX_TENSOR_BYTES // _MORE_ELEMENTS if shape is None else math.prod(shape)
+
+    def _output_shape(self) -> tuple[int, ...] | None:
         try:
-            return math.prod(output_shape(self._problem, self._case))
+            return output_shape(self._problem, self._case)
         except Exception:  # a reference may need values to know its shapes
-            return MAX_TENSOR_BYTES // _MORE_ELEMENTS
+            return None
 
     def _compare_bits(self, call: Call, actual: Tensor) -> None:
         if call.kind == "first":
@@ -258,12 +266,16 @@ class CaseCheck:
         self._findings += judged.findings
         self._shares += [judged.share] if judged.share is not None else []
 
-    def _remember(self, values: Values, actual: Tensor, mismatch: Mismatch) -> None:
-        if mismatch.index is not None:
-            if actual.numel() <= _MAX_REMEMBERED:
-                self._wrong = WrongOutput(values, actual)
-        elif actual.dim() > 1 and tuple(actual.shape) != output_shape(self._problem, self._case):
-            self._wrong_length = int(actual.shape[-1])
+    def _remember(self, wrong: WrongOutput, mismatch: Mismatch) -> None:
+        actual = wrong.actual
+        if mismatch.index is None:
+            if actual.dim() > 1 and tuple(actual.shape) != self._output_shape():
+                self._wrong_length = int(actual.shape[-1])
+        elif actual.numel() <= _MAX_REMEMBERED:
+            if any(finding["kernel"] for finding in failing_findings(self._findings)):
+                # A kernel that was stopped, or read what nobody wrote, leaves gaps of another kind.
+                wrong = replace(wrong, unwritten=torch.zeros_like(actual, dtype=torch.bool))
+            self._wrong = wrong
 
     def _report(self) -> CaseReport:
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}

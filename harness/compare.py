@@ -116,7 +116,10 @@ def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
     unwritten = unsound & _poisoned(actual)
     if unwritten.any():
         first = _first(unwritten)
-        return f"{_share(unwritten)} were never written, the first at {first}"
+        return (
+            f"{_share(unwritten)} are what fresh memory holds, the first at {first}: "
+            "never written, or copied from what was not"
+        )
     if bool((unsound & ~value.isfinite()).any()):
         return f"{_share(unsound)} are not the infinity or NaN that the reference gives"
     return f"{_share(unsound)} are not finite, though the reference is"

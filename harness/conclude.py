@@ -50,7 +50,8 @@ def _diagnosis(failed: Sequence[CaseOutcome]) -> str:
             bias = next((v for n, v in weights.items() if n.rpartition(".")[2] == "bias"), None)
             (x,) = outcome.wrong.values.inputs
             operands = Operands.of(outcome.case.convolution, x, weight, bias)
-            wrong.append((outcome.case, WrongRun(operands, outcome.wrong.actual)))
+            run = WrongRun(operands, outcome.wrong.actual, outcome.wrong.unwritten)
+            wrong.append((outcome.case, run))
     wrong.sort(key=lambda pair: pair[0].convolution.work)
     # From the smallest to the largest: small cases alone leave several mistakes alike.
     step = max(1, len(wrong) // _DIAGNOSED_CASES)

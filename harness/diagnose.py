@@ -17,10 +17,18 @@ from harness.oracle import CLASSES, gamma
 
 @dataclass(frozen=True)
 class WrongRun:
-    """A run whose output the oracle did not accept."""
+    """A run whose output the oracle did not accept.
+
+    Attributes:
+        operands: What the output is computed from.
+        actual: The output.
+        unwritten: Which of its elements nobody wrote; None where that is to be guessed from their
+            values.
+    """
 
     operands: Operands
     actual: Tensor
+    unwritten: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -80,14 +88,16 @@ def _reproduces(compute: Callable[[Operands], Tensor], run: WrongRun) -> bool:
 
 def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
     """Recognise outputs that are right but for elements left at 0, or at what memory held."""
-    places = set()
+    places = []
     for run in runs:
+        actual = run.actual.cpu()
         wrong = ~_agrees(transposed_convolution, run)
-        blank = (run.actual.cpu() == 0) | ~run.actual.cpu().isfinite()
+        blank = (actual == 0) | ~actual.isfinite() if run.unwritten is None else run.unwritten
         if not wrong.any() or not blank[wrong].all():
             return None
-        places.add(_place(wrong, blank))
-    where = places.pop() if len(places) == 1 else "in several places"
+        places.append(_places(wrong, blank))
+    shared = [kind for kind in places[0] if all(kind in place for place in places)]
+    where = places[0][shared[0]] if shared else "in several places"
     return Diagnosis(
         "elements not written",
         f"What is written is right, but output is left unwritten {where}; check the grid's size "
@@ -95,16 +105,17 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
     )
 
 
-def _place(wrong: Tensor, blank: Tensor) -> str:
-    """Say where the wrong elements lie, if that is a tail."""
+def _places(wrong: Tensor, blank: Tensor) -> dict[str, str]:
+    """Say where the wrong elements lie, if they are a tail of each row, of the whole, or both."""
+    found = {}
     length = wrong.shape[-1]
     start = int(wrong.nonzero()[:, -1].min())
     if start > 0 and blank[..., start:].all():
-        return f"from position {start} of {length} on"
+        found["of each row"] = f"from position {start} of {length} on"
     first = int(wrong.flatten().nonzero().min())
     if first > 0 and blank.flatten()[first:].all():
-        return f"from element {first} of {wrong.numel()} on"
-    return "in several places"
+        found["of the whole"] = f"from element {first} of {wrong.numel()} on"
+    return found
 
 
 def diagnose_length(wrong: Sequence[tuple[Convolution, int]]) -> str | None:

@@ -123,11 +123,11 @@ def _on(change: Callable[[Operands], Operands]) -> Callable[[Operands], Tensor]:
     return lambda operands: transposed_convolution(change(operands))
 
 
-def _read_weight_as_out_in(o: Operands) -> Operands:
+def _read_weight_as_out_in(o: Operands) -> Tensor:
     """Read the weight's memory as (out_channels, in_channels / groups, kernel_size)."""
     groups, taps = o.sizes.groups, o.sizes.kernel_size
     read = o.weight.reshape(groups, o.sizes.out_channels // groups, -1, taps)
-    return replace(o, weight=read.transpose(1, 2).reshape(o.weight.shape))
+    return read.transpose(1, 2).reshape(o.weight.shape)
 
 
 def _first_group(channels: Tensor, groups: int, dim: int) -> Tensor:
@@ -210,6 +210,16 @@ MISTAKES: tuple[Mistake, ...] = (
         _on(lambda o: replace(o, padding=-o.padding)),
     ),
     Mistake(
+        "output shifted right by one",
+        "The position counts one too few; it is t + padding - k * dilation, with t from 0.",
+        _on(lambda o: replace(o, padding=o.padding - 1)),
+    ),
+    Mistake(
+        "output shifted left by one",
+        "The position counts one too many; it is t + padding - k * dilation, with t from 0.",
+        _on(lambda o: replace(o, padding=o.padding + 1)),
+    ),
+    Mistake(
         "output_padding used as padding",
         "The input position is computed with output_padding where padding belongs; "
         "output_padding only lengthens the output. Look for swapped arguments.",
@@ -254,7 +264,15 @@ MISTAKES: tuple[Mistake, ...] = (
         "weight read as [out, in, k]",
         "The weight is indexed as [out, in, k]; nn.ConvTranspose1d keeps it as "
         "[in, out / groups, k].",
-        _on(_read_weight_as_out_in),
+        _on(lambda o: replace(o, weight=_read_weight_as_out_in(o))),
+    ),
+    Mistake(
+        "weight read as [out, in, k], group offset missing",
+        "The weight is indexed as [out, in, k], and every group reads the first group's; "
+        "nn.ConvTranspose1d keeps it as [in, out / groups, k], the groups along the first index.",
+        _on(
+            lambda o: replace(o, weight=_first_group(_read_weight_as_out_in(o), o.sizes.groups, 0))
+        ),
     ),
     Mistake(
         "group offset of the input channel missing",

@@ -45,16 +45,16 @@ def full(report: Report) -> str:
 
 
 def _explanation(report: Report) -> Iterator[str]:
-    telling = _telling_case(report)
-    if telling:
-        if telling.diagnosis:
-            yield f"diagnosis: {telling.diagnosis}"
+    stopped = _first_stopped(report)
+    if stopped:
+        yield from _of_case("first such case", stopped)
+    if report.smallest_failure:
+        failure = report.case(report.smallest_failure)
+        if failure.diagnosis:
+            yield f"diagnosis: {failure.diagnosis}"
         if report.shared:
             yield f"pattern: {report.shared}"
-        which = "smallest failing case" if report.smallest_failure else "first such case"
-        yield f"{which}: {telling.id} ({telling.label})"
-        for line in case_lines(telling):
-            yield f"  {line}"
+        yield from _of_case("smallest failing case", failure)
     yield from _shortened(report.detail)
     for note in report.notes:
         yield f"note: {note}"
@@ -62,11 +62,17 @@ def _explanation(report: Report) -> Iterator[str]:
         yield f"replay: --seed {report.seed}"
 
 
-def _telling_case(report: Report) -> CaseReport | None:
-    """The case that shows best why the verdict is what it is."""
-    if report.verdict == "failed":
-        return report.case(report.smallest_failure)
-    return next((case for case in report.cases if case.verdict == report.verdict != "passed"), None)
+def _first_stopped(report: Report) -> CaseReport | None:
+    """The case whose verdict is all of them's, where that is graver than wrong."""
+    if report.verdict in ("passed", "failed"):
+        return None
+    return next((case for case in report.cases if case.verdict == report.verdict), None)
+
+
+def _of_case(which: str, case: CaseReport) -> Iterator[str]:
+    yield f"{which}: {case.id} ({case.label})"
+    for line in case_lines(case):
+        yield f"  {line}"
 
 
 def case_lines(case: CaseReport) -> Iterator[str]:

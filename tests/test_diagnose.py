@@ -145,6 +145,31 @@ def test_tail_of_the_flat_output_not_written(grid: list[Operands]) -> None:
     assert f"from element {actual.numel() - 10} of {actual.numel()} on" in diagnosis.advice
 
 
+def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Operands]) -> None:
+    """The same mistake leaves another tail in each; one of them tells more than none."""
+    runs: list[WrongRun] = []
+    for operands in [o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9][:2]:
+        actual = transposed_convolution(operands).float().contiguous()
+        actual.view(-1)[-10 - len(runs) :] = 0.0
+        runs.append(WrongRun(operands, actual))
+    diagnosis = diagnose(runs)
+    assert diagnosis is not None
+    numel = runs[0].actual.numel()
+    assert f"from element {numel - 10} of {numel} on" in diagnosis.advice
+
+
+def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Operands]) -> None:
+    """NaN may have been computed: where it is known what was written, values decide nothing."""
+    operands = big(grid)
+    actual = transposed_convolution(operands).float()
+    actual[..., 256:] = torch.nan
+    none = torch.zeros_like(actual, dtype=torch.bool)
+    assert diagnose([WrongRun(operands, actual, unwritten=none)]) is None
+    told = diagnose([WrongRun(operands, actual, unwritten=actual.isnan())])
+    assert told is not None
+    assert told.name == "elements not written"
+
+
 def test_holes_are_not_called_a_tail(grid: list[Operands]) -> None:
     """Unwritten elements in the middle are told as such."""
     operands = big(grid)

@@ -74,6 +74,18 @@ def test_text_of_a_failure_leads_to_it() -> None:
     assert "  replay: --seed 7" in rest
 
 
+def test_error_in_one_case_hides_no_failure_of_another() -> None:
+    """The graver verdict comes first, then what the wrong numbers tell."""
+    broken = case("error", "k1", message="CUDA error: invalid argument")
+    text = full(report(WRONG, broken, verdict="error", smallest_failure="k3"))
+    told = (
+        "first such case: k1", "CUDA error: invalid argument", "diagnosis: padding ignored",
+        "smallest failing case: k3", "expected 1.0, got nan",
+    )  # fmt: skip
+    places = [text.index(words) for words in told]
+    assert places == sorted(places)
+
+
 def test_line_of_a_pass_says_how_precise() -> None:
     """Class and worst error stand in the line."""
     passed = report(case("passed", worst=0.25), verdict="passed", precision="fp32")

@@ -33,8 +33,9 @@ _MODULES = (
     statistics,
     time,
 )
-# What importing torch's compiler changes: the file of its wrappers, and a variable that it sets.
-_WRAPPERS = _compile.__file__
+# What importing torch's compiler changes, as `torch.library.custom_op` and `torch.compile` do: it
+# puts one function into a wrapper, and sets a variable.
+_WRAPPED_BY_COMPILER = ("torch", "manual_seed")
 _CACHE_OF_COMPILER = "TORCHINDUCTOR_CACHE_DIR"
 _PACKAGE = __name__.partition(".")[0]
 _CLASSES = (torch.Tensor, torch.nn.Module, torch.nn.ConvTranspose1d, torch.Generator)
@@ -124,11 +125,12 @@ class StateWatch:
         for name, holder, known in self._functions:
             now = vars(holder)
             for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
-                is_of_torch = _wraps(now.get(key), known[key])
+                is_wrapped = (name, key) == _WRAPPED_BY_COMPILER and _wraps(
+                    now.get(key), known[key]
+                )
                 known[key] = _known(now.get(key))
-                if is_of_torch:
-                    continue
-                yield _finding(f"replaced {name}.{key} {when}")
+                if not is_wrapped:
+                    yield _finding(f"replaced {name}.{key} {when}")
             # What a class inherits is replaced by adding to it.
             inherited = getattr(holder, "__mro__", ())[1:]
             for key in [key for key in now if key not in known and callable(now[key])]:
@@ -166,13 +168,11 @@ def _is(value: object, known: tuple[object, object]) -> bool:
 
 
 def _wraps(value: object, known: tuple[object, object]) -> bool:
-    """Whether it is the function itself in a wrapper of torch's, which importing its compiler adds.
-
-    `torch.library.custom_op` and `torch.compile` import it.
-    """
+    """Whether it is a wrapper of torch's with the very function in it."""
     code = getattr(value, "__code__", None)
-    inner = getattr(value, "__wrapped__", None)
-    return getattr(code, "co_filename", None) == _WRAPPERS and _is(inner, known)
+    inside = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    is_torch_own = any(code is constant for constant in _compile._disable_dynamo.__code__.co_consts)
+    return is_torch_own and any(_is(each, known) for each in inside)
 
 
 def _own() -> Iterator[tuple[str, object]]:
