@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -155,11 +155,29 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         seed=request.seed,
         versions={"torch": torch_version(), "nvcc": settings.toolchain.cuda.version},
         verdict="not run",
-        notes=(f"run with --schedule {request.schedule}",) if request.schedule else (),
+        notes=tuple(_notes(request, problem, cases)),
     )
     evaluation = _Evaluation(problem, cases, settings, request.deadlines, on_progress)
     report = evaluation.run(blank)
     return replace(report, seconds=time.monotonic() - start)
+
+
+def _notes(request: Request, problem: Problem, cases: Sequence[Case]) -> Iterator[str]:
+    if request.schedule:
+        yield f"run with --schedule {request.schedule}"
+    if not problem.is_transposed_convolution:
+        yield (
+            "the reference's own configuration is all that was checked"
+            f"{_cut_down(problem, cases)}: only of transposed convolutions is it known what to vary"
+        )
+
+
+def _cut_down(problem: Problem, cases: Sequence[Case]) -> str:
+    reduced = [case for case in cases if case.label == "reduced"]
+    if not reduced or reduced[0].input_shapes == problem.input_shapes:
+        return ""
+    from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
+    return ", with inputs cut down: " + ", ".join(f"{old} to {new}" for old, new in from_to)
 
 
 def _every_case(request: Request, problem: Problem, submission: Submission) -> Sequence[Case]:

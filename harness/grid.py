@@ -310,6 +310,8 @@ _CORNERS: Sequence[Mapping[str, Any]] = (
     # More output positions than a block has threads, and not a multiple of anything.
     {"kernel_size": 3, "length": 301, "in_channels": 1, "out_channels": 2},
     {"kernel_size": 3, "stride": 2, "length": 523, "in_channels": 2, "out_channels": 1},
+    # More than 16 bits count, and than a grid has blocks along y and z.
+    {"kernel_size": 3, "length": 65_539, "in_channels": 1, "out_channels": 1},
 )
 
 

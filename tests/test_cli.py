@@ -45,7 +45,7 @@ def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked
     assert data["schema"] == 3
     assert data["verdict"] == "passed"
     assert data["precision"] == "fp32"
-    assert len(data["cases"]) == 48
+    assert len(data["cases"]) == 49
     # Batch, channels in and out, length, taps; an fma is two.
     assert data["counters"]["flop"] == 2 * 128 * 128 * 64 * 3 * 2
     assert "flat_index on conv_transpose1d: passed" in done.err
@@ -104,9 +104,9 @@ def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) ->
     table = harness(*board, folder=tmp_path).out
     rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
     flat, grid = (row for row in rows if row[2:3] in (["flat_index"], ["grid3d"]))
-    assert flat[1:8] == ["1", "flat_index", "passed", "48", "0", "0", "fp32"]
+    assert flat[1:8] == ["1", "flat_index", "passed", "49", "0", "0", "fp32"]
     assert flat[-3:] == ["2.92", "simulator", ""]
-    assert grid[1:8] == ["2", "grid3d", "passed", "33", "23", "0", "fp32"]
+    assert grid[1:8] == ["2", "grid3d", "passed", "34", "23", "0", "fp32"]
     assert "BOARD.md: changed" in table
     assert "BOARD.md: unchanged" in harness(*board, folder=tmp_path).out
     with (tmp_path / "submissions" / "grid3d.py").open("a") as file:

@@ -193,6 +193,7 @@ def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
         ("depthwise", lambda c: c.groups == c.in_channels > 1),
         ("most output padding", lambda c: c.output_padding == c.stride - 1 == 7),
         ("more than one block", lambda c: c.output_length > 256),
+        ("more output positions than 16 bits count", lambda c: c.output_length > 1 << 16),
     ],
 )
 def test_corners_are_always_in(what: str, holds: Any) -> None:

@@ -91,6 +91,9 @@ def test_any_reference_is_checked_in_its_own_configuration(tmp_path: Path) -> No
     assert case.label == "reduced"
     assert len(case.input_shapes) == 2
     assert report.precision == "fp32"
+    (note,) = report.notes
+    assert note.startswith("the reference's own configuration is all that was checked, with inputs")
+    assert f"(4096, 1000) to {case.input_shapes[0]}" in note
 
 
 @pytest.mark.parametrize(
