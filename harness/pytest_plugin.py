@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from harness import option_types
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register the options."""
@@ -42,14 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--harness-schedule",
-        type=int,
+        type=option_types.schedule,
         default=0,
         metavar="N",
         help="seed that permutes the simulator's order of blocks and warps (default: 0, natural)",
     )
     group.addoption(
         "--harness-jobs",
-        type=int,
+        type=option_types.count,
         metavar="N",
         help="submissions checked at a time (default: one for each processor)",
     )
@@ -61,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--step-seconds",
-        type=float,
+        type=option_types.seconds,
         default=120.0,
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
@@ -81,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--speed-seconds",
-        type=float,
+        type=option_types.seconds,
         default=30.0,
         metavar="S",
         help="time on a GPU for the rounds of one submission on one problem, at most "

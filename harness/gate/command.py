@@ -42,7 +42,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser(
         "gate", help="compare submissions with an older version", description=_DESCRIPTION
     )
-    parser.set_defaults(run=_gate)
+    parser.set_defaults(run=_gate, parser=parser)
     parser.add_argument(
         "paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")]
     )
