@@ -1,8 +1,8 @@
 """`pytest path/to/kernels --reference path/to/reference`: the options.
 
 pytest loads this in every repository of an environment that has the harness, so that it imports
-nothing until a reference is known: from the option, or from `harness_reference` in the project's
-pytest configuration.
+next to nothing until a reference is known: from the option, or from `harness_reference` in the
+project's pytest configuration.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import option_types
+from harness import option_types, pytest_hints
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,10 +102,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the references, if there are any, and collect submissions from now on."""
+    """Load the references and collect submissions from now on; or only say how, without any."""
     given = [Path(path) for path in config.getoption("--reference")]
     references = given or list(config.getini("harness_reference"))
     if not references:
+        config.pluginmanager.register(pytest_hints, "harness-hints")
         return
     from harness import pytest_collection as collection
 
