@@ -166,6 +166,14 @@ def test_repositories_that_do_not_use_it_hear_nothing(kernels: Path, run: Run) -
     assert "harness: " not in done.out
 
 
+def test_repositories_that_do_not_use_it_do_not_wait_for_torch(tmp_path: Path) -> None:
+    """Without a reference the plugin imports next to nothing."""
+    test = "import sys\n\n\ndef test_one():\n    assert 'torch' not in sys.modules\n"
+    (tmp_path / "test_own.py").write_text(test)
+    done = pytest_("test_own.py", folder=tmp_path)
+    assert done.status == 0, done.out
+
+
 @pytest.mark.parametrize(
     ("option", "number"),
     [
