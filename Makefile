@@ -1,4 +1,5 @@
-# `make leaderboard` and `make test` set everything up on their first call.
+# `make leaderboard` and `make test` set everything up on their first call. Without a GPU, a CPU-only
+# torch is wanted, which PyPI's is not: export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,9 +8,10 @@ PIP_OPTIONS ?=
 
 .PHONY: leaderboard test lint clean
 
+# What failed stands in the table, too; the status is pytest's.
 leaderboard: $(VENV)/ready
-	$(BIN)/pytest submissions/
-	$(BIN)/harness leaderboard --update LEADERBOARD.md
+	@echo '$(BIN)/pytest submissions/'; $(BIN)/pytest submissions/; status=$$?; \
+	  $(BIN)/harness leaderboard --update LEADERBOARD.md && exit $$status
 
 # Two processes, a file in one of them: the tests of a file share what they check.
 test: $(VENV)/ready lint

@@ -19,10 +19,10 @@ def main() -> int:
 
         interpreter.settle()
         return run()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         # One Ctrl-C is enough: a second one would only tear what the first one ends.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print("harness: interrupted", file=sys.stderr)
+        print("; ".join(("harness: interrupted", *interrupt.args)), file=sys.stderr)
         return _INTERRUPTED
     except OSError as error:
         return _refused(error)

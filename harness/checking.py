@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import IO
 
@@ -49,7 +50,7 @@ class Checking:
         )
         for _, report in found:
             if report:
-                self._show(report)
+                self._publish(report)
         return [request for request, report in found if report is None]
 
     def run(self, requests: Sequence[Request], jobs: int) -> None:
@@ -61,15 +62,24 @@ class Checking:
                 title = one_line(f"{request.submission.stem} on {request.problem.stem}")
                 print(f"{title}: {result}", file=self._out, flush=True)
                 continue
+            if request.only is not None:
+                every = len(request.only)
+                what = f"{every} case{'s' * (every > 1)} only (--case); no report was kept"
+                self._show(replace(result, notes=(*result.notes, what)))
+                continue
             # Kept before it is shown: whoever has seen it may rely on that.
             keep = partial(self._finished.keep, request, result)
             self._careful.write("reports for --resume (.harness/finished)", keep)
-            self._show(result)
+            self._publish(result)
 
-    def _show(self, report: Report) -> None:
-        self.all_passed = self.all_passed and report.verdict == "passed"
+    def _publish(self, report: Report) -> None:
+        """Keep a report where others look for it, and show it."""
         save = partial(store.save, report, store.FOLDER)
         self._careful.write("reports for the leaderboard (.harness/reports)", save)
         if self._json_lines:
             self._careful.write("--json", partial(self._json_lines.write, report.to_json()))
+        self._show(report)
+
+    def _show(self, report: Report) -> None:
+        self.all_passed = self.all_passed and report.verdict == "passed"
         print(render.full(report), file=self._out, flush=True)

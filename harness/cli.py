@@ -10,10 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from harness import devices, doctor
+from harness import __version__, devices, doctor, option_types
 from harness.build.ninja import CompileError
 from harness.build.toolchain import ToolchainError
 from harness.checking import Checking
+from harness.chosen import Pair, narrowed
 from harness.discovery import Discovery, Submission, discover, fits
 from harness.escape import one_line
 from harness.evaluate import Request
@@ -30,6 +31,7 @@ from harness.options import (
     add_evaluation_options,
     add_problem_options,
     add_sandbox_options,
+    check_paths,
     check_sandbox,
     problems_of,
     sandbox_note,
@@ -48,7 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         OSError: standard output, or something else that the command needs, cannot be written.
     """
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        # The command's own usage, where argparse would print the one of all commands.
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         status: int = options.run(options)
     except (UsageError, ProblemError, devices.DeviceError) as error:
@@ -62,10 +67,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="harness",
         description="Check, rank and gate CUDA kernel submissions, with or without a GPU.",
     )
+    parser.add_argument("--version", action="version", version=f"harness {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     check = commands.add_parser("check", help="check submissions against their references")
-    check.set_defaults(run=_check)
+    check.set_defaults(run=_check, parser=check)
     check.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files and folders")
     add_problem_options(check)
     add_evaluation_options(check)
@@ -74,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument(
         "--schedule",
-        type=int,
+        type=option_types.schedule,
         default=0,
         metavar="N",
         help="permute the order of blocks and warps with this seed, to find what depends on it "
@@ -86,13 +92,20 @@ def _parser() -> argparse.ArgumentParser:
         help="take over what an earlier run had finished, of the same contents and by the same "
         "means, and run the rest",
     )
+    check.add_argument(
+        "--case",
+        action="append",
+        metavar="ID",
+        help="run this case only, and keep no report of it (repeatable); with --seed it replays "
+        "one case",
+    )
 
     leaderboard.add_to(commands)
 
     counting = commands.add_parser(
         "profile", help="count what a submission's kernels do, on the simulator"
     )
-    counting.set_defaults(run=_profile)
+    counting.set_defaults(run=_profile, parser=counting)
     counting.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
     add_problem_options(counting)
     add_sandbox_options(counting)
@@ -105,39 +118,42 @@ def _parser() -> argparse.ArgumentParser:
     gate.add_to(commands)
 
     examine = commands.add_parser("doctor", help="say what this machine has and lacks")
-    examine.set_defaults(run=_doctor)
+    examine.set_defaults(run=_doctor, parser=examine)
     return parser
 
 
 def _check(options: argparse.Namespace) -> int:
-    missing = [path for path in options.paths if not path.exists()]
-    if missing:
-        raise UsageError(f"{missing[0]}: no such file or folder")
+    check_paths(options.paths)
+    if options.case and (options.resume or options.json):
+        raise UsageError("--case: some cases are no report to keep; leave out --resume and --json")
     problems = problems_of(options)
     device = devices.choose(options.device)
     check_sandbox(options.readable, untrusted=options.untrusted)
     found = discover(options.paths)
     seed = fresh_seed() if options.seed is None else options.seed
     pairs = [
-        (submission, problem)
+        Pair(submission, problem)
         for submission in found.submissions
         for problem in problems
         if fits(submission, problem) is None
     ]
+    if options.case:
+        pairs = narrowed(pairs, options.case, options.grid, device)
     requests = [
         Request(
-            submission=submission.path,
-            problem=problem.path,
+            submission=pair.submission.path,
+            problem=pair.problem.path,
             device=device,
             grid=options.grid,
             seed=seed,
+            only=pair.only,
             deadlines=Deadlines(step=options.step_seconds),
             schedule=options.schedule,
             cores=cores_each(options.jobs, len(pairs)),
             readable=tuple(options.readable),
             untrusted=options.untrusted,
         )
-        for submission, problem in pairs
+        for pair in pairs
     ]
     with ExitStack() as stack:
         json_lines = _open_json(options.json, stack)
@@ -147,7 +163,11 @@ def _check(options: argparse.Namespace) -> int:
         checking = Checking(Finished(FINISHED, device), json_lines, out)
         if options.resume:
             requests = checking.take_over(requests, options.seed)
-        checking.run(requests, options.jobs)
+        try:
+            checking.run(requests, options.jobs)
+        except KeyboardInterrupt:
+            goes_on = () if options.case else ("--resume goes on from here",)
+            raise KeyboardInterrupt(*goes_on) from None
     if checking.has_trouble:
         return USAGE
     return PASSED if checking.all_passed and not refused else NOT_PASSED
@@ -185,6 +205,8 @@ def _why_unfit(submission: Submission, problems: Sequence[Problem]) -> str:
 
 
 def _profile(options: argparse.Namespace) -> int:
+    if options.submission.is_dir():
+        raise UsageError(f"{options.submission}: is a folder; give the file of one submission")
     if not options.submission.is_file():
         raise UsageError(f"{options.submission}: no such file")
     problems = problems_of(options)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import devices
+from harness import devices, option_types
 from harness.escape import one_line
 from harness.pool import usable_cores
 from harness.problem import Problem
@@ -16,6 +16,9 @@ from harness.worker.supervisor import Deadlines
 
 PASSED, NOT_PASSED, USAGE = 0, 1, 2
 """Exit statuses; `USAGE` also where the harness itself could not do its work."""
+
+
+_REFERENCES = Path("reference")
 
 
 class UsageError(ValueError):
@@ -46,10 +49,16 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
         "--grid", choices=("quick", "full"), default="quick", help="all pairs of values, or triples"
     )
     parser.add_argument("--seed", type=int, help="replay a report's values (default: new ones)")
-    parser.add_argument("--jobs", type=int, default=usable_cores(), help="submissions at a time")
+    parser.add_argument(
+        "--jobs",
+        type=option_types.count,
+        default=usable_cores(),
+        metavar="N",
+        help="submissions at a time (default: one for each processor)",
+    )
     parser.add_argument(
         "--step-seconds",
-        type=float,
+        type=option_types.seconds,
         default=Deadlines.step,
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
@@ -74,6 +83,17 @@ def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_paths(paths: Sequence[Path]) -> None:
+    """See that files and folders of submissions are there.
+
+    Raises:
+        UsageError: one of them is not.
+    """
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise UsageError(f"{missing[0]}: no such file or folder")
+
+
 def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
     """See that there is a sandbox, where the submissions need one, and what they may read.
 
@@ -93,14 +113,28 @@ def sandbox_note() -> str:
     return one_line(f"submissions run without a sandbox: {why}") if why else ""
 
 
+def references_of(options: argparse.Namespace) -> tuple[Problem, ...]:
+    """All that --reference names, whatever --problem says.
+
+    Raises:
+        UsageError: nothing is named, and there is no folder of references here.
+        harness.problem.ProblemError: a file is no reference.
+    """
+    if options.reference is None and not _REFERENCES.exists():
+        raise UsageError(
+            f"there is no folder {_REFERENCES}/ here; say what to compare with: --reference PATH"
+        )
+    return load_references(options.reference or [_REFERENCES])
+
+
 def problems_of(options: argparse.Namespace) -> tuple[Problem, ...]:
     """The references that --reference and --problem name.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is none of that name, or none at all.
         harness.problem.ProblemError: a file is no reference.
     """
-    problems = load_references(options.reference or [Path("reference")])
+    problems = references_of(options)
     if options.problem is None:
         return problems
     chosen = tuple(problem for problem in problems if problem.name == options.problem)

@@ -88,11 +88,13 @@ def load(path: Path | str) -> Problem:
     """
     path = Path(path).resolve()
     try:
-        content_hash = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = path.read_bytes()
     except OSError as error:
         raise ProblemError(
             f"{path}: cannot be read ({error.strerror}); give the path of a reference file"
         ) from error
+    _check_text(path, content)
+    content_hash = hashlib.sha256(content).hexdigest()
     module = _import(path, content_hash)
     model = _model_class(module, path)
     arguments, defaults = _bind(model, module, path)
@@ -112,6 +114,20 @@ def load(path: Path | str) -> Problem:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _check_text(path: Path, content: bytes) -> None:
+    """See that a file is text: of one that is not, an import blames something else.
+
+    Raises:
+        ProblemError: It is none in UTF-8, nor in the encoding that it names.
+    """
+    try:
+        is_text = "\0" not in importlib.util.decode_source(content)
+    except (SyntaxError, UnicodeDecodeError):
+        is_text = False
+    if not is_text:
+        raise ProblemError(f"{path}: is not UTF-8; save it as UTF-8, as Python wants it")
 
 
 def _import(path: Path, content_hash: str) -> ModuleType:

@@ -25,6 +25,7 @@ from harness.grid import Grid, cases_for, fresh_seed
 from harness.options import UsageError, check_sandbox, sandbox_note
 from harness.pool import cores_each, usable_cores
 from harness.problem import Problem, ProblemError
+from harness.pytest_hints import is_pythons_own
 from harness.references import load_references
 from harness.render import one_line
 from harness.speed.measure import baseline_name
@@ -111,7 +112,7 @@ def pytest_collect_file(
 
 
 def _speaks_of_model_new(path: Path) -> bool:
-    if path.suffix != ".py" or _is_pythons_own(path):
+    if path.suffix != ".py" or is_pythons_own(path):
         return False
     try:
         return mentions_model_new(path)
@@ -121,12 +122,8 @@ def _speaks_of_model_new(path: Path) -> bool:
 
 def _is_unreadable(path: Path) -> bool:
     """Whether a file may be a submission, and nobody can tell: pytest would try to import it."""
-    own = path.suffix != ".py" or _is_pythons_own(path)
+    own = path.suffix != ".py" or is_pythons_own(path)
     return not own and not os.access(path, os.R_OK)
-
-
-def _is_pythons_own(path: Path) -> bool:
-    return path.name.startswith(("test_", "conftest.", "_"))
 
 
 class SubmissionFile(pytest.Module):
@@ -309,7 +306,7 @@ def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None
     """Name the files beside submissions that are none, lest somebody waits for their results."""
     for folder in sorted(folders):
         for path in sorted(folder.glob("*.py")):
-            if not _is_pythons_own(path) and not _speaks_of_model_new(path):
+            if not is_pythons_own(path) and not _speaks_of_model_new(path):
                 for rejected in discover([path]).rejected:
                     message = f"not collected: {rejected.path}: {rejected.message}"
                     session.warn(pytest.PytestWarning(message))

@@ -1,8 +1,8 @@
 """`pytest path/to/kernels --reference path/to/reference`: the options.
 
 pytest loads this in every repository of an environment that has the harness, so that it imports
-nothing until a reference is known: from the option, or from `harness_reference` in the project's
-pytest configuration.
+next to nothing until a reference is known: from the option, or from `harness_reference` in the
+project's pytest configuration.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from harness import option_types, pytest_hints
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,14 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--harness-schedule",
-        type=int,
+        type=option_types.schedule,
         default=0,
         metavar="N",
         help="seed that permutes the simulator's order of blocks and warps (default: 0, natural)",
     )
     group.addoption(
         "--harness-jobs",
-        type=int,
+        type=option_types.count,
         metavar="N",
         help="submissions checked at a time (default: one for each processor)",
     )
@@ -61,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--step-seconds",
-        type=float,
+        type=option_types.seconds,
         default=120.0,
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
@@ -81,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--speed-seconds",
-        type=float,
+        type=option_types.seconds,
         default=30.0,
         metavar="S",
         help="time on a GPU for the rounds of one submission on one problem, at most "
@@ -100,10 +102,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the references, if there are any, and collect submissions from now on."""
+    """Load the references and collect submissions from now on; or only say how, without any."""
     given = [Path(path) for path in config.getoption("--reference")]
     references = given or list(config.getini("harness_reference"))
     if not references:
+        config.pluginmanager.register(pytest_hints, "harness-hints")
         return
     from harness import pytest_collection as collection
 

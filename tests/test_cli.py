@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from harness import __version__
 from harness.report import Report
 from harness.sandbox import layers
-from tests.support import REFERENCE, SUBMISSIONS, Outcome, harness, harness_process, reports
+from tests.support import REFERENCE, ROOT, SUBMISSIONS, Outcome, harness, harness_process, reports
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
+DEFECTS = ROOT / "tests" / "defects"
 
 
 @dataclass(frozen=True)
@@ -138,3 +140,129 @@ def test_doctor_says_how_to_mend_a_lack(tmp_path: Path, monkeypatch: pytest.Monk
     done = harness("doctor", folder=tmp_path)
     assert done.status == 1
     assert "LACKS C++ compiler: no C++ compiler found; run: apt-get install g++" in done.out
+
+
+@dataclass(frozen=True)
+class Here:
+    """A folder with a reference and one wrong submission, of which nothing was checked yet."""
+
+    folder: Path
+
+    def harness(self, *arguments: str | Path) -> Outcome:
+        """Run a command in it."""
+        return harness(*arguments, folder=self.folder)
+
+    @property
+    def kept(self) -> list[Path]:
+        """The reports that were kept, for whatever purpose."""
+        return list((self.folder / ".harness").rglob("*.json"))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    """As a repository of somebody's."""
+    for name in ("reference", "submissions"):
+        (tmp_path / name).mkdir()
+    shutil.copy(PROBLEM, tmp_path / "reference")
+    shutil.copy(DEFECTS / "no_divisibility_test.py", tmp_path / "submissions" / "mine.py")
+    return Here(tmp_path)
+
+
+CASE = "k1-s2-p1-b3x1x2-to1"
+
+
+def test_one_case_alone_is_quick_and_leaves_no_report(here: Here) -> None:
+    """`--case` replays a part: what was found is shown in full, and passes for no whole."""
+    done = here.harness("check", "submissions", "--case", CASE, "--seed", "1")
+    assert done.status == 1, done.err
+    assert "(1 failed)" in done.out
+    assert f"smallest failing case: {CASE}" in done.out
+    assert "diagnosis: no divisibility test" in done.out
+    assert "note: 1 case only (--case); no report was kept" in done.out
+    assert here.kept == []
+    done = here.harness("check", "submissions", "--case", CASE, "--case", "reduced", "--seed", "1")
+    assert "(1 passed, 1 failed)" in done.out, done.out
+    assert here.kept == []
+
+
+def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
+    """A slip of the finger runs nothing."""
+    done = here.harness("check", "submissions", "--case", CASE, "--case", f"{CASE}0")
+    assert done.status == 2
+    assert f"--case {CASE}0: no such case in grid quick; the nearest are {CASE}, " in done.err
+    assert done.out == ""
+
+
+@pytest.mark.parametrize("options", [("--resume",), ("--json", "reports.jsonl")])
+def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) -> None:
+    """Neither to take over, nor for a gate to compare with."""
+    done = here.harness("check", "submissions", "--case", CASE, *options)
+    assert done.status == 2
+    assert "leave out --resume and --json" in done.err
+    assert not (here.folder / "reports.jsonl").exists()
+
+
+@pytest.mark.parametrize("command", ["check", "gate"])
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [
+        *(("--jobs", number) for number in ("0", "-3", "1.5")),
+        *(("--step-seconds", number) for number in ("0", "-1", "nan", "inf", "1e300", "soon")),
+    ],
+)
+def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: str) -> None:
+    """Nothing is run, so that no submission is blamed, and no good report is replaced."""
+    done = here.harness(command, "submissions", option, number)
+    assert done.status == 2
+    assert f"argument {option}: '{number}' cannot be; give " in done.err
+    assert here.kept == []
+
+
+def test_schedules_are_counted_from_0(here: Here) -> None:
+    """The simulator knows no other."""
+    done = here.harness("check", "submissions", "--schedule", "-1")
+    assert done.status == 2
+    assert "argument --schedule: '-1' cannot be" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["leaderboard", "nothere"], "harness: nothere: no such file or folder"),
+        (["profile", "submissions"], "harness: submissions: is a folder; give the file of one"),
+        (["check", ".", "--problme", "y"], "usage: harness check "),
+        (["gate", "--base", "HEAD", "--problme", "y"], "usage: harness gate "),
+        (["leaderboard", "--problme", "y"], "usage: harness leaderboard "),
+    ],
+)
+def test_what_is_wrong_with_a_command_line(here: Here, arguments: list[str], message: str) -> None:
+    """Said in the words of that command."""
+    done = here.harness(*arguments)
+    assert done.status == 2
+    assert done.err.startswith(message)
+
+
+@pytest.mark.parametrize("command", [("check", "."), ("leaderboard", "."), ("profile", "mine.py")])
+def test_without_references_the_option_is_named(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Whoever has none under reference/ is told how to say where they are."""
+    (tmp_path / "mine.py").write_text("class ModelNew:\n    pass\n")
+    done = harness(*command, folder=tmp_path)
+    assert done.status == 2
+    assert done.err == (
+        "harness: there is no folder reference/ here; say what to compare with: --reference PATH\n"
+    )
+
+
+def test_version(tmp_path: Path) -> None:
+    """What a report of a bug begins with."""
+    done = harness("--version", folder=tmp_path)
+    assert (done.status, done.out) == (0, f"harness {__version__}\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"x = '\xe9'\n", "class ModelNew: pass".encode("utf-16")])
+def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -> None:
+    """It did not pass, like one that is wrong; the others are checked, and may pass."""
+    (here.folder / "odd.py").write_bytes(content)
+    done = here.harness("check", "odd.py")
+    assert done.status == 1
+    assert done.out.startswith(f"{here.folder / 'odd.py'}: ")

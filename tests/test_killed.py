@@ -166,18 +166,29 @@ def at_table(folder: Path) -> tuple[Running, Gate]:
     return start(*command, folder=folder), gate
 
 
-@pytest.mark.parametrize("begin", [at_start, at_import, in_compiler, at_table])
+@pytest.mark.parametrize(
+    ("begin", "hint"),
+    [
+        (at_start, ""),
+        (at_import, "; --resume goes on from here"),
+        (in_compiler, "; --resume goes on from here"),
+        (at_table, ""),
+    ],
+)
 def test_ctrl_c_is_one_line_whenever_it_comes(
-    tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]]
+    tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]], hint: str
 ) -> None:
-    """Status 130, no traceback of any process, and nobody is left at the gate."""
+    """Status 130, no traceback of any process, and nobody is left at the gate.
+
+    Where submissions are being checked, the line says how to go on.
+    """
     running, gate = begin(tmp_path)
     gate.wait_for(running)
     running.interrupt()
     gate.wait_until_left()
     outcome = running.outcome()
     assert outcome.status == 130
-    assert outcome.err == "harness: interrupted\n"
+    assert outcome.err == f"harness: interrupted{hint}\n"
     assert "Traceback" not in outcome.out
 
 

@@ -215,6 +215,15 @@ def test_missing_file(tmp_path: Path) -> None:
         load(tmp_path / "gone.py")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1"])
+def test_reference_that_is_not_utf_8_says_so(tmp_path: Path, encoding: str) -> None:
+    """What Python says of its bytes, such as null bytes, leads nobody there."""
+    path = tmp_path / "conv.py"
+    path.write_bytes("x = 'é'\n".encode(encoding))
+    with pytest.raises(ProblemError, match="is not UTF-8; save it"):
+        load(path)
+
+
 def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
     """Arguments are bound by name, so *args cannot be a reference's signature."""
     path = tmp_path / "reference.py"

@@ -131,10 +131,63 @@ def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> N
 
 
 def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
-    """The plugin keeps out of the way of a repository that does not use it."""
+    """What is missing is said in a line, where nothing else was found."""
     done = pytest_("kernels", folder=kernels.parent)
     assert done.status == 5
     assert "no tests ran" in done.out
+    assert f"{kernels / 'flat_index.py'} defines ModelNew: give --reference PATH" in done.out
+
+
+def test_named_submission_is_not_imported_without_a_reference(kernels: Path, run: Run) -> None:
+    """Pytest would take it for a module of tests, and run its code in this process."""
+    (kernels / "spy.py").write_text("class ModelNew:\n    pass\nopen('ran', 'w')\n")
+    done = run("kernels/spy.py")
+    assert done.status == 2
+    assert f"\n{kernels / 'spy.py'} defines ModelNew: give --reference PATH" in done.out
+    assert "CollectError" not in done.out
+    assert not (kernels.parent / "ran").exists()
+
+
+def test_repositories_that_do_not_use_it_hear_nothing(kernels: Path, run: Run) -> None:
+    """The plugin keeps out of the way: of their tests, wherever these are, and of their output."""
+    test = "def test_one():\n    pass\n"
+    (kernels / "test_own.py").write_text(test)
+    (kernels / "model.py").write_text(f"class ModelNew:\n    pass\n\n\n{test}")
+    (kernels / "test_model.py").write_text("class ModelNew:\n    pass\n")
+    for named in ("kernels", "kernels/model.py", ".", "kernels/test_model.py kernels/test_own.py"):
+        done = run(*named.split())
+        assert done.status == 0, done.out
+        assert "1 passed" in done.out
+        assert "harness: " not in done.out
+    (kernels / "test_own.py").unlink()
+    (kernels / "flat_index.py").unlink()
+    done = run("kernels")
+    assert done.status == 5
+    assert "harness: " not in done.out
+
+
+def test_repositories_that_do_not_use_it_do_not_wait_for_torch(tmp_path: Path) -> None:
+    """Without a reference the plugin imports next to nothing."""
+    test = "import sys\n\n\ndef test_one():\n    assert 'torch' not in sys.modules\n"
+    (tmp_path / "test_own.py").write_text(test)
+    done = pytest_("test_own.py", folder=tmp_path)
+    assert done.status == 0, done.out
+
+
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [
+        ("--harness-jobs", "0"),
+        ("--harness-schedule", "-1"),
+        ("--step-seconds", "0"),
+        ("--speed-seconds", "-5"),
+    ],
+)
+def test_numbers_that_cannot_be(kernels: Path, run: Run, option: str, number: str) -> None:
+    """A usage error, before anything is run."""
+    done = run(kernels, "--reference", PROBLEM, option, number)
+    assert done.status == 4
+    assert f"argument {option}: '{number}' cannot be; give " in done.err
 
 
 def test_unusable_reference_is_one_line(kernels: Path, run: Run) -> None:

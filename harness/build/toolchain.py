@@ -14,7 +14,9 @@ from pathlib import Path
 DEFAULT_ARCHITECTURE = "90"
 CUDA_MAJOR = 13
 
-INSTALL_NVCC = "pip install 'cuda-submission-harness[simulator]'"
+# One compiler taken apart, as pyproject.toml's extra has it: this package itself is on no index.
+_WHEELS = ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
+INSTALL_NVCC = " ".join(("pip install", *(f"'nvidia-{wheel}==13.0.*'" for wheel in _WHEELS)))
 INSTALL_COMPILER = "apt-get install g++"
 
 

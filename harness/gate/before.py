@@ -73,6 +73,11 @@ def _records(path: Path) -> Iterator[Report | SpeedResult]:
             # Only a report has cases.
             kind = Report if "cases" in json.loads(line) else SpeedResult
             yield kind.from_json(line)
+        except json.JSONDecodeError:
+            raise RecordError(
+                f"{path}: line {number} is neither a report nor a speed result; --base takes a git "
+                "revision, a file of `harness check --json`, or one of results/"
+            ) from None
         except (ValueError, TypeError) as error:
             raise RecordError(
                 f"{path}: line {number} is neither a report nor a speed result: {error}"

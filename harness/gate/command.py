@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness import devices
@@ -25,6 +25,7 @@ from harness.options import (
     add_problem_options,
     check_sandbox,
     problems_of,
+    references_of,
     sandbox_note,
 )
 from harness.speed.result import FOLDER
@@ -42,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser(
         "gate", help="compare submissions with an older version", description=_DESCRIPTION
     )
-    parser.set_defaults(run=_gate)
+    parser.set_defaults(run=_gate, parser=parser)
     parser.add_argument(
         "paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")]
     )
@@ -83,6 +84,7 @@ def _gate(options: argparse.Namespace) -> int:
         thresholds = settings.read(Path.cwd())
         with tempfile.TemporaryDirectory(prefix="harness-gate-") as folder:
             comparison = _comparison(options, manner, Path(folder))
+            notes = (*comparison.notes, *_strangers(thresholds, options))
             how = f"on the {manner.device}, {comparison.values}"
             print(f"gate: this tree against {comparison.title}, {how}", flush=True)
             decisions = decide(comparison.plan.pairs, manner, comparison.evidence, thresholds)
@@ -92,7 +94,7 @@ def _gate(options: argparse.Namespace) -> int:
         Decision(rejected.path.stem, "", Change("refused", "", rejected.message), rejected.path)
         for rejected in comparison.plan.rejected
     ]
-    _tell(comparison, decisions)
+    _tell(comparison, decisions, notes)
     return NOT_PASSED if any(decision.is_worse for decision in decisions) else PASSED
 
 
@@ -106,11 +108,21 @@ def _comparison(options: argparse.Namespace, manner: Manner, folder: Path) -> Co
     )
 
 
-def _tell(comparison: Comparison, decisions: Sequence[Decision]) -> None:
+def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> Iterator[str]:
+    """A line for each problem with a threshold of its own that no reference has the name of."""
+    known = {problem.name for problem in references_of(options)}
+    for name in sorted(thresholds.problems.keys() - known):
+        yield (
+            f"pyproject.toml has a threshold for {name}, which is none of the references; there "
+            f"are {', '.join(sorted(known))}"
+        )
+
+
+def _tell(comparison: Comparison, decisions: Sequence[Decision], notes: Iterable[str]) -> None:
     """Say it on the terminal and, under GitHub Actions, beside the files and in the summary."""
     unchanged = sum(not pair.is_changed for pair in comparison.plan.pairs)
     closing = render.summary(decisions, unchanged)
-    for note in filter(None, (sandbox_note(), *comparison.notes)):
+    for note in filter(None, (sandbox_note(), *notes)):
         print(one_line(f"note: {note}"))
     if decisions:
         print(f"\n{render.terminal(decisions)}\n")

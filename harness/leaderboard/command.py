@@ -12,7 +12,13 @@ from harness.files import write_whole
 from harness.leaderboard.page import page
 from harness.leaderboard.standings import Board, boards, portable
 from harness.leaderboard.tables import FORMATS, text
-from harness.options import PASSED, UsageError, add_problem_options, problems_of
+from harness.options import (
+    PASSED,
+    UsageError,
+    add_problem_options,
+    check_paths,
+    problems_of,
+)
 from harness.speed import result as results
 
 _HTML = "html"
@@ -22,7 +28,7 @@ _HEAD = "# Leaderboard\n\n<!-- Written by `make leaderboard`. -->"
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser("leaderboard", help="rank what was checked and measured")
-    parser.set_defaults(run=_leaderboard)
+    parser.set_defaults(run=_leaderboard, parser=parser)
     parser.add_argument(
         "paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")]
     )
@@ -51,6 +57,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _leaderboard(options: argparse.Namespace) -> int:
+    check_paths(options.paths)
     submissions = discover(options.paths).submissions
     found = [
         board

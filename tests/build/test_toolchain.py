@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from harness.build.toolchain import ToolchainError, find_cuda_compiler, find_toolchain, nvcc_version
+from harness.build.toolchain import (
+    INSTALL_NVCC,
+    ToolchainError,
+    find_cuda_compiler,
+    find_toolchain,
+    nvcc_version,
+)
+from tests.support import ROOT
 
 
 def fake_toolkit(folder: Path, version: str) -> Path:
@@ -58,6 +67,16 @@ def test_toolkit_is_found_through_a_wrapper_on_the_path(
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert find_cuda_compiler().home.resolve() == real.home.resolve()
+
+
+def test_command_for_nvcc_installs_what_the_extra_does() -> None:
+    """Whoever lacks a compiler is told a command that works, whatever this package is called."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert shlex.split(INSTALL_NVCC) == [
+        "pip",
+        "install",
+        *project["optional-dependencies"]["simulator"],
+    ]
 
 
 def test_missing_host_compiler_says_how_to_get_one(

@@ -262,7 +262,7 @@ def test_parameter_that_is_no_longer_taken(repository: Repository) -> None:
         (["--base", "nowhere"], "neither a file nor a revision"),
         (["--base", "HEAD", "absent"], "absent: no such file or folder"),
         (["--base", "HEAD", "/"], "lies outside of the repository"),
-        (["--base", "reference/conv.py"], "line 1 is neither a report nor a speed result"),
+        (["--base", "reference/conv.py"], "line 1 is neither a report nor a speed result; --base"),
         (["--base", "HEAD", "--device", "cuda"], "torch sees no GPU here"),
     ],
 )
@@ -303,6 +303,16 @@ def test_settings_that_cannot_be_used(
     Path("pyproject.toml").write_text(f"[tool.harness.gate]\n{settings}\n")
     assert main(["gate", "--base", "HEAD"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_threshold_of_a_problem_that_is_none_is_told(repository: Repository) -> None:
+    """A misspelt name would leave the problem that was meant with the default."""
+    settings = "[tool.harness.gate]\nproblems = { conv = 0.02, cnov = 0.02 }\n"
+    (repository.folder / "pyproject.toml").write_text(settings)
+    done = repository.gate("--base", "HEAD")
+    assert done.status == 0, done.err
+    assert done.out.count("threshold for cnov, which is none of the references; there") == 1
+    assert "threshold for conv," not in done.out
 
 
 def test_thresholds_are_the_problems_own_or_the_default(tmp_path: Path) -> None:

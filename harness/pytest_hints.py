@@ -1,0 +1,74 @@
+"""What pytest says where no reference is known: registered by pytest_plugin.py.
+
+Repositories that have nothing to do with the harness are most of those where this runs: it imports
+nothing, reads a file only if it was named or if no test was found, and says nothing of others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+import pytest
+
+_SUBMISSION = re.compile(rb"^(class\s+ModelNew\b|ModelNew\s*=)", re.MULTILINE)
+_TEST = re.compile(rb"^\s*(async\s+)?(def\s+test|class\s+Test)", re.MULTILINE)
+_GIVE = (
+    "give --reference PATH, or put harness_reference = [PATH] under [tool.pytest.ini_options], to "
+    "check it"
+)
+
+_SEEN = pytest.StashKey[list[Path]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Refuse a submission that is named: pytest would import it as a module of tests."""
+    collectors = yield
+    if collectors and parent.session.isinitpath(file_path) and _is_submission(file_path):
+        return [_Unchecked.from_parent(parent, path=file_path)]
+    if not collectors and file_path.suffix == ".py":
+        parent.config.stash.setdefault(_SEEN, []).append(file_path)
+    return collectors
+
+
+class _Unchecked(pytest.File):
+    """A submission that was named, and cannot be checked."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Say so.
+
+        Raises:
+            pytest.Collector.CollectError: always.
+        """
+        raise self.CollectError(f"{self.path} defines ModelNew: {_GIVE}")
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Say why nothing ran, where what was found are submissions."""
+    if exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED:
+        return
+    first = next(filter(_is_submission, config.stash.get(_SEEN, ())), None)
+    if first is not None:
+        terminalreporter.write_line(f"harness: {first} defines ModelNew: {_GIVE}")
+
+
+def is_pythons_own(path: Path) -> bool:
+    """Whether a file's name says that it is no submission, whatever it holds."""
+    return path.name.startswith(("test_", "conftest.", "_"))
+
+
+def _is_submission(path: Path) -> bool:
+    """Whether a file defines `ModelNew`, and no tests; of one that cannot be read, it is not."""
+    if is_pythons_own(path):
+        return False
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return bool(_SUBMISSION.search(content)) and not _TEST.search(content)
