@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.discovery import Discovery, Rejected, Submission, fits
 from harness.gate.before import Before, Key
+from harness.gate.renames import renames
 from harness.gate.revision import Tree
 from harness.problem import Problem
 
@@ -37,10 +38,17 @@ class Pair:
 
 @dataclass(frozen=True)
 class Plan:
-    """What there is to compare, and the files that are no submissions and were none before."""
+    """What there is to compare.
+
+    Attributes:
+        pairs: Both sides of each.
+        rejected: The files that are no submissions and were none before.
+        renamed: Old names by new ones.
+    """
 
     pairs: tuple[Pair, ...]
     rejected: tuple[Rejected, ...]
+    renamed: Mapping[str, str]
 
 
 def in_tree(
@@ -76,10 +84,21 @@ def plan(
         base: What is known of the base, by submission and problem.
         everything: Whether what is unchanged counts as changed.
     """
+    renamed = _renamed(head, base)
+    new_names = {old: new for new, old in renamed.items()}
+    base = {(new_names.get(name, name), about): before for (name, about), before in base.items()}
     pairs = [pair for problem in problems for pair in _of_problem(head, problem, base, everything)]
     known = {submission for submission, _ in base}
     rejected = tuple(r for r in head.rejected if r.path.stem not in known)
-    return Plan(tuple(pairs), rejected)
+    return Plan(tuple(pairs), rejected, renamed)
+
+
+def _renamed(head: Discovery, base: Mapping[Key, Before]) -> dict[str, str]:
+    known = {name: before for (name, _), before in base.items()}
+    now = {submission.name: submission for submission in head.submissions}
+    there = now.keys() | {rejected.path.stem for rejected in head.rejected}
+    gone = {name: before for name, before in known.items() if name not in there}
+    return renames(gone, {name: now[name] for name in now.keys() - known.keys()})
 
 
 def _of_problem(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,9 +57,8 @@ def with_file(
     base = {key: before for key, before in recorded(file).items() if key[1] in wanted}
     head = _head(paths, paths)
     found = plan(head, problems, base, everything=everything)
-    return Comparison(
-        f"the records in {file}", "grid and seed as recorded", found, Recorded(results)
-    )
+    title, values = f"the records in {file}", "grid and seed as recorded"
+    return Comparison(title, values, found, Recorded(results), tuple(_renames(found)))
 
 
 def with_revision(
@@ -88,12 +87,21 @@ def with_revision(
     head = Discovery(head.submissions, tuple(r for r in head.rejected if r.path in changed))
     base = in_tree(tree, old.submissions, problems)
     found = plan(head, problems, base, everything=everything or bool(beside))
-    notes = tuple(
-        f"{path.relative_to(tree.root)} changed beside the submissions: all of them are evaluated"
-        for path in beside[:1]
+    notes = (
+        *_renames(found),
+        *(
+            f"{path.relative_to(tree.root)} changed beside the submissions: all of them are "
+            "evaluated"
+            for path in beside[:1]
+        ),
     )
     values = f"grid {manner.grid}, seed {manner.seed}"
     return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(manner), notes)
+
+
+def _renames(found: Plan) -> Iterator[str]:
+    for new, old in sorted(found.renamed.items()):
+        yield f"{new} takes the place of {old}, and is compared with it"
 
 
 def _evidence(manner: Manner) -> Evidence:

@@ -181,6 +181,19 @@ def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repo
     assert verdicts(done) == {"grid3d": "new", "one_past_end": "refused"}
 
 
+def test_another_name_is_no_way_around(repository: Repository) -> None:
+    """What was renamed is compared with what it was, whether or not it changed too."""
+    repository.write({"flat_index": None, "renamed": text_of("flat_index")})
+    done = repository.gate("--base", "HEAD", "--allow-new")
+    assert done.status == 0, done.out
+    assert "renamed takes the place of flat_index" in done.out
+    assert "1 unchanged and not evaluated" in done.out
+    repository.write({"renamed": SLOWER})
+    done = repository.gate("--base", "HEAD", "--allow-new")
+    assert done.status == 1
+    assert verdicts(done) == {"renamed": "slower"}
+
+
 def test_records_are_a_base_too(repository: Repository) -> None:
     """Reports of `harness check --json` hold the cases and counters of what they were made of."""
     checked = harness("check", "submissions", "--json", "base.jsonl", folder=repository.folder)
