@@ -167,6 +167,16 @@ def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
     assert alike.notes == ()
 
 
+@pytest.mark.parametrize("name", ["json", "torch"])
+def test_file_may_be_called_as_a_module_is(tmp_path: Path, name: str) -> None:
+    """It does not take that module's place."""
+    path = tmp_path / f"{name}.py"
+    path.write_text(ORIGINAL)
+    options = ("--reference", PROBLEM, "--case", "reduced")
+    done = harness("check", path, *options, folder=tmp_path)
+    assert done.status == 0, done.out
+
+
 def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
     """A submission may decline what it was not written for, but not the problem itself."""
     first = "        super().__init__()\n"

@@ -12,6 +12,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -78,11 +79,12 @@ class Session:
     def import_submission(self, _: Message) -> Answer:
         """Run the submission's file as a module."""
         path = self._submission
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        name = _module_name(path)
+        spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise ImportError(f"{path.name} is not a Python file")
         module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
+        sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
         except Exception:
@@ -272,3 +274,9 @@ class Session:
         if self._device is None:
             return []
         return [asdict(finding) for finding in self._device.observe().findings]
+
+
+def _module_name(path: Path) -> str:
+    """The file's own, unless by it others mean another module: torch.py is not torch."""
+    is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
+    return f"{path.stem}_of_submission" if is_taken else path.stem
