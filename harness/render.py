@@ -59,7 +59,8 @@ def _explanation(report: Report) -> Iterator[str]:
     for note in report.notes:
         yield f"note: {note}"
     if report.verdict not in ("passed", "not run"):
-        yield f"replay: --seed {report.seed}"
+        shown = report.smallest_failure or (stopped.id if stopped else "")
+        yield f"replay: --seed {report.seed}" + (f" --case {shown}" if shown else "")
 
 
 def _first_stopped(report: Report) -> CaseReport | None:

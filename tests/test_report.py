@@ -71,7 +71,7 @@ def test_text_of_a_failure_leads_to_it() -> None:
     assert "    first wrong index [0, 1, 2]: expected 1.0, got nan" in rest
     assert "memcheck: 4-byte store past the end in fill at mine.py:12, block (0,0,0)" in text
     assert "and 4 more" in text
-    assert "  replay: --seed 7" in rest
+    assert "  replay: --seed 7 --case k3" in rest
 
 
 def test_error_in_one_case_hides_no_failure_of_another() -> None:
