@@ -16,6 +16,10 @@ from tests.support import Outcome
 _MINUTES = 5 * 60.0
 
 
+def _hear_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Running:
     """A command under way, in a process group of its own as a terminal would make it one."""
 
@@ -30,6 +34,8 @@ class Running:
             stdout=self._out,
             stderr=self._err,
             start_new_session=True,
+            # In the background Ctrl-C is ignored, also by whatever is started there.
+            preexec_fn=_hear_ctrl_c,
         )
 
     @property
