@@ -11,6 +11,8 @@ from harness.problem import NEUTRAL
 _ENOUGH_FOR_ONE = 2
 _ENOUGH_FOR_PAIR = 4
 _WORTH_SAYING = 0.5
+# Of those without the property: where most of them fail too, it tells nothing.
+_MOST_OTHERS = 0.25
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,12 @@ def _nearest(
     best = max(properties, key=separation, default=None)
     if best is None or separation(best) < _WORTH_SAYING:
         return ""
-    inside, outside = best.holds & failures, failures - best.holds
+    inside, outside, others = best.holds & failures, failures - best.holds, every - best.holds
+    if len(outside) > _MOST_OTHERS * len(others):
+        return ""
     return (
         f"{len(inside)} of {len(best.holds)} with {best.words} fail; "
-        f"{len(outside)} of the {len(every - best.holds)} others"
+        f"{len(outside)} of the {len(others)} others"
     )
 
 
