@@ -67,6 +67,7 @@ class Builder:
                 # Moving the environment breaks the links to torch's libraries.
                 *flags.link_command(extension, self.toolchain, self.target, (), LIBRARY),
                 *_overlay_digests(),
+                *self._compiler.visible(extension.include_paths),
             )
         )
 

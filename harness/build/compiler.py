@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -80,6 +81,20 @@ class Compiler:
         if result.product is None:
             raise CompileError(result.output)
         return replace(result, dependencies=tuple(filter(self._is_own, result.dependencies)))
+
+    def visible(self, folders: Sequence[str]) -> list[str]:
+        """Files below some folders for which a source can ask by `__has_include`.
+
+        Those that it then does not include are no dependencies of it. Python files are left out:
+        nobody asks for one, and each submission sees another.
+        """
+        if not folders:
+            return []
+        paths = [
+            each for path in self._readable for each in (path, *path.rglob("*")) if each.is_file()
+        ]
+        below = (each for each in paths if any(each.is_relative_to(folder) for folder in folders))
+        return sorted(str(each) for each in below if each.suffix != ".py")
 
     def _is_own(self, path: str) -> bool:
         """Whether the submission brought it: others are covered by versions in a build's key."""

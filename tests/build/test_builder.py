@@ -43,6 +43,25 @@ def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
     assert again.library == built.library
 
 
+def test_header_that_may_be_there_is_watched(tmp_path: Path) -> None:
+    """Who sees a header gets another build than who sees none, whatever was built before."""
+    headers = tmp_path / "headers"
+    headers.mkdir()
+    asked = extension(
+        '#if __has_include("value.h")\n#include "value.h"\n#else\n#define VALUE 1\n#endif\n'
+        "int answer() { return VALUE; }",
+        include_paths=(str(headers),),
+    )
+    cache = tmp_path / "cache"
+    without = builder(cache, headers).build(asked)
+    (headers / "value.h").write_text("#define VALUE 2\n")
+    (headers / "kernel.py").write_text("ModelNew = None\n")
+    unseen = builder(cache, headers / "kernel.py").build(asked)
+    seen = builder(cache, headers).build(asked)
+    assert unseen.reused
+    assert unseen.library == without.library != seen.library
+
+
 def test_own_header_is_watched(tmp_path: Path) -> None:
     """A changed header of the submission's makes a new build, though no source has changed."""
     headers = tmp_path / "headers"
