@@ -18,6 +18,7 @@ from harness.values import runs_for, values_for
 from tests.support import REFERENCE, SUBMISSIONS
 
 CPU = torch.device("cpu")
+_DRAWS = 8
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Right:
         """Of an output, as a fraction of what the class allows."""
         checksum = Checksum(self.case, self.weights, self.y.shape, precision, CPU)
         return checksum.error(self.x, y)
+
+    def largest_error(self, y: Tensor, precision: Precision = "fp32") -> float:
+        """With signs drawn several times: one time in a hundred errors nearly cancel."""
+        return max(self.error(y, precision) for _ in range(_DRAWS))
 
 
 def right(wanted: str) -> Right:
@@ -88,7 +93,7 @@ def test_half_precision_passes_as_such_and_not_as_float32() -> None:
     """The bound is that of the submission's own class."""
     found = right("reduced")
     coarse = found.y * (1 + 2.0**-6)
-    assert found.error(coarse, "fp32") > 1
+    assert found.largest_error(coarse, "fp32") > 1
     assert found.error(coarse, "bf16") < 1
 
 
@@ -101,7 +106,7 @@ def test_signs_cannot_be_foretold() -> None:
     cancelling = foretold * (torch.arange(foretold.numel()).reshape(shape) % 2 * 2 - 1)
     assert abs(int((foretold * cancelling).sum())) <= 1
     torch.manual_seed(0)
-    assert found.error(found.y + 10 * cancelling) > 1
+    assert found.largest_error(found.y + 10 * cancelling) > 1
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
@@ -114,4 +119,5 @@ def test_bounds_grow_with_the_inputs(factor: float) -> None:
     with torch.no_grad():
         y = model(factor * one.x)
     assert checksum.error(factor * one.x, y) < 1
-    assert checksum.error(factor * one.x, y + max(1.0, factor)) > 1
+    y[0, 0, 0] += max(1.0, factor)
+    assert checksum.error(factor * one.x, y) > 1
