@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -240,9 +241,10 @@ class CaseCheck:
             self._remember(WrongOutput(values, actual, unwritten), comparison.mismatch)
 
     def _output_elements(self) -> int:
-        shape = self._output_shape()
+        shape = self._output_shape
         return MAX_TENSOR_BYTES // _MORE_ELEMENTS if shape is None else math.prod(shape)
 
+    @cached_property
     def _output_shape(self) -> tuple[int, ...] | None:
         try:
             return output_shape(self._problem, self._case)
@@ -269,7 +271,7 @@ class CaseCheck:
     def _remember(self, wrong: WrongOutput, mismatch: Mismatch) -> None:
         actual = wrong.actual
         if mismatch.index is None:
-            if actual.dim() > 1 and tuple(actual.shape) != self._output_shape():
+            if actual.dim() > 1 and tuple(actual.shape) != self._output_shape:
                 self._wrong_length = int(actual.shape[-1])
         elif actual.numel() <= _MAX_REMEMBERED:
             if any(finding["kernel"] for finding in failing_findings(self._findings)):

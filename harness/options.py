@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness import devices, option_types
@@ -83,7 +83,7 @@ def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_paths(paths: Sequence[Path]) -> None:
+def check_paths(paths: Iterable[Path]) -> None:
     """See that files and folders of submissions are there.
 
     Raises:

@@ -110,6 +110,8 @@ def _comparison(options: argparse.Namespace, manner: Manner, folder: Path) -> Co
 
 def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> Iterator[str]:
     """A line for each problem with a threshold of its own that no reference has the name of."""
+    if not thresholds.problems:
+        return
     known = {problem.name for problem in references_of(options)}
     for name in sorted(thresholds.problems.keys() - known):
         yield (

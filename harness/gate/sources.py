@@ -12,7 +12,7 @@ from harness.gate.evidence import Evidence, Measured, Recorded, counted
 from harness.gate.plan import Plan, in_tree, plan
 from harness.gate.revision import Tree, export
 from harness.gate.run import Manner
-from harness.options import UsageError
+from harness.options import check_paths
 from harness.problem import Problem
 from harness.speed.measure import measure
 
@@ -112,9 +112,7 @@ def _evidence(manner: Manner) -> Evidence:
 
 def _head(paths: Sequence[Path], required: Iterable[Path]) -> Discovery:
     """What lies under the paths that are there; those that are required must be."""
-    for path in required:
-        if not path.exists():
-            raise UsageError(f"{path}: no such file or folder")
+    check_paths(required)
     there = [path for path in paths if path.exists()]
     found = discover(there) if there else Discovery((), ())
     # A folder without submissions: they may all have been removed.
