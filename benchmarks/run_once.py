@@ -70,7 +70,7 @@ def _run(module: Any, problem: Problem, case: Case) -> None:
 
 def _imported(path: Path, reference: Path) -> Any:
     settings = settings_for(Request(path, reference, "cuda"))
-    compiler = Compiler(settings.toolchain, (path,), _BUILD_SECONDS, must_be_confined=False)
+    compiler = Compiler(settings.toolchain, (path,), seconds=_BUILD_SECONDS)
     builder = Builder(settings.toolchain, Cache(settings.cache), settings.target, compiler)
     ExtensionLoader(path, lambda asked: builder.build(asked).library.read_bytes()).install()
     # Other submissions may have the same name as a package.

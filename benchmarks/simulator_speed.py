@@ -23,7 +23,7 @@ import numpy as np
 from tabulate import tabulate
 
 from harness.build.toolchain import find_cuda_compiler
-from harness.pool import usable_cores
+from harness.processors import usable_cores
 from harness.simulator.codegen import Compiler, Writer
 from harness.simulator.launch import Kernel, LaunchResult
 from harness.simulator.library import MACHINE_SOURCES

@@ -6,26 +6,38 @@ import os
 import signal
 import sys
 
-_CANNOT, _INTERRUPTED = 2, 130
+_CANNOT, _INTERRUPTED, _TERMINATED = 2, 130, 143
 _STANDARD_OUTPUT = 1
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: it ends a command as Ctrl-C does, so that nothing that is known is lost."""
 
 
 def main() -> int:
     """Run the command line; what ends it before its time is one line, however early it comes."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         # Importing torch takes seconds.
         from harness import interpreter
-        from harness.cli import main as run
+        from harness.cli.main import main as run
 
         interpreter.settle()
         return run()
     except KeyboardInterrupt as interrupt:
         # One Ctrl-C is enough: a second one would only tear what the first one ends.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print("; ".join(("harness: interrupted", *interrupt.args)), file=sys.stderr)
-        return _INTERRUPTED
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        is_ended = isinstance(interrupt, Terminated)
+        how = "terminated" if is_ended else "interrupted"
+        print("; ".join((f"harness: {how}", *interrupt.args)), file=sys.stderr)
+        return _TERMINATED if is_ended else _INTERRUPTED
     except OSError as error:
         return _refused(error)
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
 
 
 def _refused(error: OSError) -> int:

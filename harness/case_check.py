@@ -16,7 +16,8 @@ from harness import verdict
 from harness.compare import Comparison, Mismatch, classify
 from harness.counting import Totals, kernel_profile, totals
 from harness.gpu.recording import works
-from harness.grid import OWN, Case
+from harness.gpu.reference_time import reference_seconds
+from harness.grid import Case
 from harness.integrity import (
     CHECK,
     Judged,
@@ -88,6 +89,7 @@ class CaseOutcome:
             could not be compared.
         worker_failed: Whether the worker is dead now.
         counters: What its kernels did in the first run, of the problem's reduced configuration.
+        spent: What its calls took on the simulator, in thread-instructions.
     """
 
     report: CaseReport
@@ -97,6 +99,7 @@ class CaseOutcome:
     initialised_alike: bool | None = None
     worker_failed: bool = False
     counters: Totals | None = None
+    spent: int = 0
 
 
 class _Stopped(Exception):
@@ -109,11 +112,19 @@ class CaseCheck:
     """One case in one worker."""
 
     def __init__(
-        self, problem: Problem, case: Case, worker: Worker, oracle_device: torch.device
+        self,
+        problem: Problem,
+        case: Case,
+        worker: Worker,
+        oracle_device: torch.device,
+        budget: int | None = None,
     ) -> None:
+        """`budget` is what one call may take on the simulator; None for anything."""
         self._problem = problem
         self._case = case
         self._worker = worker
+        self._budget = budget
+        self._spent = 0
         self._oracle_device = oracle_device
         self._names: Mapping[str, str] = {}
         self._alike: bool | None = None
@@ -152,7 +163,7 @@ class CaseCheck:
             report = self._stopped_report(stopped.what)
         except WorkerFailure as failure:
             worker_failed = True
-            report = self._stopped_report(verdict.of_failure(failure))
+            report = self._stopped_report(self._why(failure))
         else:
             report = self._report()
         return CaseOutcome(
@@ -163,7 +174,17 @@ class CaseCheck:
             self._alike,
             worker_failed,
             self._counters,
+            self._spent,
         )
+
+    def _why(self, failure: WorkerFailure) -> verdict.Stop:
+        """What it means that the worker had to be given up; of a slow one, beside what."""
+        stop = verdict.of_failure(failure)
+        if failure.cause != "timeout" or self._oracle_device.type != "cuda":
+            return stop
+        seconds = reference_seconds(self._problem, self._case)
+        beside = "" if seconds is None else f"; the reference takes {seconds:.3g} s"
+        return replace(stop, message=stop.message + beside)
 
     def _ask(
         self,
@@ -177,8 +198,7 @@ class CaseCheck:
         answer = self._worker.request(step, header, tensors, max_tensor_bytes=most)
         if "fault" in answer.header:
             self._findings += answer.header.get("findings", ())
-            is_own = self._case.label in OWN
-            raise _Stopped(verdict.of_fault(answer.header["fault"], own_configuration=is_own))
+            raise _Stopped(verdict.of_fault(answer.header["fault"], self._case))
         return answer
 
     def _construct(self) -> None:
@@ -211,8 +231,10 @@ class CaseCheck:
         # Else who computes from the first input's address, as a graph would, is right.
         how["in_new_memory"] = call.kind == "touched"
         how["recorded"] = call is self._recorded
+        how["budget"] = self._budget
         step: Step = "profile" if counted else "forward"
         answer = self._ask(step, how, values.inputs, self._output_elements())
+        self._spent += answer.header["spent"]
         if counted:
             self._counters = _counters(answer)
             self._findings += judge_arithmetic(self._need, self._counters.flop)
@@ -261,7 +283,8 @@ class CaseCheck:
         during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
         # A kernel may pass over inputs that are zero.
         writers_of_all = writers if run.is_dense else None
-        self._keep(judge_work(self._need, during, before, actual, writers_of_all))
+        source = self._worker.source
+        self._keep(judge_work(self._need, during, before, actual, writers_of_all, source))
         self._findings += judge_kernels(during, self._worker.built)
 
     def _keep(self, judged: Judged) -> None:
@@ -310,7 +333,7 @@ class CaseCheck:
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
         findings = verdict.merge_findings(self._findings)
         failing = failing_findings(findings)
-        if failing and what.verdict != "unsupported":
+        if failing and not what.is_cause:
             # The exception is only how the submission, or CUDA, put it.
             message = verdict.describe_finding(failing[0])
             what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")

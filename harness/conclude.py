@@ -7,20 +7,21 @@ from dataclasses import replace
 
 from harness.case_check import CaseOutcome
 from harness.diagnose import WrongRun, diagnose, diagnose_length
-from harness.mistakes import Operands
+from harness.grid import OWN
+from harness.kinds import of_one_kind, others
+from harness.mistakes import Computation
 from harness.oracle import CLASSES, Precision
 from harness.pattern import smallest, what_failing_cases_share
 from harness.report import CaseReport, Report, overall
 
-# Enough to tell the known mistakes apart; each costs a few convolutions in float64.
-_DIAGNOSED_CASES = 12
+# What keeps a case from being right, or from being known to be.
+_AMISS = ("error", "failed", "unsupported")
 
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
     """Add the cases to a report, with the verdict, the precision class and a diagnosis."""
     failed = [outcome for outcome in outcomes if outcome.report.verdict == "failed"]
     judged = [o.case for o in outcomes if o.report.verdict in ("passed", "failed")]
-    smallest_failure = smallest([o.case for o in failed]).id if failed else ""
     diagnosis = _diagnosis(failed)
     cases = tuple(
         replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
@@ -28,11 +29,15 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
         else o.report
         for o in outcomes
     )
+    amiss = [case for case in cases if case.verdict in _AMISS]
+    shown = of_one_kind(amiss) if amiss else []
     report = replace(
         blank,
         verdict=overall(cases),
         cases=cases,
-        smallest_failure=smallest_failure,
+        own_configuration=next((case.verdict for case in cases if case.label in OWN), None),
+        smallest_failure=_smallest(outcomes, shown),
+        other_failures=others(amiss, shown),
         shared=what_failing_cases_share(judged, [o.case.id for o in failed]),
         precision=_precision(cases),
         counters=next((o.counters for o in outcomes if o.counters), None),
@@ -41,21 +46,24 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
     return replace(report, message=_message(report))
 
 
+def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> str:
+    """Id of the smallest of some cases; empty for none."""
+    ids = {report.id for report in shown}
+    return smallest([o.case for o in outcomes if o.case.id in ids]).id if ids else ""
+
+
 def _diagnosis(failed: Sequence[CaseOutcome]) -> str:
     wrong = []
     for outcome in failed:
-        if outcome.wrong and outcome.case.arguments.keys() >= {"in_channels", "kernel_size"}:
+        if outcome.wrong and outcome.case.is_convolution:
             weights = outcome.wrong.values.weights
             weight = next(v for n, v in weights.items() if n.rpartition(".")[2] == "weight")
             bias = next((v for n, v in weights.items() if n.rpartition(".")[2] == "bias"), None)
             (x,) = outcome.wrong.values.inputs
-            operands = Operands.of(outcome.case.convolution, x, weight, bias)
-            run = WrongRun(operands, outcome.wrong.actual, outcome.wrong.unwritten)
-            wrong.append((outcome.case, run))
-    wrong.sort(key=lambda pair: pair[0].convolution.work)
-    # From the smallest to the largest: small cases alone leave several mistakes alike.
-    step = max(1, len(wrong) // _DIAGNOSED_CASES)
-    found = diagnose([run for _, run in wrong[::step]])
+            right = Computation.of(outcome.case.convolution, x, weight, bias)
+            run = WrongRun(right, outcome.wrong.actual, outcome.wrong.unwritten)
+            wrong.append(run)
+    found = diagnose(wrong)
     if found:
         return f"{found.name}: {found.advice}"
     lengths = [(o.case.convolution, o.wrong_length) for o in failed if o.wrong_length is not None]
@@ -71,18 +79,31 @@ def _precision(cases: Sequence[CaseReport]) -> Precision | None:
 def _message(report: Report) -> str:
     if report.verdict == "passed":
         return ""
-    if report.smallest_failure and report.verdict == "failed":
+    if report.smallest_failure:
         return report.case(report.smallest_failure).message
+    left_out = next((case for case in report.cases if case.verdict == "not run"), None)
+    if left_out and report.verdict == "unsupported":
+        return f"the simulator is too slow for it: {left_out.message}"
     first = next((c for c in report.cases if c.verdict == report.verdict), None)
     return first.message if first else "no case was run"
 
 
 def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
+    left_out = [o.report for o in outcomes if o.report.verdict == "not run"]
+    told = []
+    # Where a worker had to be given up, what it did not run any more has no reason of its own.
+    if left_out and not any(outcome.worker_failed for outcome in outcomes):
+        told = [f"{left_out[0].id}{_and_others(left_out)}: {left_out[0].message}"]
     differ = sum(outcome.initialised_alike is False for outcome in outcomes)
     if not differ:
-        return []
+        return told
     compared = sum(outcome.initialised_alike is not None for outcome in outcomes)
     return [
+        *told,
         f"after the same torch.manual_seed, ModelNew's own weights differ from the reference's in "
-        f"{differ} of {compared} cases"
+        f"{differ} of {compared} cases",
     ]
+
+
+def _and_others(cases: Sequence[CaseReport]) -> str:
+    return f" and {len(cases) - 1} other cases" if len(cases) > 1 else ""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
 from harness.build.flags import Device
+from harness.errors import HarnessError
+from harness.gpu import lease
+from harness.processors import usable_cores
 
 Choice = Literal["auto", "cuda", "simulator"]
-CHOICES: tuple[str, ...] = get_args(Choice)
+"""As in `defaults.DEVICES`."""
 
 
-class DeviceError(RuntimeError):
+class DeviceError(HarnessError, RuntimeError):
     """The device that was asked for is not here; the message says what is."""
 
 
@@ -33,3 +36,9 @@ def choose(choice: Choice) -> Device:
             "--index-url https://download.pytorch.org/whl/cpu"
         )
     return "simulator"
+
+
+def default_jobs(device: Device) -> int:
+    """How many evaluations at a time, where nobody says it."""
+    cores = usable_cores()
+    return min(cores, lease.evaluations_that_fit()) if device == "cuda" else cores

@@ -1,18 +1,28 @@
 """Name the mistake behind a wrong output of a transposed convolution.
 
 The known mistake whose result is what the submission gave, for every wrong run that is shown, is
-the diagnosis.
+the diagnosis; where there is none, two or three mistakes that were made at once.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 
 import torch
 from torch import Tensor
 
 from harness.grid import Convolution
-from harness.mistakes import LENGTH_MISTAKES, MISTAKES, Operands, transposed_convolution
+from harness.mistakes import LENGTH_MISTAKES, MISTAKES, Computation, Mistake
 from harness.oracle import CLASSES, gamma
+
+# Of three mistakes, so many pairs are tried with a third; by what they explain of so many outputs.
+_PROMISING = 16
+_PROBES = 2
+# Of the largest sum, more than TF32 gets wrong.
+_FAR = 0.01
+# Numbers that each of several mistakes has to explain.
+_ENOUGH = 8
 
 
 @dataclass(frozen=True)
@@ -20,23 +30,31 @@ class WrongRun:
     """A run whose output the oracle did not accept.
 
     Attributes:
-        operands: What the output is computed from.
+        right: What it should have computed.
         actual: The output.
         unwritten: Which of its elements nobody wrote; None where that is to be guessed from their
             values.
     """
 
-    operands: Operands
+    right: Computation
     actual: Tensor
     unwritten: Tensor | None = None
+
+    @cached_property
+    def scale(self) -> float:
+        """More than any sum of so many terms is, whatever a mistake makes of them."""
+        right = self.right
+        bias = 0.0 if right.bias is None else float(right.bias.abs().max())
+        taps = right.weight.abs().amax(1).sum()
+        return float(taps * right.x.abs().max()) + 2 * bias
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The known mistake that gives a submission's wrong outputs.
+    """What gives a submission's wrong outputs: a known mistake, or several at once.
 
     Attributes:
-        name: The mistake, short.
+        name: The mistakes, short.
         advice: What the kernel does and where to look.
         alternatives: Names of other mistakes that give the same outputs.
     """
@@ -47,43 +65,106 @@ class Diagnosis:
 
 
 def diagnose(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Name the known mistake that reproduces every one of some wrong outputs.
+    """Name the known mistakes that reproduce every one of some wrong outputs.
+
+    One mistake, if one does; else two, and else three.
 
     Args:
-        runs: Wrong outputs of the right shape. A few small ones are enough, and the more they
-            differ in their sizes, the fewer mistakes fit them all.
+        runs: Wrong outputs of the right shape. The more they differ in their sizes, the fewer
+            mistakes fit them all.
 
     Returns:
-        The diagnosis, or None when no known mistake explains all of them.
+        The diagnosis, or None when nothing known explains all of them.
     """
     if not runs:
         return None
     unwritten = _unwritten(runs)
     if unwritten is not None:
         return unwritten
-    fitting = [m for m in MISTAKES if all(_reproduces(m.compute, run) for run in runs)]
-    if not fitting:
-        return None
-    first, *others = fitting
-    return Diagnosis(first.name, first.advice, tuple(mistake.name for mistake in others))
+    # What is refuted is refuted by a small one.
+    runs = sorted(runs, key=lambda run: run.right.sizes.work)
+    for search in (_single, _pairs, _triples):
+        fitting = [made for made in search(runs) if all(_reproduces(made, run) for run in runs)]
+        if fitting:
+            first, *others = map(_named, fitting)
+            return replace(first, alternatives=tuple(other.name for other in others))
+    return None
 
 
-def _tolerance(compute: Callable[[Operands], Tensor], operands: Operands) -> Tensor:
+Made = tuple[Mistake, ...]
+"""Mistakes that are made at once, one after the other."""
+
+
+def _single(_: Sequence[WrongRun]) -> Iterator[Made]:
+    return ((mistake,) for mistake in MISTAKES)
+
+
+def _pairs(runs: Sequence[WrongRun]) -> Iterator[Made]:
+    if _tells_enough(runs, mistakes=2):
+        yield from itertools.combinations(MISTAKES, 2)
+
+
+def _triples(runs: Sequence[WrongRun]) -> Iterator[Made]:
+    """Those pairs that explain most, each with every other mistake."""
+    if not _tells_enough(runs, mistakes=3):
+        return
+    probes = runs[:_PROBES]
+    pairs = sorted(
+        itertools.combinations(MISTAKES, 2),
+        key=lambda pair: sum(_explained(pair, probe) for probe in probes),
+        reverse=True,
+    )
+    seen = set[frozenset[str]]()
+    for pair in pairs[:_PROMISING]:
+        for third in MISTAKES:
+            made = tuple(mistake for mistake in MISTAKES if mistake in (*pair, third))
+            names = frozenset(mistake.name for mistake in made)
+            if len(made) == len(pair) + 1 and names not in seen:
+                seen.add(names)
+                yield made
+
+
+def _tells_enough(runs: Sequence[WrongRun], mistakes: int) -> bool:
+    """Whether what so many mistakes at once explain is no accident of a few numbers."""
+    return len(runs) >= mistakes and sum(run.actual.numel() for run in runs) >= _ENOUGH * mistakes
+
+
+def _named(made: Made) -> Diagnosis:
+    name = " and ".join(mistake.name for mistake in made)
+    return Diagnosis(name, " ".join(mistake.advice for mistake in made))
+
+
+def _output(made: Made, right: Computation) -> Tensor:
+    return reduce(lambda changed, mistake: mistake.change(changed), made, right).output()
+
+
+def _tolerance(made: Made, right: Computation) -> Tensor:
     """Give the tf32 class's bound for a computation that is linear in absolute values."""
     tf32 = CLASSES[1]
-    terms = operands.weight.shape[0] * operands.weight.shape[2] + 1.0
+    terms = right.weight.shape[0] * right.weight.shape[2] + 1.0
     grown = (1.0 + tf32.roundoff) ** tf32.roundings
     rounding = gamma(torch.tensor(terms), tf32.accumulation)
-    return (grown - 1.0 + rounding * grown) * compute(operands.absolute()) + tf32.smallest
+    return (grown - 1.0 + rounding * grown) * _output(made, right.absolute()) + tf32.smallest
 
 
-def _agrees(compute: Callable[[Operands], Tensor], run: WrongRun) -> Tensor:
-    difference = (run.actual.cpu().double() - compute(run.operands)).abs()
-    return difference <= _tolerance(compute, run.operands)
+def _difference(made: Made, run: WrongRun) -> Tensor:
+    return (run.actual.cpu().double() - _output(made, run.right)).abs()
 
 
-def _reproduces(compute: Callable[[Operands], Tensor], run: WrongRun) -> bool:
-    return bool(_agrees(compute, run).all())
+def _agrees(made: Made, run: WrongRun) -> Tensor:
+    return _difference(made, run) <= _tolerance(made, run.right)
+
+
+def _explained(made: Made, run: WrongRun) -> float:
+    """The share of the output that mistakes explain, roughly."""
+    return float((_difference(made, run) <= _FAR * run.scale).double().mean())
+
+
+def _reproduces(made: Made, run: WrongRun) -> bool:
+    difference = _difference(made, run)
+    # What is far off needs no tolerance, which takes as long again.
+    is_near = bool((difference <= _FAR * run.scale).all())
+    return is_near and bool((difference <= _tolerance(made, run.right)).all())
 
 
 def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
@@ -91,7 +172,7 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
     places = []
     for run in runs:
         actual = run.actual.cpu()
-        wrong = ~_agrees(transposed_convolution, run)
+        wrong = ~_agrees((), run)
         blank = (actual == 0) | ~actual.isfinite() if run.unwritten is None else run.unwritten
         if not wrong.any() or not blank[wrong].all():
             return None

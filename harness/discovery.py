@@ -60,12 +60,15 @@ class Submission:
         path: The file, absolute.
         content_hash: SHA-256 of the file's bytes, in hexadecimal.
         parameters: What `ModelNew`'s constructor takes, without self.
+        may_use_shared_memory: Whether a kernel of it may; not, where all kernels are in this file
+            and none has `__shared__`.
     """
 
     name: str
     path: Path
     content_hash: str
     parameters: tuple[Parameter, ...]
+    may_use_shared_memory: bool = True
 
     @property
     def accepts_any(self) -> bool:
@@ -221,7 +224,9 @@ def _read(path: Path) -> Submission:
         parameters = _constructor(_ENTRY, _definitions(_parse(content).body), ())
     except RecursionError as error:
         raise UnreadableError("is nested too deeply to be read") from error
-    return Submission(path.stem, path, hashlib.sha256(content).hexdigest(), parameters)
+    digest = hashlib.sha256(content).hexdigest()
+    shared = b"__shared__" in content or b"__global__" not in content
+    return Submission(path.stem, path, digest, parameters, shared)
 
 
 def _content(path: Path) -> bytes:

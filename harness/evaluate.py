@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -17,11 +20,14 @@ from harness.build.flags import Device, torch_version
 from harness.build.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.case_check import CaseCheck, CaseOutcome
 from harness.conclude import conclude
+from harness.defaults import CALL_BUDGET
 from harness.discovery import Submission, discover
-from harness.grid import Case, Grid, cases_for
+from harness.gpu import lease
+from harness.grid import OWN, Case, Grid, cases_for
 from harness.problem import Problem, load
 from harness.report import BuildReport, CaseReport, Report, not_run
 from harness.simulator.library import build_libraries
+from harness.values import elements_of
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, Worker, WorkerFailure
 from harness.worker.workshop import BuildEvent
@@ -29,6 +35,8 @@ from harness.worker.workshop import BuildEvent
 # A worker that dies is replaced, so that one bad case does not hide the others; but a submission
 # that dies every time would cost a start-up for each of its cases.
 MAX_RESTARTS = 3
+# How many calls that take their whole budget a check may have.
+_CALLS_OF_A_CHECK = 32
 
 
 @dataclass(frozen=True)
@@ -36,14 +44,17 @@ class Progress:
     """Something that is known before the report is.
 
     Attributes:
-        event: `building` an extension; `imported`, when everything that is built at import is
-            built; `case`, when one is done, before what only all cases together can tell.
+        event: `started`, when its turn has come; `building` an extension; `imported`, when
+            everything that is built at import is built; `case`, when one is done, before what only
+            all cases together can tell.
         name: The extension's name, for `building`.
+        cases: How many there are, for `imported`.
         case: The case's report, for `case`.
     """
 
-    event: Literal["building", "imported", "case"]
+    event: Literal["started", "building", "imported", "case"]
     name: str = ""
+    cases: int = 0
     case: CaseReport | None = None
 
 
@@ -70,6 +81,10 @@ class Request:
         cores: Processes that may run blocks of one launch side by side on the simulator.
         readable: Files and folders that the submission may read beside its own.
         untrusted: Whether nothing may run unless it is in a sandbox.
+        call_budget: Thread-instructions that one call may take on the simulator, but for the
+            problem's own configuration; all calls together may take 32 times as much.
+        run: A name for all requests of one command, none of which tries again what another one
+            could not build; see `fresh_run`.
     """
 
     submission: Path
@@ -85,6 +100,8 @@ class Request:
     cores: int = 1
     readable: tuple[Path, ...] = ()
     untrusted: bool = False
+    call_budget: int = CALL_BUDGET
+    run: str = ""
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -113,7 +130,14 @@ class Request:
             cores=data["cores"],
             readable=tuple(map(Path, data["readable"])),
             untrusted=data["untrusted"],
+            call_budget=data["call_budget"],
+            run=data["run"],
         )
+
+
+def fresh_run() -> str:
+    """A name that no other run has."""
+    return secrets.token_hex(16)
 
 
 def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Report:
@@ -133,6 +157,7 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         harness.sandbox.confined.SandboxError: The request is for a sandbox, and there is none.
     """
     start = time.monotonic()
+    on_progress(Progress("started"))
     problem = load(request.problem)
     found = discover([request.submission])
     if found.rejected:
@@ -157,7 +182,7 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         verdict="not run",
         notes=tuple(_notes(request, problem, cases)),
     )
-    evaluation = _Evaluation(problem, cases, settings, request.deadlines, on_progress)
+    evaluation = _Evaluation(problem, cases, settings, request, on_progress)
     report = evaluation.run(blank)
     return replace(report, seconds=time.monotonic() - start)
 
@@ -211,12 +236,26 @@ def settings_for(request: Request) -> Settings:
         cores=request.cores,
         readable=tuple(path.resolve() for path in request.readable),
         untrusted=request.untrusted,
+        run=request.run,
     )
 
 
 def _gpu_architecture() -> str:
     major, minor = torch.cuda.get_device_capability()
     return f"{major}{minor}"
+
+
+@contextmanager
+def _share_of_gpu(size: int) -> Iterator[None]:
+    """Wait until the GPU has room for a case of gigabytes; nothing for a size of 0."""
+    if not size:
+        yield
+        return
+    try:
+        with lease.of_current_gpu().share(size):
+            yield
+    finally:
+        torch.cuda.empty_cache()
 
 
 class _Evaluation:
@@ -227,13 +266,15 @@ class _Evaluation:
         problem: Problem,
         cases: Sequence[Case],
         settings: Settings,
-        deadlines: Deadlines,
+        request: Request,
         on_progress: OnProgress,
     ) -> None:
         self._problem = problem
         self._cases = cases
         self._settings = settings
-        self._deadlines = deadlines
+        self._deadlines = request.deadlines
+        self._call_budget = request.call_budget
+        self._left = _CALLS_OF_A_CHECK * request.call_budget
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
         self._notes: list[str] = []
@@ -251,7 +292,7 @@ class _Evaluation:
                         return self._stopped(blank, verdict.of_changed_file(became))
                     if fault:
                         return self._stopped(blank, verdict.of_import_fault(fault))
-                    self._on_progress(Progress("imported"))
+                    self._on_progress(Progress("imported", cases=len(self._cases)))
                     while left:
                         outcomes.append(self._check(worker, left.pop(0)))
                         self._on_progress(Progress("case", case=outcomes[-1].report))
@@ -275,9 +316,32 @@ class _Evaluation:
         start = time.monotonic()
         # The oracle is the trusted side's, wherever it computes; a GPU makes large cases bearable.
         device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
-        outcome = CaseCheck(self._problem, case, worker, device).run()
+        # What the problem is about is checked however long it takes: its deadlines are each call's.
+        is_free = case.label in OWN or self._settings.device == "cuda"
+        if not is_free and self._left <= 0:
+            return CaseOutcome(not_run(case, "not run: the check's budget is used up"), case)
+        budget = None if is_free else self._call_budget
+        outcome = self._converse(worker, case, device, budget)
+        self._left -= 0 if is_free else outcome.spent
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=report)
+
+    def _converse(
+        self, worker: Worker, case: Case, device: torch.device, budget: int | None
+    ) -> CaseOutcome:
+        needed = lease.need(elements_of(self._problem, case)) if case.label == "native" else 0
+        try:
+            with _share_of_gpu(needed):
+                return CaseCheck(self._problem, case, worker, device, budget).run()
+        except torch.OutOfMemoryError:
+            # Others may have taken more than they said; alone it may fit.
+            pass
+        try:
+            with _share_of_gpu(sys.maxsize):
+                return CaseCheck(self._problem, case, worker, device, budget).run()
+        except torch.OutOfMemoryError as error:
+            why = f"the GPU has no memory left for the harness's own part: {error}".splitlines()[0]
+            return CaseOutcome(replace(not_run(case, why), verdict="error"), case)
 
     def _became_of_file(self, blank: Report) -> str | None:
         """What was done to the submission's file since its hash was taken; None for nothing."""

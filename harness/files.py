@@ -5,8 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
+
+from harness.errors import UsageError
+
+
+def require(paths: Iterable[Path]) -> None:
+    """See that files and folders are there.
+
+    Raises:
+        UsageError: one of them is not.
+    """
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise UsageError(f"{missing[0]}: no such file or folder")
 
 
 def write_whole(path: Path, text: str) -> None:

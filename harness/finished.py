@@ -83,7 +83,7 @@ class Finished:
 
     def _key(self, request: Request, content_hash: str, problem_hash: str) -> str:
         # These decide with which values it goes, how fast, and what is an error by being too slow.
-        same = replace(request, seed=0, cores=1, cache=Path(), deadlines=Deadlines())
+        same = replace(request, seed=0, cores=1, cache=Path(), deadlines=Deadlines(), run="")
         plain = json.dumps(json.loads(same.to_json()), sort_keys=True)
         return digest((plain, content_hash, problem_hash, *self._surroundings))
 

@@ -30,6 +30,9 @@ _MAX_WORK = 1_500_000
 _REDUCED_BATCH = 2
 _REDUCED_LENGTH = 64
 
+# Bytes that a thread block can ask for on the H200, and on every GPU since the A100 at most.
+_MOST_SHARED_MEMORY = 227 << 10
+
 # Padding that crops the output to the positions that every tap reaches: dilation * (kernel - 1).
 _FULL = "full"
 # Depthwise: one group for each input channel.
@@ -135,6 +138,19 @@ class Case:
             seed=data["seed"],
         )
 
+    @property
+    def is_convolution(self) -> bool:
+        """Whether it is one of a transposed convolution."""
+        return {"in_channels", "out_channels", "kernel_size"} <= self.arguments.keys()
+
+    @property
+    def overfills_shared_memory(self) -> bool:
+        """Whether the weights of one output channel are more than a thread block can keep."""
+        if not self.is_convolution:
+            return False
+        c = self.convolution
+        return 4 * c.in_channels // c.groups * c.kernel_size > _MOST_SHARED_MEMORY
+
     @functools.cached_property
     def convolution(self) -> Convolution:
         """The sizes, for a case of a transposed convolution; what it lacks is neutral."""
@@ -171,7 +187,7 @@ def cases_for(
         return (own,)
     varied = frozenset(taken) & _LEVELS.keys() | {"batch", "length"}
     cases = {_key(own): own}
-    for convolution in corners(varied):
+    for convolution in corners(varied, shared_memory=submission.may_use_shared_memory):
         case = _grid_case(convolution, "corner", taken, seed)
         cases.setdefault(_key(case), case)
     for convolution in covering(varied, 2 if grid == "quick" else 3):
@@ -265,21 +281,26 @@ def _runs(problem: Problem, shapes: Sequence[tuple[int, ...]]) -> bool:
     return True
 
 
-def corners(varied: Iterable[str]) -> Iterator[Convolution]:
+def corners(varied: Iterable[str], *, shared_memory: bool = True) -> Iterator[Convolution]:
     """Give the edge shapes that need nothing but the varied parameters.
 
     Args:
         varied: Names of the parameters that may leave their neutral value.
+        shared_memory: Whether to give those that overfill a thread block's shared memory, too. To a
+            kernel that uses none they are many thousand steps of one loop, and nothing else.
 
     Yields:
         Valid convolutions; the same ones in every run.
     """
     allowed = set(varied)
     base: dict[str, Any] = {"in_channels": 3, "out_channels": 8, "batch": 1, "length": 17}
-    for corner in _CORNERS:
+    for corner in (*_CORNERS, *(_FILL_SHARED_MEMORY if shared_memory else ())):
         if {name for name in corner if name in NEUTRAL} <= allowed:
             yield Convolution(**{**base, **corner})
 
+
+# As many as 16 bits count.
+_MANY = 65_536
 
 _CORNERS: Sequence[Mapping[str, Any]] = (
     # A kernel smaller than the stride: some outputs get nothing.
@@ -311,7 +332,16 @@ _CORNERS: Sequence[Mapping[str, Any]] = (
     {"kernel_size": 3, "length": 301, "in_channels": 1, "out_channels": 2},
     {"kernel_size": 3, "stride": 2, "length": 523, "in_channels": 2, "out_channels": 1},
     # More than 16 bits count, and than a grid has blocks along y and z.
-    {"kernel_size": 3, "length": 65_539, "in_channels": 1, "out_channels": 1},
+    {"kernel_size": 3, "length": _MANY + 3, "in_channels": 1, "out_channels": 1},
+    # The same number of outputs for a kernel that looks at the whole input for each of them.
+    {"kernel_size": 3, "length": _MANY // 256 + 3, "in_channels": 1, "out_channels": 256},
+)
+
+# A thread block has 48 KiB of shared memory without asking, and 227 KiB at most. The weights of one
+# output channel are more than that: a kernel that keeps them there has to ask, or to decline.
+_FILL_SHARED_MEMORY: Sequence[Mapping[str, Any]] = (
+    {"kernel_size": 99, "in_channels": 129, "out_channels": 1, "length": 2},
+    {"kernel_size": 255, "in_channels": 229, "out_channels": 1, "length": 2},
 )
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harness.grid import Case, Convolution
-from harness.operators import is_library, multiplies
+from harness.operators import called_as, is_library, multiplies
 from harness.problem import Problem
 from harness.simulator.record import KERNEL, Work
 from harness.worker.digests import digest
@@ -94,6 +94,7 @@ def judge_work(
     before: Sequence[Work],
     output: Tensor,
     writers: Tensor | None,
+    source: str = "",
 ) -> Judged:
     """Judge one call.
 
@@ -103,6 +104,7 @@ def judge_work(
         before: What was done since the call before.
         output: What it returned, on the CPU.
         writers: Who wrote each element of it, as `SimulatedDevice.writers` has it.
+        source: The submission's text, by whose words operators are called.
 
     Returns:
         What makes it not the submission's own work.
@@ -121,7 +123,7 @@ def judge_work(
     if from_host and share is not None:
         share = 0.0
     messages = [
-        *_of_library(library, need),
+        *_of_library(library, need, source),
         *_of_operators(everything, torch_products, need if not library else None),
         *([] if has_kernels else ["no kernel of its own was launched"]),
         *from_host,
@@ -194,12 +196,13 @@ def _multiplies(work: Work) -> bool:
     return work.worker == "operator" and multiplies(work.name)
 
 
-def _of_library(library: Sequence[Work], need: Need | None) -> Iterator[str]:
+def _of_library(library: Sequence[Work], need: Need | None, source: str) -> Iterator[str]:
     for work in library:
+        name = called_as(work.name, source)
         if need is None or not work.multiplied:
-            yield f"{work.name} ran, which is a library's work"
+            yield f"{name} ran, which is a library's work"
         else:
-            yield f"{work.name} did the work ({percent(work.multiplied / need.products)})"
+            yield f"{name} did the work ({percent(work.multiplied / need.products)})"
 
 
 def _of_operators(everything: Iterable[Work], products: int, need: Need | None) -> Iterator[str]:

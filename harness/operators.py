@@ -6,6 +6,7 @@ Those that are not known here may be anything, a matrix product under a name of 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # Operators of libraries that sum products, by the name without namespace and underscores; others
 # that are not listed below are taken for such.
@@ -63,6 +64,19 @@ _MULTIPLYING = """
 _FORMING_NONE = frozenset(f"{_MOVING} {_ADDING}".split())
 _FORMING_FEW = frozenset(_MULTIPLYING.split())
 
+# What people call, by what it has become when the device sees it.
+_CALLED: Sequence[tuple[str, str]] = (
+    (
+        r"conv",
+        r"(?:conv_transpose|conv)[123]d|Conv(?:Transpose)?[123]d|(?<!\w)_?convolution(?:_\w+)?",
+    ),
+    (
+        r"mm$|mv$|dot$|linear$",
+        r"einsum|tensordot|matmul|(?:add|b|badd|addb)?mm|(?:add)?mv|linear|Linear|bilinear|inner",
+    ),
+    (r"fft", r"(?:i|r|ir|h)?fft[2n]?"),
+)
+
 SCALED = " (scaled)"
 """What the simulated device adds to the name of a call that also multiplies by a number."""
 
@@ -78,6 +92,24 @@ def multiplies(name: str) -> bool:
     if is_library(name):
         return False
     return name.endswith(SCALED) or _plain(name) in _FORMING_FEW
+
+
+def called_as(name: str, source: str) -> str:
+    """How a submission's text calls an operator of the device, with the operator's own name.
+
+    >>> called_as("aten::slow_conv_transpose2d", "return F.conv_transpose1d(x, self.weight)")
+    'conv_transpose1d (aten::slow_conv_transpose2d)'
+    >>> called_as("aten::mm", "return getattr(torch, 'm' + 'm')(x, self.weight)")
+    'aten::mm'
+    """
+    for operator, words in _CALLED:
+        if re.search(operator, _plain(name)):
+            # A module that is only made, such as a container of weights, is named if nothing is
+            # called.
+            called = re.search(rf"\b({words})\(", source) or re.search(rf"\b({words})\b", source)
+            if called and called[1] != _plain(name):
+                return f"{called[1]} ({name})"
+    return name
 
 
 def _plain(name: str) -> str:

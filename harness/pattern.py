@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from harness.grid import Case
 from harness.problem import NEUTRAL
 
-# With fewer failures, some accidental property or pair of properties nearly always fits.
+# With fewer failures, or fewer cases that are right, some accidental property or pair of
+# properties nearly always fits.
 _ENOUGH_FOR_ONE = 2
 _ENOUGH_FOR_PAIR = 4
 _WORTH_SAYING = 0.5
@@ -41,7 +42,7 @@ def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> 
         return ""
     if failures == every:
         return f"all {len(every)} cases fail" if len(every) > 1 else ""
-    if len(failures) < _ENOUGH_FOR_ONE:
+    if len(failures) < _ENOUGH_FOR_ONE or len(every - failures) < _ENOUGH_FOR_ONE:
         return ""
     properties = list(_properties(cases))
     for one in properties:
@@ -72,7 +73,7 @@ def smallest(cases: Collection[Case]) -> Case:
 def _size(case: Case) -> tuple[int, int, str]:
     unusual = sum(case.arguments.get(name, value) != value for name, value in NEUTRAL.items())
     elements = sum(_product(shape) for shape in case.input_shapes)
-    work = case.convolution.work if _is_convolution(case) else elements
+    work = case.convolution.work if case.is_convolution else elements
     return work, unusual, case.id
 
 
@@ -81,10 +82,6 @@ def _product(shape: Sequence[int]) -> int:
     for size in shape:
         result *= size
     return result
-
-
-def _is_convolution(case: Case) -> bool:
-    return {"in_channels", "out_channels", "kernel_size"} <= case.arguments.keys()
 
 
 def _nearest(
@@ -146,7 +143,7 @@ def _of_number(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
 
 def _facts(case: Case) -> dict[str, object]:
     """Give a case's numbers, and what relates them, by the words that say it."""
-    if not _is_convolution(case):
+    if not case.is_convolution:
         return dict(case.arguments)
     c = case.convolution
     sizes = asdict(c)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -22,16 +21,6 @@ from harness.evaluator import EvaluationError, attempt
 from harness.report import Report, case_from_json
 
 _EXIT_SECONDS = 10.0
-
-
-def usable_cores() -> int:
-    """How many processors this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
-def cores_each(jobs: int, evaluations: int) -> int:
-    """The share of processors of each of so many evaluations, of which `jobs` run at a time."""
-    return max(1, usable_cores() // max(1, min(jobs, evaluations)))
 
 
 def evaluations(
@@ -166,4 +155,5 @@ def _raise(message: str) -> Report:
 
 def _progress(data: dict[str, Any]) -> Progress:
     case = data["case"]
-    return Progress(data["event"], data["name"], None if case is None else case_from_json(case))
+    known = None if case is None else case_from_json(case)
+    return Progress(data["event"], data["name"], data["cases"], known)

@@ -18,6 +18,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from harness.errors import HarnessError
+
 NEUTRAL: Mapping[str, object] = MappingProxyType(
     {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
 )
@@ -26,7 +28,7 @@ NEUTRAL: Mapping[str, object] = MappingProxyType(
 _PROBE_LENGTH = 4
 
 
-class ProblemError(ValueError):
+class ProblemError(HarnessError, ValueError):
     """A reference file cannot be used; the message is one line and says what to do."""
 
 

@@ -16,15 +16,16 @@ import pytest
 
 from harness import checks, devices
 from harness.build.flags import Device
+from harness.cli.options import check_sandbox, sandbox_note
 from harness.discovery import Rejected, Submission, discover, fits, mentions_model_new
-from harness.evaluate import Request
+from harness.errors import HarnessError
+from harness.evaluate import Request, fresh_run
 from harness.finished import FOLDER as FINISHED
 from harness.finished import Finished
 from harness.gpu.state import describe_gpu
 from harness.grid import Grid, cases_for, fresh_seed
-from harness.options import UsageError, check_sandbox, sandbox_note
-from harness.pool import cores_each, usable_cores
-from harness.problem import Problem, ProblemError
+from harness.problem import Problem
+from harness.processors import cores_each
 from harness.pytest_hints import is_pythons_own
 from harness.references import load_references
 from harness.render import one_line
@@ -45,6 +46,7 @@ class Plan:
     grid: Grid
     seed: int
     deadlines: Deadlines
+    call_budget: int
     schedule: int
     readable: tuple[Path, ...]
     untrusted: bool
@@ -75,11 +77,12 @@ def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
             grid=config.getoption("--grid"),
             seed=next(s for s in (seed, shared, fresh_seed()) if s is not None),
             deadlines=Deadlines(step=config.getoption("--step-seconds")),
+            call_budget=config.getoption("--call-budget"),
             schedule=config.getoption("--harness-schedule"),
             readable=tuple(config.getoption("--readable")),
             untrusted=config.getoption("--untrusted"),
         )
-    except (UsageError, ProblemError, devices.DeviceError) as error:
+    except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
 
 
@@ -242,7 +245,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     plan = config.stash[PLAN]
     under_xdist = hasattr(config, "workerinput")
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
-    jobs = config.getoption("--harness-jobs") or (1 if under_xdist else usable_cores())
+    own = 1 if under_xdist else devices.default_jobs(plan.device)
+    jobs = config.getoption("--harness-jobs") or own
     folder = config.invocation_params.dir
     finished = Finished(folder / FINISHED, plan.device)
     suite = config.stash[SUITE] = Suite(
@@ -254,6 +258,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         config.getoption("--speed-seconds"),
         _sayer(config),
     )
+    run = fresh_run()
     wanted: dict[tuple[Path, Path], set[str]] = {}
     timed: set[tuple[Path, Path]] = set()
     files: dict[Path, SubmissionFile] = {}
@@ -283,9 +288,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             seed=plan.seed,
             only=frozenset(ids),
             deadlines=plan.deadlines,
+            call_budget=plan.call_budget,
             schedule=plan.schedule,
             readable=plan.readable,
             untrusted=plan.untrusted,
+            run=run,
             cores=cores_each(jobs * processes, len(wanted)),
         )
         suite.expect(request, complete=len(ids) == len(every))

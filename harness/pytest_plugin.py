@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import option_types, pytest_hints
+from harness import defaults, pytest_hints
+from harness.cli import option_types
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,9 +65,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--step-seconds",
         type=option_types.seconds,
-        default=120.0,
+        default=defaults.STEP_SECONDS,
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
+    )
+    group.addoption(
+        "--call-budget",
+        type=option_types.billions,
+        default=defaults.CALL_BUDGET,
+        metavar="G",
+        help="on the simulator, skip cases of which one call takes more than so many 10^9 "
+        f"thread-instructions (default: {defaults.CALL_BUDGET / 1e9:g})",
     )
     group.addoption(
         "--untrusted",
@@ -92,7 +101,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--harness-results",
         type=Path,
-        default=Path("results"),
+        default=defaults.RESULTS,
         metavar="FOLDER",
         help="where measured speeds are added (default: %(default)s)",
     )

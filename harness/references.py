@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from harness.errors import UsageError
 from harness.problem import Problem, ProblemError, load
 
 
@@ -28,3 +29,18 @@ def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
             raise ProblemError(f"{file}: has the same name as {twin}; rename one of them")
         problems[problem.name] = problem
     return tuple(problems.values())
+
+
+def named(problems: Sequence[Problem], name: str | None) -> tuple[Problem, ...]:
+    """The one of that name; all of them for None.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if name is None:
+        return tuple(problems)
+    chosen = tuple(problem for problem in problems if problem.name == name)
+    if not chosen:
+        names = ", ".join(problem.name for problem in problems)
+        raise UsageError(f"--problem {name}: no such reference; there are {names}")
+    return chosen

@@ -6,32 +6,56 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness import escape
+from harness.grid import OWN
 from harness.report import CaseReport, Report, Verdict
 from harness.verdict import describe_finding
 
-_COUNTED: tuple[Verdict, ...] = (
-    "passed",
-    "failed",
-    "declined",
-    "unsupported",
-    "error",
-    "not run",
-)
+_WORDS: Mapping[Verdict, str] = {
+    "passed": "right",
+    "failed": "wrong",
+    "error": "in error",
+    "unsupported": "unsupported",
+    "declined": "declined",
+    "not run": "not run",
+}
+"""What is said of cases, in this order."""
 _DETAIL_LINES = 25
 _DETAIL_COLUMNS = 160
 
 
 def one_line(report: Report) -> str:
     """The verdict, its reason, the numbers of cases and, for what passed, how precise it is."""
-    counts = ", ".join(f"{n} {kind}" for kind in _COUNTED if (n := report.count(kind)))
     head = f"{report.submission} on {report.problem}: {report.verdict}"
+    counts = _counts(report)
     if report.verdict == "passed":
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
         share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
         bits = "" if report.is_deterministic else ", nondeterministic"
         return escape.one_line(f"{head}: {counts}; {report.precision}{worst}{share}{bits}")
     some_ran = report.count("not run") < len(report.cases)
-    return escape.one_line(f"{head}: {report.message}" + (f" ({counts})" if some_ran else ""))
+    return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))
+
+
+def _counts(report: Report) -> str:
+    """How the problem's own configuration did, which is asked first, and how the others did."""
+    cases = [case for case in report.cases if case.label not in OWN]
+    own = report.own_configuration
+    which = "others" if own else "cases"
+    told = [f"own configuration {_WORDS[own]}"] if own else []
+    amiss = [
+        (verdict, count)
+        for verdict in _WORDS
+        if verdict != "passed" and (count := sum(case.verdict == verdict for case in cases))
+    ]
+    if cases and not amiss:
+        alone = "the other one" if own else "the only case"
+        told.append(f"{f'all {len(cases)} {which}' if len(cases) > 1 else alone} right")
+    elif cases:
+        (verdict, count), *rest = amiss
+        words = [f"{count} of {len(cases)} {which} {_WORDS[verdict]}"]
+        words += [f"{count} {_WORDS[verdict]}" for verdict, count in rest]
+        told.append(", ".join(words))
+    return "; ".join(told)
 
 
 def _own(share: float | None) -> str:
@@ -45,35 +69,24 @@ def full(report: Report) -> str:
 
 
 def _explanation(report: Report) -> Iterator[str]:
-    stopped = _first_stopped(report)
-    if stopped:
-        yield from _of_case("first such case", stopped)
     if report.smallest_failure:
         failure = report.case(report.smallest_failure)
         if failure.diagnosis:
             yield f"diagnosis: {failure.diagnosis}"
         if report.shared:
             yield f"pattern: {report.shared}"
-        yield from _of_case("smallest failing case", failure)
+        yield f"smallest failing case: {failure.id} ({failure.label})"
+        for line in case_lines(failure):
+            yield f"  {line}"
+    for other in report.other_failures:
+        cases = "1 case" if other.count == 1 else f"{other.count} cases"
+        yield f"also, in {cases} such as {other.case}: {other.message}"
     yield from _shortened(report.detail)
     for note in report.notes:
         yield f"note: {note}"
     if report.verdict not in ("passed", "not run"):
-        shown = report.smallest_failure or (stopped.id if stopped else "")
+        shown = report.smallest_failure
         yield f"replay: --seed {report.seed}" + (f" --case {shown}" if shown else "")
-
-
-def _first_stopped(report: Report) -> CaseReport | None:
-    """The case whose verdict is all of them's, where that is graver than wrong."""
-    if report.verdict in ("passed", "failed"):
-        return None
-    return next((case for case in report.cases if case.verdict == report.verdict), None)
-
-
-def _of_case(which: str, case: CaseReport) -> Iterator[str]:
-    yield f"{which}: {case.id} ({case.label})"
-    for line in case_lines(case):
-        yield f"  {line}"
 
 
 def case_lines(case: CaseReport) -> Iterator[str]:

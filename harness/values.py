@@ -5,6 +5,7 @@ run can be replayed from the case alone, on any machine.
 """
 
 import hashlib
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -174,6 +175,15 @@ def output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
         ]
         output = model(*inputs)
     return tuple(output.shape)
+
+
+def elements_of(problem: Problem, case: Case) -> int:
+    """How many numbers inputs and output have together."""
+    inputs = sum(math.prod(shape) for shape in case.input_shapes)
+    try:
+        return inputs + math.prod(output_shape(problem, case))
+    except Exception:  # A reference that needs values has an output of about its inputs' size.
+        return 2 * inputs
 
 
 def values_of_call(problem: Problem, case: Case, call: Call) -> Values:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.build.ninja import first_error
+from harness.grid import OWN, Case
 from harness.report import Verdict
 from harness.values import Call
 from harness.worker.supervisor import WorkerFailure
@@ -21,11 +22,13 @@ class Stop:
         verdict: What it makes of the case, or of all of them.
         message: One line.
         detail: Several lines for who wants to know more.
+        is_cause: Whether it explains what was found in memory, and not the other way round.
     """
 
     verdict: Verdict
     message: str
     detail: str = ""
+    is_cause: bool = False
 
 
 def of_import_fault(fault: Mapping[str, Any]) -> Stop:
@@ -40,12 +43,13 @@ def of_import_fault(fault: Mapping[str, Any]) -> Stop:
     return Stop("error", f"raises at import: {stop.message}", stop.detail)
 
 
-def of_fault(fault: Mapping[str, Any], *, own_configuration: bool = False) -> Stop:
+def of_fault(fault: Mapping[str, Any], case: Case | None = None) -> Stop:
     """What an exception means that a worker reported.
 
     Args:
         fault: `worker.faults.Fault` as plain data.
-        own_configuration: Whether the case is the problem's own, which nobody may decline.
+        case: What it was raised for. Nobody may decline the problem's own configuration; what needs
+            more shared memory than there is may be declined by letting CUDA refuse the launch.
     """
     kind = fault.get("kind")
     message = str(fault.get("message", "no message"))
@@ -53,10 +57,15 @@ def of_fault(fault: Mapping[str, Any], *, own_configuration: bool = False) -> St
     if kind == "build":
         return Stop("error", f"does not compile: {first_error(detail)}", detail)
     if kind == "unsupported":
-        return Stop("unsupported", message, detail)
-    if kind == "refusal" and own_configuration:
+        return Stop("unsupported", message, detail, is_cause=True)
+    if kind == "budget":
+        why = f"not run: {message} in one call; --call-budget allows more"
+        return Stop("not run", why, detail)
+    if kind == "library":
+        return Stop("failed", f"own work: {message}", detail, is_cause=True)
+    if kind == "refusal" and case and case.label in OWN:
         return Stop("failed", f"declines the problem's own configuration: {message}", detail)
-    if kind == "refusal":
+    if kind == "refusal" or (kind == "launch refused" and case and case.overfills_shared_memory):
         return Stop("declined", message, detail)
     return Stop("error", message, detail)
 

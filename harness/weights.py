@@ -41,9 +41,11 @@ def match_weights(
         fitting = [own for own, shape in free.items() if shape == tuple(weight.shape)]
         if not fitting:
             has = ", ".join(f"{own} {list(shape)}" for own, shape in shapes.items()) or "none"
+            turned = [o for o, shape in free.items() if sorted(shape) == sorted(weight.shape)]
+            order = f", with {turned[0]}'s sizes in another order" if turned else ""
             raise WeightsMismatchError(
                 f"ModelNew has no parameter for the reference's {name} {list(weight.shape)}; "
-                f"it has {has}"
+                f"it has {has}{order}"
             )
         last = name.rpartition(".")[2]
         pairs[name] = min(fitting, key=lambda own: own.rpartition(".")[2] != last)

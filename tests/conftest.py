@@ -11,6 +11,7 @@ collect_ignore = [
     "hostile",
     "kernels",
     "sandbox/attacks",
+    "slow",
 ]
 
 # Tests run side by side and their tensors are small: more threads only wait for each other.

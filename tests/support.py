@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from harness import cli, interpreter
+from harness import interpreter
+from harness.cli.main import main
 from harness.report import CaseReport, Report, Verdict
 from harness.speed.result import SpeedResult, Timing
 
@@ -29,12 +30,18 @@ class Outcome:
     err: str
 
 
-def run(command: Sequence[str], folder: Path) -> Outcome:
-    """Run a command in a folder."""
+def run(command: Sequence[str], folder: Path, **variables: str) -> Outcome:
+    """Run a command in a folder, with some variables of the environment set."""
+    # A pytest that takes itself for a worker of pytest-xdist writes no benchmarks.
+    inherited = {
+        name: value
+        for name, value in interpreter.environment().items()
+        if not name.startswith("PYTEST_XDIST")
+    }
     done = subprocess.run(
         command,
         cwd=folder,
-        env=interpreter.environment(),
+        env={**inherited, **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -51,7 +58,7 @@ def harness(*arguments: str | Path, folder: Path) -> Outcome:
         contextlib.redirect_stderr(err),
     ):
         try:
-            status = cli.main(list(map(str, arguments)))
+            status = main(list(map(str, arguments)))
         except SystemExit as ended:  # argparse's
             status = int(ended.code or 0)
     return Outcome(status, out.getvalue(), err.getvalue())

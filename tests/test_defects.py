@@ -54,7 +54,8 @@ def first_failure(report: Report) -> CaseReport:
 
 def test_every_defect_is_checked(checked: dict[str, Report]) -> None:
     """No file of the folder is left without an expectation here, or without a report."""
-    expected = {*STOPPED, *WRONG, "tail_unwritten", "one_past_end", "null_bias"}
+    others = {"tail_unwritten", "one_past_end", "null_bias", "no_opt_in"}
+    expected = {*STOPPED, *WRONG, *others}
     assert set(checked) == expected == {path.stem for path in FOLDER.glob("*.py")}
 
 
@@ -129,3 +130,17 @@ def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -
         assert case.verdict == ("passed" if has_bias else "failed"), case
         assert ("memcheck: 4-byte load through a null pointer" in case.message) is not has_bias
         assert ("an illegal memory access" in case.detail) is not has_bias
+
+
+def test_shared_memory_that_was_not_asked_for_is_an_error(checked: dict[str, Report]) -> None:
+    """Of more than 48 KiB the attribute is missing; more than 227 KiB CUDA may refuse for it."""
+    report = checked["no_opt_in"]
+    assert report.verdict == "error"
+    stopped = {case.id: case for case in report.cases if case.verdict != "passed"}
+    assert {case.verdict for case in stopped.values()} == {"error", "declined"}
+    for case in stopped.values():
+        (channels, taps) = (case.arguments[name] for name in ("in_channels", "kernel_size"))
+        assert isinstance(channels, int)
+        assert isinstance(taps, int)
+        assert 4 * channels * taps > (227 << 10 if case.verdict == "declined" else 48 << 10)
+        assert "more needs cudaFuncSetAttribute" in case.message

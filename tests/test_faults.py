@@ -10,21 +10,26 @@ from tests.support import ROOT, Outcome, harness
 
 FOLDER = ROOT / "tests" / "faults"
 
+ERROR = "error: own configuration in error: "
+LATE = f"{ERROR}no answer within 6 s while running forward; killed; --step-seconds gives it longer"
 # How the line goes on that the command prints for each file.
 LINES = {
-    "abort_in_forward": "error: the worker killed by SIGABRT while running forward",
-    "close_descriptors": "error: the worker exited with status 1 while running forward: OSError",
+    "abort_in_forward": ERROR + "the worker killed by SIGABRT while running forward",
+    "close_descriptors": ERROR + "the worker exited with status 1 while running forward: OSError",
     "exit_at_import": "error: the worker exited with status 0 while importing the submission",
-    "honest": "passed: 1 passed; fp32",
-    "illegal_address": "failed: memcheck: 4-byte store through an address that is not device",
-    "interrupt_in_forward": "error: KeyboardInterrupt: (interrupt_in_forward.py:8, in forward)",
-    "kill_itself": "error: the worker killed by SIGKILL while running forward",
-    "loop_in_cpp": "error: no answer within 6 s while running forward; killed",
-    "loop_in_kernel": "error: no answer within 6 s while running forward; killed",
-    "loop_in_python": "error: no answer within 6 s while running forward; killed",
-    "sys_exit_in_forward": "error: SystemExit: 0 (sys_exit_in_forward.py:10, in forward)",
-    "takes_device_memory": "error: OutOfMemoryError: CUDA out of memory. Tried to allocate",
-    "takes_host_memory": "error: RuntimeError: [enforce fail at alloc_cpu.cpp",
+    "honest": "passed: own configuration right; fp32",
+    "illegal_address": (
+        "failed: own configuration wrong: memcheck: 4-byte store through an address that is not "
+        "device"
+    ),
+    "interrupt_in_forward": ERROR + "KeyboardInterrupt: (interrupt_in_forward.py:8, in forward)",
+    "kill_itself": ERROR + "the worker killed by SIGKILL while running forward",
+    "loop_in_cpp": LATE,
+    "loop_in_kernel": LATE,
+    "loop_in_python": LATE,
+    "sys_exit_in_forward": ERROR + "SystemExit: 0 (sys_exit_in_forward.py:10, in forward)",
+    "takes_device_memory": ERROR + "OutOfMemoryError: CUDA out of memory. Tried to allocate",
+    "takes_host_memory": ERROR + "RuntimeError: [enforce fail at alloc_cpu.cpp",
 }
 
 

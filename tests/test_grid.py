@@ -8,7 +8,7 @@ import torch
 
 from harness import grid
 from harness.covering import complete, uncovered
-from harness.discovery import Parameter, Submission
+from harness.discovery import Parameter, Submission, discover
 from harness.grid import Case, Convolution, cases_for, corners, covering
 from harness.problem import NEUTRAL, Problem, load
 
@@ -119,7 +119,8 @@ def test_every_case_is_valid_and_affordable(plain: Problem, name: grid.Grid) -> 
     """PyTorch takes every case, and no case of the grid is too much to simulate."""
     for case in cases_for(plain, submission(*NEUTRAL), name)[1:]:
         assert accepted_by_torch(case.convolution), case.id
-        assert case.convolution.work <= 1_500_000, case.id
+        fills_shared_memory = case.label == "corner" and case.convolution.kernel_size > 16
+        assert case.convolution.work <= 1_500_000 or fills_shared_memory, case.id
 
 
 def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
@@ -194,6 +195,14 @@ def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
         ("most output padding", lambda c: c.output_padding == c.stride - 1 == 7),
         ("more than one block", lambda c: c.output_length > 256),
         ("more output positions than 16 bits count", lambda c: c.output_length > 1 << 16),
+        (
+            "weights beyond static shared memory",
+            lambda c: 48 << 10 < 4 * c.in_channels * c.kernel_size < 64 << 10,
+        ),
+        (
+            "weights beyond all shared memory",
+            lambda c: 4 * c.in_channels * c.kernel_size > 227 << 10,
+        ),
     ],
 )
 def test_corners_are_always_in(what: str, holds: Any) -> None:
@@ -207,6 +216,32 @@ def test_corners_need_only_what_is_varied() -> None:
     some = list(corners({"kernel_size", "length", "stride"}))
     assert 0 < len(some) < len(list(corners(EVERYTHING)))
     assert all((c.padding, c.dilation, c.groups) == (0, 1, 1) for c in some)
+
+
+@pytest.mark.parametrize(
+    ("source", "overfilled"),
+    [
+        ("__global__ void k() {}", False),
+        ("__global__ void k() { __shared__ float s[1]; }", True),
+        ("kernel = open('kernel.cu').read()", True),
+    ],
+)
+def test_shared_memory_is_overfilled_where_there_may_be_some(
+    tmp_path: Path, plain: Problem, source: str, overfilled: bool
+) -> None:
+    """Weights of more than 48 KiB and 227 KiB are tried on kernels that could keep them there."""
+    file = tmp_path / "kernel.py"
+    file.write_text(
+        f'source = """{source}"""\n'
+        "class ModelNew:\n"
+        "    def __init__(self, in_channels, out_channels, kernel_size):\n"
+        "        pass\n"
+    )
+    (found,) = discover([file]).submissions
+    sizes = [
+        4 * c.convolution.in_channels * c.convolution.kernel_size for c in cases_for(plain, found)
+    ]
+    assert [any(size > limit << 10 for size in sizes) for limit in (48, 227)] == [overfilled] * 2
 
 
 def test_json_round_trip(everything: tuple[Case, ...]) -> None:
@@ -291,3 +326,13 @@ def test_other_references_get_their_own_configuration(
     (case,) = cases_for(load(path), any_keyword)
     assert case.label == "reduced"
     assert case.input_shapes == shapes
+
+
+def test_shared_memory_is_asked_for_beyond_its_limits(everything: tuple[Case, ...]) -> None:
+    """A block's weights for one output channel, as floats: above 48 KiB, and above 227 KiB."""
+    sizes = sorted(
+        4 * case.convolution.in_channels // case.convolution.groups * case.convolution.kernel_size
+        for case in everything
+    )
+    assert any(48 << 10 < size < 64 << 10 for size in sizes)
+    assert sizes[-1] > 227 << 10

@@ -180,7 +180,7 @@ class Bench:
         path.write_text(f"{SUBMISSION}        {FORWARDS[way]}\n")
         (found,) = discover([path]).submissions
         own, *others = cases_for(load(self._problem), found, seed=11)
-        chosen = {own.id, *(case.id for case in others[3:5])}
+        chosen = {own.id, *[case.id for case in others if case.label == "grid"][:2]}
         request = Request(path, self._problem, "simulator", seed=11, only=frozenset(chosen))
         return self._pool.submit(request).result()
 
@@ -203,10 +203,13 @@ def messages(report: Report, severity: str = "error") -> str:
     [
         ("library", "own work: no kernel of its own was launched"),
         ("decoy", "elements that have terms, its own kernels wrote 0"),
-        ("laundered", "own work: aten::slow_conv_transpose2d did the work (100 %)"),
+        (
+            "laundered",
+            "ConvTranspose1d (aten::slow_conv_transpose2d) did the work (100 %)",
+        ),
         ("elementwise", "own work: operators of torch formed 100 % of as many products"),
         ("matmul", "mm did the work ("),
-        ("small_only", "own work: aten::slow_conv_transpose2d did the work"),
+        ("small_only", "(aten::slow_conv_transpose2d) did the work"),
         ("host", "bytes came from the host during the call"),
         ("zeroes_input", "state: the input was changed in place"),
         ("scales_weight", "state: conv.weight changed in place"),

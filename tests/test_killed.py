@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,13 +79,13 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     worker, _ = worker_of(running.pid, "b_worker")
     worker.kill()
     gates[0].wait_until_left()
-    running.wait_for("b_worker on double")
+    running.wait_for("b_worker on double: error")
 
     worker, evaluator = worker_of(running.pid, "c_evaluator")
     evaluator.kill()
     worker.wait_until_gone()
     gates[1].wait_until_left()
-    running.wait_for("c_evaluator on double")
+    running.wait_for("c_evaluator on double: not evaluated")
 
     gates[2].wait_for(running)
     everybody = worker_of(running.pid, "d_harness")
@@ -143,7 +145,8 @@ def at_start(folder: Path) -> tuple[Running, Gate]:
     """The harness imports torch."""
     gate = Gate(folder / "torch.gate")
     (folder / "torch.py").write_text(f"open({str(gate.path)!r}).read()\n")
-    return start("check", ".", folder=folder, PYTHONPATH=f"{ROOT}:{folder}"), gate
+    command = ("check", ".", "--reference", REFERENCE)
+    return start(*command, folder=folder, PYTHONPATH=f"{ROOT}:{folder}"), gate
 
 
 def at_import(folder: Path) -> tuple[Running, Gate]:
@@ -190,6 +193,23 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
     assert outcome.status == 130
     assert outcome.err == f"harness: interrupted{hint}\n"
     assert "Traceback" not in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("begin", "known"), [(at_import, "importing"), (in_compiler, "building stuck")]
+)
+def test_sigterm_loses_nothing_that_is_known(
+    tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]], known: str
+) -> None:
+    """Redirected output has what each evaluation was at, and the hint how to go on."""
+    running, gate = begin(tmp_path)
+    gate.wait_for(running)
+    os.kill(running.pid, signal.SIGTERM)
+    gate.wait_until_left()
+    outcome = running.outcome()
+    assert outcome.status == 143
+    assert outcome.err == "harness: terminated; --resume goes on from here\n"
+    assert f"... stuck on double: {known}; broken off" in outcome.out.splitlines()
 
 
 def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from harness.compare import Comparison, Mismatch
 from harness.render import full, one_line
-from harness.report import BuildReport, Report, Verdict, overall
+from harness.report import BuildReport, CaseReport, OtherFailure, Report, Verdict, overall
 from tests.support import case, report
 
 WRONG = case(
@@ -54,7 +55,10 @@ def test_what_is_no_report_is_refused(text: str) -> None:
         (["failed", "error"], "error"),
         (["declined"], "declined"),
         ([], "not run"),
-        (["not run", "passed"], "not run"),
+        (["not run", "passed"], "unsupported"),
+        (["not run", *["passed"] * 9], "passed"),
+        (["not run"] * 2, "not run"),
+        (["not run", "declined"], "not run"),
     ],
 )
 def test_gravest_case_decides(verdicts: list[Verdict], expected: Verdict) -> None:
@@ -66,7 +70,7 @@ def test_text_of_a_failure_leads_to_it() -> None:
     """The verdict, the reason, the diagnosis, the place in memory and how to replay it."""
     text = full(report(WRONG, message="2 of 6 elements are wrong", smallest_failure="k3"))
     first, *rest = text.splitlines()
-    assert first == "mine on conv: failed: 2 of 6 elements are wrong (1 failed)"
+    assert first == "mine on conv: failed: 1 of 1 cases wrong: 2 of 6 elements are wrong"
     assert "  diagnosis: padding ignored: add it" in rest
     assert "    first wrong index [0, 1, 2]: expected 1.0, got nan" in rest
     assert "memcheck: 4-byte store past the end in fill at mine.py:12, block (0,0,0)" in text
@@ -75,20 +79,55 @@ def test_text_of_a_failure_leads_to_it() -> None:
 
 
 def test_error_in_one_case_hides_no_failure_of_another() -> None:
-    """The graver verdict comes first, then what the wrong numbers tell."""
-    broken = case("error", "k1", message="CUDA error: invalid argument")
-    text = full(report(WRONG, broken, verdict="error", smallest_failure="k3"))
+    """What most cases have in common comes first, then what else went wrong."""
+    broken = OtherFailure(1, "k1", "CUDA error: invalid argument")
+    text = full(
+        report(
+            WRONG, case("error", "k1"), verdict="error", smallest_failure="k3",
+            other_failures=(broken,),
+        )
+    )  # fmt: skip
     told = (
-        "first such case: k1", "CUDA error: invalid argument", "diagnosis: padding ignored",
-        "smallest failing case: k3", "expected 1.0, got nan",
+        "diagnosis: padding ignored", "smallest failing case: k3", "expected 1.0, got nan",
+        "also, in 1 case such as k1: CUDA error: invalid argument",
     )  # fmt: skip
     places = [text.index(words) for words in told]
     assert places == sorted(places)
 
 
+OWN_CASE = CaseReport("reduced", "reduced", {}, ((1, 2, 3),), "passed")
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "words"),
+    [
+        ("passed", ["passed"] * 4, "own configuration right; all 4 others right"),
+        ("passed", [], "own configuration right"),
+        ("passed", ["passed"], "own configuration right; the other one right"),
+        ("passed", ["failed", "passed", "passed"], "own configuration right; 1 of 3 others wrong"),
+        ("failed", ["failed", "error"], "own configuration wrong; 1 of 2 others wrong, 1 in error"),
+        ("passed", ["declined"] * 3, "own configuration right; 3 of 3 others declined"),
+        ("declined", ["passed"] * 2, "own configuration declined; all 2 others right"),
+        (None, ["failed", "passed"], "1 of 2 cases wrong"),
+    ],
+)
+def test_line_says_first_how_the_own_configuration_did(
+    own: Verdict | None, others: list[Verdict], words: str
+) -> None:
+    """Half of the users ask for that alone; the other cases are counted after it."""
+    cases = [case(verdict, f"k{number}") for number, verdict in enumerate(others)]
+    if own:
+        cases.insert(0, replace(OWN_CASE, verdict=own))
+    verdict = overall(cases)
+    told = report(*cases, verdict=verdict, own_configuration=own, message="why", precision="fp32")
+    reason = "; fp32" if verdict == "passed" else ": why"
+    assert one_line(told) == f"mine on conv: {verdict}: {words}{reason}"
+
+
 def test_line_of_a_pass_says_how_precise() -> None:
     """Class and worst error stand in the line."""
-    passed = report(case("passed", worst=0.25), verdict="passed", precision="fp32")
+    right = case("passed", worst=0.25)
+    passed = report(right, right, verdict="passed", precision="fp32")
     assert one_line(passed) == (
-        "mine on conv: passed: 1 passed; fp32, worst error 0.25 of the fp32 bound"
+        "mine on conv: passed: all 2 cases right; fp32, worst error 0.25 of the fp32 bound"
     )

@@ -13,6 +13,7 @@ from harness.discovery import discover
 from harness.evaluate import Request, evaluate
 from harness.grid import OWN, Case, cases_for
 from harness.problem import load
+from harness.render import full
 from harness.report import CaseReport, Report
 from harness.values import calls_for
 from harness.verdict import describe_wrong_runs
@@ -244,3 +245,32 @@ class ModelNew(nn.Module):
     if statement:
         line = path.read_text().splitlines().index(f"    {statement}") + 1
         assert f"small.py:{line}" in report.message
+
+
+# As many files have it: the weight and its taps in the order of a convolution that is not
+# transposed.
+OUT_IN = with_forward("return run(x, self.weight.transpose(0, 1).flip(2).contiguous())").replace(
+    "torch.empty(in_channels, out_channels, kernel_size)",
+    "torch.empty(out_channels, in_channels, kernel_size)",
+)
+
+
+def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
+    """The own configuration's, with the reason; of those that fail otherwise, how many do."""
+    path = tmp_path / "flat_index.py"
+    path.write_text(OUT_IN)
+    problem = REFERENCE / "conv_transpose1d_dilated.py"
+    report = evaluate(Request(path, problem, "simulator"))
+    assert report.verdict == "failed"
+    assert report.own_configuration == "failed"
+    assert "no parameter for the reference's conv1d_transpose.weight" in report.message
+    assert report.message.endswith("with weight's sizes in another order")
+    assert report.case(report.smallest_failure).message == report.message
+    (other,) = report.other_failures
+    assert "differ from the reference" in other.message
+    assert 0 < other.count < report.count("failed") / 2
+    line, *rest = full(report).splitlines()
+    assert line.startswith(
+        "flat_index on conv_transpose1d_dilated: failed: own configuration wrong"
+    )
+    assert any(other.message in each for each in rest)

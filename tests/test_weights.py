@@ -37,5 +37,12 @@ def test_missing_parameter_is_named() -> None:
         match_weights(REFERENCE, {"weight": (6, 4, 3), "bias": (6,)})
     assert str(raised.value) == (
         "ModelNew has no parameter for the reference's conv.weight [4, 6, 3]; "
-        "it has weight [6, 4, 3], bias [6]"
+        "it has weight [6, 4, 3], bias [6], with weight's sizes in another order"
     )
+
+
+def test_other_sizes_are_in_no_other_order() -> None:
+    """Only where the sizes are the same ones is their order the mistake."""
+    with pytest.raises(WeightsMismatchError) as raised:
+        match_weights(REFERENCE, {"weight": (6, 4, 5), "bias": (6,)})
+    assert "order" not in str(raised.value)

@@ -3,54 +3,67 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 
 from harness.build import flags
 from harness.build.cache import Cache, Entry, Product, digest, file_digest
-from harness.build.compiler import Compiler
+from harness.build.compiler import Compiler, CompileTimeout
+from harness.build.failures import Failures
 from harness.build.flags import Extension, Target
 from harness.build.job import Job
-from harness.build.ninja import CompileError, Step, run_ninja
+from harness.build.ninja import CompileError, Step, linkers_words, run_ninja
 from harness.build.toolchain import HostCompiler, Toolchain
+from harness.interpreter import PACKAGE
 
 LIBRARY = "module.so"
 REFUSAL = "refusal.txt"
 
 # Errors that may be gone at the next try, though the sources are the same: something was installed,
 # somebody freed the disk, another process ended.
-_PASSING_ERRORS = re.compile(
-    "no such file|no space left|killed|kill signal|signal 9|out of memory|memory exhausted"
-    "|cannot allocate|temporarily unavailable|internal (compiler )?error|cannot open",
+_LACKING = re.compile(
+    "no space left|killed|kill signal|signal 9|out of memory|memory exhausted"
+    "|cannot allocate|temporarily unavailable|internal (compiler )?error",
     re.IGNORECASE,
 )
+"""What the machine lacked for a moment: another evaluation of the same run tries again."""
+_PASSING_ERRORS = re.compile(f"no such file|cannot open|{_LACKING.pattern}", re.IGNORECASE)
 
 
 class Builder:
     """Builds extensions for one target with one toolchain."""
 
     def __init__(
-        self, toolchain: Toolchain, cache: Cache, target: Target, compiler: Compiler
+        self,
+        toolchain: Toolchain,
+        cache: Cache,
+        target: Target,
+        compiler: Compiler,
+        run: str = "",
     ) -> None:
+        """`run` names those builders that do not try again what failed for one of them."""
         self.toolchain = toolchain
         self.cache = cache
         self.target = target
         self._compiler = compiler
+        self._failures = Failures(cache.root, run)
 
-    def build(self, extension: Extension) -> Entry:
+    def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
         """The extension's shared object, from the cache or freshly compiled.
 
-        `Entry.notes["headers"]` says whether the light headers were enough.
+        `Entry.notes["headers"]` says whether the light headers were enough. `on_begin` is called
+        where it is not in the cache.
 
         Raises:
             CompileError: neither with the light nor with the full headers does it compile; the
                 output is that of the full ones, which are torch's own.
             harness.build.compiler.CompileTimeout: the deadline passed.
         """
+        key = self._key(extension)
         entry = self.cache.get_or_build(
-            self._key(extension), lambda folder: self._compile_or_refuse(extension, folder)
+            key, lambda folder: self._compile_or_refuse(extension, key, folder, on_begin)
         )
         if entry.library.name == REFUSAL:
             raise CompileError(entry.library.read_text())
@@ -71,13 +84,23 @@ class Builder:
             )
         )
 
-    def _compile_or_refuse(self, extension: Extension, folder: Path) -> Product:
+    def _compile_or_refuse(
+        self, extension: Extension, key: str, folder: Path, on_begin: Callable[[], None]
+    ) -> Product:
         """Compile; keep a compiler's refusal too, where it depends on the key alone."""
+        self._failures.recall(key)
+        on_begin()
         try:
             result = self._compiler.run(self._job(extension))
-        except CompileError as error:
+        except CompileTimeout as late:
+            self._failures.keep(key, late)
+            raise
+        except CompileError as refusal:
+            error = _with_linkers_words(refusal, extension)
             if extension.include_paths or _PASSING_ERRORS.search(error.output):
-                raise
+                if not _LACKING.search(error.output):
+                    self._failures.keep(key, error)
+                raise error from None
             (folder / REFUSAL).write_text(error.output)
             return Product(folder / REFUSAL)
         (folder / LIBRARY).write_bytes(result.product or b"")
@@ -101,11 +124,23 @@ class Builder:
 
     def _object_steps(self, extension: Extension, *, light: bool) -> tuple[Step, ...]:
         steps = []
-        for name, _ in extension.sources:
+        for name, text in extension.sources:
             make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
             command = make(extension, self.toolchain, self.target, name, light=light)
+            if light:
+                command = (command[0], *flags.operator_headers(text), *command[1:])
             steps.append(Step(f"{name}.o", command, (name,)))
         return tuple(steps)
+
+
+def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:
+    """The same, beginning with what the linker said and the flag that it is about."""
+    said = linkers_words(error.output)
+    if said is None:
+        return error
+    about = [flag for flag in extension.link_flags if flag.removeprefix("-Wl,") in said]
+    where = f" (extra_ldflags has {about[0]!r})" if about else ""
+    return CompileError(f"link error: {said}{where}\n{error.output}")
 
 
 def _overlay_digests() -> list[str]:
@@ -140,7 +175,8 @@ def build_shared_library(
             name,
             compiler.version,
             flags.torch_version(),
-            *arguments,
+            # Another copy of the harness, such as a second clone, compiles the same.
+            *(argument.replace(str(PACKAGE), "harness") for argument in arguments),
             *map(file_digest, sorted(beside)),
             *map(file_digest, sources),
         )

@@ -122,7 +122,7 @@ class Cache:
                 "seconds": time.monotonic() - start,
             }
             (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
-            _remove(final)
+            remove(final)
             work.rename(final)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -161,10 +161,10 @@ class Cache:
                 is_old = time.time() - folder.stat().st_mtime > STALE_SECONDS
                 # A newer one of another key may be of a build that goes on.
                 if is_old or folder.name.startswith(f"{key}."):
-                    _remove(folder)
+                    remove(folder)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     """Remove a folder, or whatever else somebody put in its place."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from harness import interpreter
+from harness.build.cache import file_digest
 from harness.build.job import Job, Result
 from harness.build.ninja import CompileError
 from harness.build.toolchain import Toolchain
@@ -25,20 +26,25 @@ class CompileTimeout(TimeoutError):
 class Compiler:
     """Compiles for one submission.
 
-    The compilers see the system, the toolchain, Python, the harness, and what is readable to the
-    submission; what they write lies in memory, and only the product comes out.
+    The compilers see the system, the toolchain, Python, the harness, the submission's C++ and CUDA
+    sources and what else is readable to it; what they write lies in memory, and only the product
+    comes out.
     """
 
     def __init__(
         self,
         toolchain: Toolchain,
         readable: tuple[Path, ...] = (),
+        sources: Mapping[Path, Path] | None = None,
         seconds: float = 900.0,
         *,
         must_be_confined: bool = False,
     ) -> None:
         own = (toolchain.cuda.home, view.of_program(toolchain.host.path))
-        self._confinement = Confinement((*own, *readable), must_hold=must_be_confined)
+        self._sources = sources or {}
+        self._confinement = Confinement(
+            (*own, *readable), self._sources, must_hold=must_be_confined
+        )
         self._readable = readable
         self._seconds = seconds
 
@@ -80,24 +86,27 @@ class Compiler:
                 raise CompileError(f"error: the compiler {ended}\n{tail}".strip()) from None
         if result.product is None:
             raise CompileError(result.output)
-        return replace(result, dependencies=tuple(filter(self._is_own, result.dependencies)))
+        return replace(result, dependencies=tuple(filter(self._is_readable, result.dependencies)))
 
     def visible(self, folders: Sequence[str]) -> list[str]:
-        """Files below some folders for which a source can ask by `__has_include`.
+        """What a build may read and no list of dependencies tells: text for its key.
 
-        Those that it then does not include are no dependencies of it. Python files are left out:
-        nobody asks for one, and each submission sees another.
+        Of the submission's own sources that is where they lie and what they hold. Of files that are
+        readable to it those below some folders, for which a source can ask by `__has_include`: what
+        it then does not include is no dependency of it. Python files are left out, since nobody
+        asks for one.
         """
+        own = [f"{place} {file_digest(path)}" for path, place in self._sources.items()]
         if not folders:
-            return []
+            return sorted(own)
         paths = [
             each for path in self._readable for each in (path, *path.rglob("*")) if each.is_file()
         ]
         below = (each for each in paths if any(each.is_relative_to(folder) for folder in folders))
-        return sorted(str(each) for each in below if each.suffix != ".py")
+        return sorted([*own, *(str(each) for each in below if each.suffix != ".py")])
 
-    def _is_own(self, path: str) -> bool:
-        """Whether the submission brought it: others are covered by versions in a build's key."""
+    def _is_readable(self, path: str) -> bool:
+        """Whether it is among the submission's readable files: others are covered by the key."""
         file = Path(path).resolve()
         is_below = any(file.is_relative_to(each.resolve()) for each in self._readable)
         return is_below and file.is_file()

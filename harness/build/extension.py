@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
+import re
+import subprocess
 import tempfile
 import types
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
-from harness.build.flags import Extension, is_cuda_source
+from harness.build.flags import Extension, is_cuda_source, torch_language_standard
 from harness.build.lines import with_line_directives
 
 Build = Callable[[Extension], bytes]
@@ -90,11 +92,14 @@ class ExtensionLoader:
         return Extension(
             name=asked["name"],
             sources=tuple((_file_name(i, path), self._read(path)) for i, path in enumerate(paths)),
-            cpp_flags=_flags(asked["extra_cflags"]),
-            cuda_flags=_with_architectures(_flags(asked["extra_cuda_cflags"])),
-            link_flags=_flags(asked["extra_ldflags"]),
+            cpp_flags=as_torch_passes(asked["extra_cflags"] or ()),
+            cuda_flags=_cuda_flags(asked["extra_cuda_cflags"] or ()),
+            link_flags=as_torch_passes(asked["extra_ldflags"] or ()),
             include_paths=(
-                *(str(Path(path).absolute()) for path in _flags(asked["extra_include_paths"])),
+                *(
+                    str(Path(path.strip()).absolute())
+                    for path in asked["extra_include_paths"] or ()
+                ),
                 *sorted(beside),
             ),
             with_cuda=with_cuda,
@@ -118,15 +123,49 @@ def _as_list(value: str | Sequence[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _flags(value: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(str(flag).strip() for flag in value or ())
+def _cuda_flags(given: Sequence[str]) -> tuple[str, ...]:
+    """Nvcc's words, among them those that torch adds for want of the submission's own."""
+    flags = as_torch_passes(given)
+    if os.environ.get("TORCH_CUDA_ARCH_LIST", "native") != "native":
+        flags = (*cpp_extension._get_cuda_arch_flags(list(given)), *flags)
+    # Like torch, this looks at the beginning of each item, whatever else is in it.
+    own_standard = any(flag.strip().startswith("-std=") for flag in given)
+    return flags if own_standard else (*flags, torch_language_standard())
 
 
-def _with_architectures(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Add those that the submission put into TORCH_CUDA_ARCH_LIST, as torch does."""
-    if os.environ.get("TORCH_CUDA_ARCH_LIST", "native") == "native":
-        return flags
-    return (*flags, *cpp_extension._get_cuda_arch_flags(list(flags)))
+def as_torch_passes(given: Sequence[str]) -> tuple[str, ...]:
+    """The words that a compiler gets where torch is given a list of flags.
+
+    torch joins them with spaces, ninja replaces what follows a dollar sign, and a shell splits the
+    result: so an empty flag vanishes, and one with a space in it is two.
+
+    Raises:
+        ValueError: ninja or the shell would not take them; the message says why.
+    """
+    text = _through_ninja(" ".join(flag.strip() for flag in given))
+    done = subprocess.run(
+        ["/bin/sh", "-c", rf"printf '%s\0' {text}"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ValueError(f"the shell does not take the flags {list(given)}: {done.stderr.strip()}")
+    # Where nothing is left, printf prints one empty word.
+    return () if done.stdout == "\0" else tuple(done.stdout.split("\0")[:-1])
+
+
+def _through_ninja(text: str) -> str:
+    """What ninja makes of the value of a variable; https://ninja-build.org/manual.html, "Lexical".
+
+    Variables that the flags name have no value: those of torch's build file are none of theirs.
+    """
+    if "\n" in text:
+        raise ValueError(f"a flag has a line break, after which ninja takes nothing: {text!r}")
+
+    def value(found: re.Match[str]) -> str:
+        if found[0] == "$":
+            raise ValueError(f"ninja takes no lone $ among flags: {text!r}")
+        return found["literal"] or ""
+
+    return re.sub(r"\$(?:(?P<literal>[$ :])|\{[\w.-]+\}|[\w-]+)?", value, text, flags=re.ASCII)
 
 
 def _file_name(index: int, path: Path) -> str:

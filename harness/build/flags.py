@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch.utils import cpp_extension
 
-from harness.build.toolchain import DEFAULT_ARCHITECTURE, Toolchain
+from harness.build.toolchain import DEFAULT_ARCHITECTURE, Toolchain, wheel_homes
 
 Device = Literal["simulator", "cuda"]
 
@@ -53,6 +53,7 @@ class Extension:
     name: str
     sources: tuple[tuple[str, str], ...]
     """(file name, text) each; `.cu` and `.cuh` go to nvcc."""
+    # Words of a command line, complete as torch has them.
     cpp_flags: tuple[str, ...] = ()
     cuda_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
@@ -87,11 +88,25 @@ def include_flags(
         theirs.append(toolchain.cuda.include)
         # CUDA 13 moved the C++ core libraries' headers here; nvcc finds them by itself, g++ not.
         theirs.append(toolchain.cuda.include / "cccl")
+        # What the toolkit was installed without, such as cuRAND's headers, PyPI's packages have.
+        theirs += [home / "include" for home in wheel_homes()]
     flags = [f"-I{Path(path).absolute()}" for path in extension.include_paths]
     flags += [f"-I{path}" for path in ours]
     for path in theirs:
         flags += ["-isystem", str(path)]
     return flags
+
+
+def operator_headers(source: str) -> list[str]:
+    """Flags that include the headers of operators which a source calls as `torch::` or `at::`.
+
+    The light headers have those that nearly every submission uses; each of the others has a small
+    one of its own.
+    """
+    folder = Path(cpp_extension.include_paths("cpu")[0]) / "ATen" / "ops"
+    names = sorted(set(re.findall(r"\b(?:torch|at)::(\w+)\s*\(", source)))
+    present = [name for name in names if (folder / f"{name}.h").is_file()]
+    return [word for name in present for word in ("-include", f"ATen/ops/{name}.h")]
 
 
 def _definitions(extension: Extension) -> list[str]:
@@ -123,7 +138,6 @@ def cuda_command(
     extension: Extension, toolchain: Toolchain, target: Target, source: str, *, light: bool
 ) -> tuple[str, ...]:
     """Compile a CUDA source to an object file that registers its kernels when it is loaded."""
-    own_standard = any(flag.startswith("-std=") for flag in extension.cuda_flags)
     return (
         str(toolchain.cuda.nvcc),
         "-ccbin",
@@ -134,12 +148,11 @@ def cuda_command(
         *_definitions(extension),
         *include_flags(extension, toolchain, target, light=light),
         *_NVCC_FLAGS,
-        *_architecture_flags(extension, target),
         # Findings and profiles name the line of the submission.
         "-lineinfo",
         "--compiler-options",
         "-fPIC",
-        *([] if own_standard else [torch_language_standard()]),
+        *_architecture_flags(extension, target),
         "-c",
         source,
         "-o",
@@ -223,12 +236,12 @@ def link_command(
         own = tuple(flag for flag in own if not _CUDA_LIBRARY.search(flag))
     return (
         str(toolchain.host.path),
-        "-shared",
         *objects,
+        "-shared",
+        *own,
+        *libraries,
         "-o",
         output,
-        *libraries,
-        *own,
     )
 
 

@@ -87,6 +87,23 @@ def first_error(output: str) -> str:
     return "the compiler failed without a message"
 
 
+def linkers_words(output: str) -> str | None:
+    r"""What the linker said first, where it was the linker that failed; g++ only says that it did.
+
+    >>> linkers_words("/usr/bin/ld: cannot find -lx: No such file\ncollect2: error: ld returned 1")
+    'cannot find -lx: No such file'
+    """
+    if not re.search(r"^collect2: error: ld returned", output, re.MULTILINE):
+        return None
+    lines = [line for line in output.splitlines() if "warning: " not in line]
+    for number, line in enumerate(lines):
+        said = re.match(r"(?:\S*/)?[\w-]*ld(?:\.\w+)?: (.*)", line)
+        if said:
+            # "in function f():" says where; what, is in the next line.
+            return lines[number + 1] if said[1].endswith(":") else said[1]
+    return None
+
+
 def dependencies(folder: Path, depfiles: Sequence[str]) -> set[Path]:
     """Every file that the compilers read, from the make rules they wrote."""
     found = set()

@@ -15,8 +15,14 @@ DEFAULT_ARCHITECTURE = "90"
 CUDA_MAJOR = 13
 
 # One compiler taken apart, as pyproject.toml's extra has it: this package itself is on no index.
-_WHEELS = ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl")
-INSTALL_NVCC = " ".join(("pip install", *(f"'nvidia-{wheel}==13.0.*'" for wheel in _WHEELS)))
+_WHEELS = ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl", "nvtx")
+INSTALL_NVCC = " ".join(
+    (
+        "pip install",
+        *(f"'nvidia-{wheel}==13.0.*'" for wheel in _WHEELS),
+        "'nvidia-curand==10.4.0.*'",
+    )
+)
 INSTALL_COMPILER = "apt-get install g++"
 
 
@@ -125,12 +131,17 @@ def _cuda_homes() -> Iterator[tuple[Path, str]]:
         yield home, "toolkit"
     if Path("/usr/local/cuda").is_dir():
         yield Path("/usr/local/cuda"), "toolkit"
-    # The wheels share the namespace package `nvidia`, one folder for each CUDA major version.
-    spec = importlib.util.find_spec("nvidia")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        home = Path(folder) / f"cu{CUDA_MAJOR}"
+    for home in wheel_homes():
         if (home / "bin" / "nvcc").is_file():
             yield home, "wheels"
+
+
+def wheel_homes() -> list[Path]:
+    """Where PyPI's packages of CUDA lie, which share a folder for each major version."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    homes = (Path(folder) / f"cu{CUDA_MAJOR}" for folder in folders)
+    return [home for home in homes if home.is_dir()]
 
 
 def _home_of(nvcc: str) -> Path | None:

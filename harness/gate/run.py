@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 from harness.build.flags import Device
-from harness.evaluate import Request
+from harness.defaults import CALL_BUDGET
+from harness.evaluate import Request, fresh_run
 from harness.evaluator import EvaluationError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
@@ -17,7 +19,7 @@ from harness.gate.plan import Pair
 from harness.gate.settings import Thresholds
 from harness.grid import Case, Grid, Label, case_again, cases_for
 from harness.pool import evaluations
-from harness.progress import ProgressLine
+from harness.progress import ProgressLines
 from harness.report import Report
 from harness.worker.supervisor import Deadlines
 
@@ -27,8 +29,8 @@ class Manner:
     """How submissions are run; as in `Request`.
 
     Attributes:
-        device, grid, seed, deadlines, readable, untrusted: Of each request. A base that was
-            recorded decides grid and seed for its pair.
+        device, grid, seed, deadlines, call_budget, readable, untrusted: Of each request. A base
+            that was recorded decides grid and seed for its pair.
         jobs: Evaluations at a time.
         allow_new: Whether what the base does not have may pass.
     """
@@ -41,6 +43,8 @@ class Manner:
     allow_new: bool
     readable: tuple[Path, ...] = ()
     untrusted: bool = False
+    call_budget: int = CALL_BUDGET
+    run: str = field(default_factory=fresh_run)
 
     def request(self, submission: Path, problem: Path) -> Request:
         """What is asked of an evaluation, or of a measurement."""
@@ -51,8 +55,10 @@ class Manner:
             grid=self.grid,
             seed=self.seed,
             deadlines=self.deadlines,
+            call_budget=self.call_budget,
             readable=self.readable,
             untrusted=self.untrusted,
+            run=self.run,
         )
 
 
@@ -81,7 +87,7 @@ def decide(
     asked = [_ask(pair, manner) for pair in pairs if pair.is_changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
     # A GPU that is to time must have nothing else to do: so everything is awaited first.
-    results = dict(evaluations(requests, manner.jobs, ProgressLine))
+    results = dict(evaluations(requests, manner.jobs, ProgressLines(sys.stderr).follow))
     in_order = (results[place] for place in range(len(requests)))
     sides = [
         _Sides(

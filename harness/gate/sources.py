@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.discovery import Discovery, discover
+from harness.files import require
 from harness.gate.before import recorded
 from harness.gate.evidence import Evidence, Measured, Recorded, counted
 from harness.gate.plan import Plan, in_tree, plan
 from harness.gate.revision import Tree, export
 from harness.gate.run import Manner
-from harness.options import check_paths
 from harness.problem import Problem
 from harness.speed.measure import measure
 
@@ -112,7 +112,7 @@ def _evidence(manner: Manner) -> Evidence:
 
 def _head(paths: Sequence[Path], required: Iterable[Path]) -> Discovery:
     """What lies under the paths that are there; those that are required must be."""
-    check_paths(required)
+    require(required)
     there = [path for path in paths if path.exists()]
     found = discover(there) if there else Discovery((), ())
     # A folder without submissions: they may all have been removed.

@@ -125,6 +125,19 @@ def _state(standing: Standing) -> str:
     return ""
 
 
+def _own_configuration(standing: Standing) -> str:
+    """Said of those that did not pass: half of all users ask for that configuration alone."""
+    if standing.report is None or standing.verdict == "passed":
+        return ""
+    own = standing.report.own_configuration
+    return "right" if own == "passed" else own or ""
+
+
+def _not_run(standing: Standing) -> str:
+    count = _NOT_RUN(standing)
+    return f"{count:,}" if count else ""
+
+
 def _own_work(standing: Standing) -> float | None:
     share = standing.report.own_work if standing.report else None
     return None if share == 1.0 else share
@@ -155,6 +168,7 @@ def milliseconds(timing: Timing) -> str:
 
 
 _PASSED, _DECLINED, _FAILED = _count("passed"), _count("declined"), _count(*_WRONG)
+_NOT_RUN = _count("not run")
 
 _COLUMNS = (
     Column("rank", _rank, lambda s: s.rank, meaning="among those that were measured alike"),
@@ -169,6 +183,13 @@ _COLUMNS = (
     Column("passed", _whole(_PASSED), _PASSED, meaning="cases whose every output is right"),
     Column("declined", _whole(_DECLINED), _DECLINED, meaning="cases that it refuses itself"),
     Column("failed", _whole(_FAILED), _FAILED),
+    Column("not run", _not_run, _NOT_RUN, meaning="cases that take too long on the simulator"),
+    Column(
+        "own configuration",
+        _own_configuration,
+        align="left",
+        meaning="how the problem's own configuration came out, of those that did not pass",
+    ),
     Column(
         "precision",
         lambda s: s.precision or "",

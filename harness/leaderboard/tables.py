@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tabulate import tabulate, tabulate_formats
+from tabulate import tabulate
 
 from harness.escape import markdown, one_line
 from harness.leaderboard.columns import baseline_rows, caption, columns_of
 from harness.leaderboard.standings import Board
 
-# Those of tabulate that are no text that can be read as it is need an escape of their own.
-FORMATS: tuple[str, ...] = tuple(
-    name for name in tabulate_formats if not name.endswith("html") and "latex" not in name
-)
-
 _MARKDOWN = ("github", "pipe")
 
 
 def text(boards: Iterable[Board], table_format: str) -> str:
-    """All boards, each with its caption and baselines, in one of `FORMATS`."""
+    """All boards, each with its caption and baselines, in one of `formats.FORMATS`."""
     return "\n\n".join(part for board in boards for part in _parts(board, table_format) if part)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.sandbox import view
@@ -17,8 +17,11 @@ ALLOW = (
     "or start the container with --security-opt seccomp=unconfined --security-opt "
     "apparmor=unconfined"
 )
-SCRATCH = "/tmp"  # noqa: S108 - the sandbox's own, in its memory
-_SHARED_MEMORY_BYTES = 256 << 20
+SCRATCH = "/home/sandbox"
+"""The working, home and temporary folder inside, in memory."""
+# Programs write there by name, whatever the environment says.
+_ALSO_WRITABLE = ("/tmp", "/dev/shm")  # noqa: S108 - the sandbox's own
+_ALSO_WRITABLE_BYTES = 256 << 20
 _USER = "1000"
 _PROBE_SECONDS = 120.0
 
@@ -58,7 +61,7 @@ def why_not_usable() -> str:
 @functools.cache
 def _why_not(program: Path) -> str:
     """The same of a program; tried once in a process."""
-    command = [str(program), *options({}, Limits(1 << 30), [], []), "/bin/true"]
+    command = [str(program), *options({}, Limits(1 << 30), [], {}, []), "/bin/true"]
     try:
         done = subprocess.run(
             command,
@@ -85,6 +88,7 @@ def options(
     environment: Mapping[str, str],
     limits: Limits,
     readable: Sequence[Path],
+    placed: Mapping[Path, Path],
     devices: Sequence[Path],
 ) -> list[str]:
     """Everything between `bwrap` and the command that runs inside.
@@ -92,23 +96,45 @@ def options(
     Args:
         environment: All of it.
         limits: Of which the scratch folder's size is bubblewrap's.
-        readable: What is seen beside the system's own folders; all of it read-only.
+        readable: What is seen, where it lies, beside the system's own folders; all of it read-only.
+        placed: Files that are seen elsewhere than they lie, with where; read-only, too.
         devices: Of /dev, beside the harmless ones.
     """
     words = [*_NAMESPACES, "--clearenv"]
     for name, value in environment.items():
         words += ["--setenv", name, value]
-    words += ["--size", str(limits.scratch_bytes), "--tmpfs", SCRATCH]
     words += ["--proc", "/proc", "--dev", "/dev"]
-    words += ["--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
+    words += ["--size", str(limits.scratch_bytes), "--tmpfs", SCRATCH]
+    for folder in _ALSO_WRITABLE:
+        words += ["--size", str(_ALSO_WRITABLE_BYTES), "--tmpfs", folder]
     for path in devices:
         words += ["--dev-bind", str(path), str(path)]
-    for path in view.outermost((*view.system(), *_both_names(readable))):
+    shown = view.outermost((*view.system(), *_both_names(readable)))
+    # Folders that lead to what is shown are the sandbox's own; below a writable one they would be
+    # writable, too.
+    ways = _folders_below_writable(shown)
+    for folder in ways:
+        words += ["--tmpfs", folder]
+    for path in shown:
         if path.parent == Path("/") and path.is_symlink():
             words += ["--symlink", str(path.readlink()), str(path)]
         else:
             words += ["--ro-bind", str(path), str(path)]
-    return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
+    for path, place in placed.items():
+        words += ["--ro-bind", str(path), str(place)]
+    for folder in (*ways, "/dev", "/"):
+        words += ["--remount-ro", folder]
+    return [*words, "--chdir", SCRATCH]
+
+
+def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
+    """The outermost folders, in those that are writable inside, that lead to a path shown."""
+    found = set()
+    for path in shown:
+        for folder in map(Path, (SCRATCH, *_ALSO_WRITABLE)):
+            if path.is_relative_to(folder) and len(path.relative_to(folder).parts) > 1:
+                found.add(str(folder / path.relative_to(folder).parts[0]))
+    return sorted(found)
 
 
 def _both_names(paths: Sequence[Path]) -> list[Path]:

@@ -37,15 +37,30 @@ class Confinement:
 
     Attributes:
         readable: Files and folders that it sees beside the system's and Python's own.
+        placed: Files that it sees elsewhere than they lie, each with where; see `places`.
         limits: What it may take.
         with_gpu: Whether it sees the GPUs.
         must_hold: Whether it may not run at all where no sandbox can be had.
     """
 
     readable: tuple[Path, ...] = ()
+    placed: Mapping[Path, Path] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits.for_this_machine)
     with_gpu: bool = False
     must_hold: bool = False
+
+
+def places(submission: Path) -> dict[Path, Path]:
+    """Where a confined process finds a submission, which comes first, and the sources beside it.
+
+    A sandbox shows them in a folder of their own, the same one on every machine: so that nothing is
+    told by where they lie, and nothing else can lie beside them. Without one they are where they
+    are.
+    """
+    folder = submission.parent
+    files = view.of_submission(submission)
+    inside = view.SUBMISSIONS if bubblewrap.usable() else folder
+    return {path: inside / path.relative_to(folder) for path in files}
 
 
 class SandboxError(RuntimeError):
@@ -191,6 +206,7 @@ def _options(confinement: Confinement) -> list[str]:
         environment(bubblewrap.SCRATCH),
         confinement.limits,
         (*view.python(), *confinement.readable),
+        confinement.placed,
         view.gpu_devices() if confinement.with_gpu else (),
     )
 

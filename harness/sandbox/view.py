@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import re
-import site
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 from harness.interpreter import PACKAGE
+
+SUBMISSIONS = Path("/srv/submissions")
+"""Where a sandbox shows a submission and what it may read beside it."""
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store")
 # Of /etc what the loader, compilers and name look-ups need, and nothing that is secret.
@@ -24,15 +26,6 @@ _SETTINGS = (
     "/etc/localtime",
 )
 _PROCESSORS = "/sys/devices/system"
-_NEEDED_PACKAGES = (
-    "torch",
-    "numpy",
-    "ninja",
-    "setuptools",
-    "nvidia",
-    "typing_extensions",
-    "jinja2",
-)
 
 _SOURCE_SUFFIXES = (
     ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp",
@@ -48,15 +41,15 @@ def system() -> list[Path]:
 
 @functools.cache
 def python() -> tuple[Path, ...]:
-    """The interpreter, the packages that the harness needs, and the harness itself."""
+    """The interpreter, the packages that are installed for it, and the harness itself."""
     found = [Path(sys.prefix), Path(sys.base_prefix), PACKAGE]
     found += [folder for folder in _python_path() if folder != PACKAGE.parent]
-    for name in _NEEDED_PACKAGES:
-        spec = find_spec(name)
-        for folder in (spec.submodule_search_locations or ()) if spec else ():
-            found.append(Path(folder))
-    if site.ENABLE_USER_SITE:
-        found.append(Path(site.getusersitepackages()))
+    # Packages may lie outside of an environment: the user's own, and what its .pth files name.
+    packages = (Path(entry) for entry in sys.path)
+    found += [path for path in packages if path.name in ("site-packages", "dist-packages")]
+    # torch may be used from the folder in which it was built (pip install --editable).
+    spec = find_spec("torch")
+    found += [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     return tuple(path for path in found if path.exists())
 
 

@@ -58,9 +58,11 @@ def _share_of_memory(process: int) -> int:
 
 def _children(process: int) -> list[int]:
     found: list[int] = []
-    for thread in Path(f"/proc/{process}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            found += map(int, thread.read_text().split())
+    # It, or a thread of it, may end meanwhile: before its folder is listed, or after.
+    with contextlib.suppress(OSError):
+        for thread in list(Path(f"/proc/{process}/task").iterdir()):
+            with contextlib.suppress(OSError):
+                found += map(int, (thread / "children").read_text().split())
     return found
 
 

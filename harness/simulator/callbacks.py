@@ -62,6 +62,9 @@ class Answers(Protocol):
     def unsupported(self, what: str) -> None:
         """Note what the simulator does not have."""
 
+    def library(self, function: str) -> None:
+        """Note that a library was called, which would do the work."""
+
 
 class _Place(ctypes.Structure):
     _fields_ = (
@@ -114,7 +117,7 @@ _ALLOW_SHARED = ctypes.CFUNCTYPE(ctypes.c_int, _Place, ctypes.c_size_t)
 _OCCUPANCY = ctypes.CFUNCTYPE(
     ctypes.c_int, _Place, ctypes.POINTER(_Launch), ctypes.POINTER(ctypes.c_int)
 )
-_UNSUPPORTED = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+_NOTE = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
 class _Machine(ctypes.Structure):
@@ -126,7 +129,8 @@ class _Machine(ctypes.Structure):
         ("describe", _DESCRIBE),
         ("allow_shared", _ALLOW_SHARED),
         ("occupancy", _OCCUPANCY),
-        ("unsupported", _UNSUPPORTED),
+        ("unsupported", _NOTE),
+        ("library", _NOTE),
     )
 
 
@@ -198,13 +202,17 @@ def connect(
     def unsupported(what: bytes) -> None:
         answers.unsupported(what.decode())
 
+    def library(function: bytes) -> None:
+        answers.library(function.decode())
+
     machine = _Machine(
         _LAUNCH(launch),
         _SYMBOL(symbol),
         _DESCRIBE(describe),
         _ALLOW_SHARED(allow_shared),
         _OCCUPANCY(occupancy),
-        _UNSUPPORTED(unsupported),
+        _NOTE(unsupported),
+        _NOTE(library),
     )
     runtime.sim_connect(ctypes.byref(machine))
     runtime.sim_set_device(ctypes.byref(_describe_device()))

@@ -40,6 +40,18 @@ class UnsupportedCall(NotImplementedError):
         super().__init__(f"the simulator has no {what}{'()' if what.isidentifier() else ''}")
 
 
+class LibraryCall(RuntimeError):
+    """The submission's host code calls a library that would do the work instead of a kernel.
+
+    Attributes:
+        function: its name, such as cublasSgemm.
+    """
+
+    def __init__(self, function: str) -> None:
+        self.function = function
+        super().__init__(f"{function} did the work")
+
+
 class BarrierDeadlock(RuntimeError):
     """No thread of a block can go on: all that are left wait for what cannot happen.
 

@@ -43,6 +43,8 @@ class Executor:
         self._first_block = 0
         self.uniform = 0
         self.thread_instructions = 0
+        self.issued = 0
+        """Instructions executed so far, each once for all threads that ran it together."""
         team.executed = lambda: self.thread_instructions
 
     def begin(self, first_block: int, uniform: int) -> None:
@@ -84,6 +86,7 @@ class Executor:
         )
         self.uniform = (self.uniform | compiled.becomes_uniform) & ~compiled.becomes_varying
         self.thread_instructions += block.instructions * count
+        self.issued += block.instructions
         return compiled
 
     def values(self, source: Source, kind: str) -> Array:

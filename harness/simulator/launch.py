@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.agents import Agents
+from harness.simulator.budget import Budget
 from harness.simulator.counters import Counts, KernelCounters, Totals
 from harness.simulator.errors import BarrierDeadlock, UnmetCondition
 from harness.simulator.faults import Faults
@@ -51,6 +52,8 @@ class LaunchResult:
     """Where the machine counts."""
     fault: Fault | None = None
     """What would have stopped the kernel on real hardware."""
+    work: int = 0
+    """What it took, as `budget.work_of` has it."""
     processes: int = 1
     """That blocks were dealt out to."""
 
@@ -91,6 +94,7 @@ class Host:
     print_out: Output
     print_error: Output
     grid_barrier: int
+    budget: Budget
 
 
 class Launch:
@@ -124,6 +128,7 @@ class Launch:
         self.counts = self._counting()
         self._places: list[Place] = []
         self._elsewhere = 0
+        self._work_elsewhere = 0
 
     @property
     def chunks(self) -> int:
@@ -135,10 +140,16 @@ class Launch:
         """Executed so far, here and elsewhere."""
         return sum(p.scheduler.thread_instructions for p in self._places) + self._elsewhere
 
+    @property
+    def work(self) -> int:
+        """What that took, as `budget.work_of` has it."""
+        return sum(p.scheduler.work for p in self._places) + self._work_elsewhere
+
     def run(self) -> LaunchResult:
         """Runs all blocks to their end.
 
         Raises:
+            OverBudget: it is more than the call may do.
             KernelTrap: a thread executed `trap`.
             BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
         """
@@ -183,13 +194,16 @@ class Launch:
         """What this process has counted, where it counts."""
         return self.counts.totals() if self.counts else None
 
-    def add(self, thread_instructions: int, totals: Totals | None, counted: Sites | None) -> bool:
+    def add(
+        self, thread_instructions: int, work: int, totals: Totals | None, counted: Sites | None
+    ) -> bool:
         """Adds what another process has done, which started from `counted`.
 
         Returns:
             Whether the counts add up.
         """
         self._elsewhere += thread_instructions
+        self._work_elsewhere += work
         counts = self.counts
         if counts is None or totals is None or counted is None:
             return counts is None
@@ -208,7 +222,7 @@ class Launch:
         sites = self._prepared.compiler.sites
         counters = counts.result(sites, self._dynamic_shared_bytes) if counts else None
         fault = self._places[0].faults.fault if self._places else None
-        return LaunchResult(self._findings(), executed, counters, fault, self.processes)
+        return LaunchResult(self._findings(), executed, counters, fault, self.work, self.processes)
 
     def _chunk(self, number: int) -> range:
         first = number * self._blocks
@@ -239,15 +253,21 @@ class Launch:
         private.spaces.race = clocks and clocks.pointer
         agents = Agents(clocks) if clocks else None
         watch = Watch(self._placement, self._sync, clocks, agents, self.counts)
-        scheduler = Scheduler(self._prepared, frame, private, faults, watch, self._team(private))
+        scheduler = Scheduler(
+            self._prepared, frame, private, faults, watch, self._team(private), self._check_budget
+        )
         self._places.append(Place(frame, private, faults, scheduler))
         return self._places[-1]
 
     def _start(self, at: Place, chunk: range) -> bool:
         """Runs a chunk; returns whether all of its threads have ended."""
+        self._check_budget()
         at.private.reset()
         uniform = self._fill_specials(at.frame, chunk.start)
         return at.scheduler.run(chunk.start, len(chunk), uniform)
+
+    def _check_budget(self) -> None:
+        self._host.budget.check(self.work)
 
     def _first_frame(self) -> Frame:
         known = self.kernel.frame

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.simulator.budget import Budget
 from harness.simulator.calls import function_addresses
 from harness.simulator.codegen import Compiler
 from harness.simulator.errors import InvalidLaunch
@@ -96,6 +97,8 @@ class Machine:
         self._grid_barrier = 0
         self._modules: dict[int, LoadedModule] = {}
         self._loads = 0
+        self.budget = Budget()
+        """Of the call under way."""
         self._shared = SharedLaunches(memory, cores, self._launch_of)
 
     def load(self, ptx_text: str) -> LoadedModule:
@@ -168,6 +171,7 @@ class Machine:
             UnsupportedInstruction: the kernel needs what the machine has not got.
             KernelTrap: a thread executed `trap`.
             BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
+            OverBudget: the call does more than it may.
         """
         kernel = self.prepare(loaded, kernel_name)
         geometry = Geometry(grid, block)
@@ -182,7 +186,14 @@ class Machine:
             self.counters,
             self._fresh_grid_barrier(kernel.prepared.compiler.program) if cooperative else 0,
             self.schedule,
+            budget=self.budget,
         )
+        result = self._run(task, kernel)
+        self.budget.spend(result.work)
+        return result
+
+    def _run(self, task: Task, kernel: Kernel) -> LaunchResult:
+        geometry = task.geometry
         if self._shared.processes > 1:
             threads = geometry.blocks * geometry.threads
             lanes = chunk_lanes(kernel, threads, self._chunk_lanes, self._shared.processes)
@@ -205,6 +216,7 @@ class Machine:
             _refuse if task.is_shared else self._print,
             _refuse if task.is_shared else self._print_error,
             task.grid_barrier,
+            task.budget,
         )
         return Launch(host, kernel, task.geometry, task.dynamic_shared_bytes, task.arguments)
 

@@ -12,6 +12,7 @@ import torch
 from numpy.lib.stride_tricks import as_strided
 
 from harness.simulator import limits
+from harness.simulator.budget import Budget
 from harness.simulator.callbacks import Arguments, KernelFacts, Place, connect
 from harness.simulator.counters import KernelCounters, merged
 from harness.simulator.cuda_error import CudaError
@@ -19,6 +20,7 @@ from harness.simulator.errors import (
     ASSERTION_FAILED,
     BarrierDeadlock,
     KernelTrap,
+    LibraryCall,
     UnmetCondition,
     UnsupportedCall,
 )
@@ -125,6 +127,15 @@ class SimulatedDevice:
     def reorder(self, schedule: int) -> None:
         """Run blocks and warps in another order from now on, as `Machine` has it."""
         self._machine.schedule = schedule
+
+    def allow(self, work: int | None) -> None:
+        """Let the next call do so much work, as `budget.work_of` has it; None for any."""
+        self._machine.budget = Budget(work)
+
+    @property
+    def spent(self) -> int:
+        """What the call has taken of it."""
+        return self._machine.budget.spent
 
     def start_counting(self) -> None:
         """Counts what kernels do from now on."""
@@ -244,6 +255,10 @@ class SimulatedDevice:
     def unsupported(self, what: str) -> None:
         """Note what the simulator does not have, for `observe` to raise."""
         self._failure = self._failure or UnsupportedCall(what)
+
+    def library(self, function: str) -> None:
+        """Note that a library was called, which would do the work, for `observe` to raise."""
+        self._failure = self._failure or LibraryCall(function)
 
     # How it is answered
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.budget import work_of
 from harness.simulator.codegen import Compiled
 from harness.simulator.crew import Workplace
 from harness.simulator.departures import Departures
@@ -58,7 +60,10 @@ class Scheduler:
         faults: Faults,
         watch: Watch,
         team: Team,
+        check_budget: Callable[[], None],
     ) -> None:
+        """`check_budget` is called now and then, and may raise."""
+        self._check_budget = check_budget
         self._program = prepared.compiler.program
         self._blocks = self._program.blocks
         self._frame = frame
@@ -84,6 +89,11 @@ class Scheduler:
     def thread_instructions(self) -> int:
         """Instructions executed so far, summed over threads."""
         return self._executor.thread_instructions
+
+    @property
+    def work(self) -> int:
+        """What was executed so far, as `budget.work_of` has it."""
+        return work_of(self._executor.thread_instructions, self._executor.issued)
 
     @property
     def progress(self) -> int:
@@ -397,6 +407,7 @@ class Scheduler:
 
         Returns who runs next, or None if nobody was set aside.
         """
+        self._check_budget()
         lanes = self._all(current)
         values = [
             self._executor.values(register, "pred" if bits == 1 else f"b{bits}")

@@ -10,12 +10,13 @@ run again on one core, as are all later launches of that kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.budget import Budget, OverBudget
 from harness.simulator.cores import Board, CoreLost, Cores
 from harness.simulator.counters import Totals
 from harness.simulator.frame import Geometry
@@ -45,7 +46,7 @@ class Task:
 
     `grid_barrier` is where the blocks of a cooperative launch are counted, 0 in another one.
     `is_shared` tells that others run blocks of it too, `chunks` how many there are then, and
-    `counted` what has been counted already at each place in the code.
+    `counted` what has been counted already at each place in the code; `budget` is the call's.
     """
 
     module: int
@@ -60,19 +61,23 @@ class Task:
     is_shared: bool = False
     chunks: int = 0
     counted: Sites | None = None
+    budget: Budget = field(default_factory=Budget)
 
 
 @dataclass(frozen=True)
 class Part:
     """What one process did of a launch.
 
-    `problem` tells why one core has to do it all; nothing else is of use then.
+    `problem` tells why one core has to do it all, and `over_budget` that it would be too much in
+    any case; nothing else is of use then.
     """
 
     has_run: bool = False
     thread_instructions: int = 0
+    work: int = 0
     totals: Totals | None = None
     problem: str = ""
+    over_budget: int = 0
 
 
 def why_one_core(program: Program) -> str:
@@ -115,6 +120,8 @@ class SharedLaunches:
     def run(self, task: Task, modules: int) -> LaunchResult | None:
         """Runs a launch; None where it has to run on one core, with memory as it was.
 
+        Raises OverBudget where it is more than the call may do; memory is as it was then, too.
+
         `modules` is how many have been loaded so far; the others know those from before the fork.
         """
         launch = self._make(task)
@@ -123,7 +130,11 @@ class SharedLaunches:
             if not races or races.watched_cells > _MOST_CELLS or not self._are_there(modules):
                 return None
             snapshot = Snapshot.of(self._memory, races.watched)
-            problem = self._run(launch, replace(task, chunks=launch.chunks))
+            try:
+                problem = self._run(launch, replace(task, chunks=launch.chunks))
+            except OverBudget:
+                snapshot.restore()
+                raise
             if problem:
                 snapshot.restore()
                 launch.kernel.needs_one_core = problem
@@ -169,11 +180,14 @@ class SharedLaunches:
         assert self._board  # noqa: S101 - as above
         try:
             launch.run_some(numbers)
+        except OverBudget as over:
+            self._board.stop()
+            return Part(over_budget=over.work)
         except Exception as error:  # what stops one process will come again on one core
             self._board.stop()
             return Part(problem=str(error) or repr(error))
         launch.touched(self._board.room(process))
-        return Part(True, launch.thread_instructions, launch.totals())
+        return Part(True, launch.thread_instructions, launch.work, launch.totals())
 
     def _run(self, launch: Launch, task: Task) -> str:
         """Runs a launch; returns why it was in vain, or nothing."""
@@ -183,6 +197,7 @@ class SharedLaunches:
         if task.counters:
             # What comes first decides which strides are counted as alike.
             first = self._part(launch, islice(numbers, 1), 0)
+            _refuse_what_is_too_much([first])
             if not first.totals:
                 return first.problem
             task = replace(task, counted=first.totals.sites)
@@ -203,6 +218,7 @@ class SharedLaunches:
     def _merge(self, launch: Launch, task: Task, parts: Sequence[Part]) -> str:
         """Adds up the parts; returns why that cannot be, or nothing."""
         assert self._board  # noqa: S101 - as above
+        _refuse_what_is_too_much(parts)
         for part in parts:
             if part.problem:
                 return part.problem
@@ -211,10 +227,18 @@ class SharedLaunches:
         if _conflict(rooms):
             return "blocks access what other blocks write"
         for part in parts[1:]:
-            if part.has_run and not launch.add(part.thread_instructions, part.totals, task.counted):
+            if part.has_run and not launch.add(
+                part.thread_instructions, part.work, part.totals, task.counted
+            ):
                 return "the counts of its parts do not add up"
         launch.processes = len(parts)
         return ""
+
+
+def _refuse_what_is_too_much(parts: Sequence[Part]) -> None:
+    for part in parts:
+        if part.over_budget:
+            raise OverBudget(part.over_budget)
 
 
 def _conflict(rooms: Sequence[npt.NDArray[np.uint8]]) -> bool:

@@ -20,9 +20,6 @@ SCHEMA = 1
 1: the first.
 """
 
-FOLDER = Path("results")
-"""Below the folder from which pytest or the command line is called."""
-
 _COMPARABLE = ("device", "driver", "torch", "cudnn", "problem", "problem_hash", "schema")
 
 

@@ -140,6 +140,7 @@ _OUTPUT = {
     "weights": dict_of(is_text),
     "launched": _LAUNCHED,
     "work": record(before=_WORK, during=_WORK),
+    "spent": is_count,
 }
 _TENSOR = {"device": is_line, "shares": optional(is_line)}
 _TIMED_TENSOR = {"device": is_line, "shape": list_of(is_whole), "dtype": is_line}

@@ -15,14 +15,25 @@ from typing import Any, Literal
 import torch
 
 from harness.build.extension import ExtensionBuildError
-from harness.simulator.errors import UnsupportedCall, UnsupportedInstruction
+from harness.simulator.budget import OverBudget
+from harness.simulator.errors import LibraryCall, UnsupportedCall, UnsupportedInstruction
 from harness.simulator.fatbinary import FatBinaryError
 
-Kind = Literal["build", "refusal", "unsupported", "out of memory", "exception"]
+Kind = Literal[
+    "build",
+    "refusal",
+    "launch refused",
+    "unsupported",
+    "library",
+    "budget",
+    "out of memory",
+    "exception",
+]
 
 # Shorter string literals turn up in messages that are not the submission's own.
 _TELLING_LITERAL = 8
-_MOST_OF_A_LINE = 500
+# A call through pybind11 that fails names its types and its arguments.
+_MOST_OF_A_LINE = 1000
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,24 @@ _CUDA_ERROR = re.compile(
     re.MULTILINE,
 )
 
+# What CUDA says of a launch, and of cudaFuncSetAttribute, that asks for too much shared memory.
+_LAUNCH_REFUSED = re.compile(r"\binvalid argument\b|\bcudaErrorInvalidValue\b")
+
+
+def name_tensors_by_shape() -> None:
+    """Have torch write a tensor as its dtype and shape: in a message its numbers hide the rest.
+
+    pybind11 writes the arguments of a call that fits no signature, and submissions write tensors
+    into their own exceptions.
+    """
+
+    def named(self: torch.Tensor, *, tensor_contents: object = None) -> str:
+        del tensor_contents
+        return f"tensor({str(self.dtype).removeprefix('torch.')} {list(self.shape)})"
+
+    _tensor_str: Any = torch._tensor_str
+    _tensor_str._str = named
+
 
 def describe(error: BaseException, submission: Path) -> Fault:
     """What `error`, raised while the submission's code ran, means."""
@@ -58,6 +87,10 @@ def describe(error: BaseException, submission: Path) -> Fault:
         if library:
             return Fault("unsupported", library, error.output)
         return Fault("build", str(error).partition("\n")[0], error.output)
+    if isinstance(error, OverBudget):
+        return Fault("budget", str(error))
+    if isinstance(error, LibraryCall):
+        return Fault("library", str(error))
     if isinstance(error, UnsupportedInstruction | UnsupportedCall | FatBinaryError):
         return Fault("unsupported", _one_line(error))
     missing = _missing_call(error)
@@ -71,6 +104,8 @@ def describe(error: BaseException, submission: Path) -> Fault:
         return Fault("out of memory", text, detail)
     if _is_refusal(error, submission):
         return Fault("refusal", _one_line(error) or text, detail)
+    if isinstance(error, Exception) and _LAUNCH_REFUSED.search(str(error)):
+        return Fault("launch refused", text, detail)
     return Fault("exception", text, detail)
 
 

@@ -25,6 +25,7 @@ from harness.simulator.runtime import SimulatedDevice
 from harness.worker.asking import Asking
 from harness.worker.call import Clock, Forward, NoClock, call
 from harness.worker.digests import digest
+from harness.worker.faults import name_tensors_by_shape
 from harness.worker.protocol import DTYPES, Message
 from harness.worker.settings import Instructions
 from harness.worker.state import StateWatch
@@ -42,6 +43,7 @@ class Session:
 
     def __init__(self, told: Instructions, asking: Asking) -> None:
         self._submission = told.submission
+        name_tensors_by_shape()
         self._device = (
             SimulatedDevice(told.libraries, asking.resources, told.schedule, told.cores)
             if told.libraries
@@ -102,6 +104,7 @@ class Session:
         if self._device:
             # Each case gets a device that works, whatever became of it in the one before.
             self._device.recover()
+            self._device.allow(None)
         model = self._module.ModelNew(**message.header["arguments"])
         self._model = model.cuda().eval()
         self._raise_device_failure()
@@ -132,6 +135,7 @@ class Session:
         inputs = self._shared_inputs(message) if step in _TIMED else self._filled_inputs(message)
         if self._device:
             self._device.reorder(message.header.get("schedule", self._schedule))
+            self._device.allow(message.header.get("budget"))
             if step == "profile":
                 self._device.start_counting()
         before = self._work()
@@ -156,6 +160,7 @@ class Session:
         header, tensors = self._checked(called.output, inputs)
         header["launched"] = launched
         header["work"] = {"before": before, "during": during}
+        header["spent"] = self._device.spent if self._device else 0
         if step == "profile":
             header["kernels"] = self._kernels(counted)
         return header, tensors

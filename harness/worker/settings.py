@@ -34,6 +34,8 @@ class Settings:
     """Files and folders that the submission may read beside its own."""
     untrusted: bool = False
     """Whether nothing may run unless it is in a sandbox."""
+    run: str = ""
+    """Whose failed builds are not tried again: `Request.run`."""
 
     @property
     def target(self) -> Target:

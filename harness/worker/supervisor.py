@@ -10,15 +10,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import IO, Any, Literal
 
 import torch
 
 from harness import interpreter
 from harness.build.compiler import CompileTimeout
-from harness.sandbox import view
-from harness.sandbox.confined import Confined, Confinement, ProcessTree
+from harness.defaults import STEP_SECONDS
+from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.limits import Limits
 from harness.worker import answers
 from harness.worker.protocol import (
@@ -56,7 +57,7 @@ class Deadlines:
     start: float = 120.0
     build: float = 900.0
     """For each extension; the time of a build does not count towards the step that asked for it."""
-    step: float = 120.0
+    step: float = STEP_SECONDS
     """For importing the submission, constructing it, or one call."""
     first_call: float = 300.0
     """For a baseline's first call, in which cuDNN tries algorithms or torch compiles."""
@@ -96,6 +97,7 @@ class Worker:
         on_build: Callable[[BuildEvent], None],
     ) -> None:
         self._deadlines = deadlines
+        self._submission = settings.submission
         self._workshop = Workshop(settings, deadlines.build, on_build)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
@@ -118,6 +120,11 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @cached_property
+    def source(self) -> str:
+        """The submission's text."""
+        return self._submission.read_text(errors="replace")
 
     @property
     def built(self) -> Sequence[bytes]:
@@ -168,6 +175,8 @@ class Worker:
             answers.check(step, asked["nonce"] if asked else "", answer)
         except DeadlineExceeded:
             words = f"no answer within {seconds:.0f} s while {_PHRASE[step]}; killed"
+            if step in _BY_STEP_SECONDS:
+                words += "; --step-seconds gives it longer"
             failure = WorkerFailure(step, "timeout", words)
         except _BuildTimeout as late:
             words = f"no answer within {self._deadlines.build:.0f} s while building {late}; killed"
@@ -222,16 +231,18 @@ class Worker:
 def _start_confined(settings: Settings, descriptor: int, output: IO[bytes]) -> ProcessTree:
     """A worker for a submission."""
     limits = Limits.for_this_machine(settings.cores)
-    readable = [*view.of_submission(settings.submission), *settings.readable]
+    readable = list(settings.readable)
     if settings.libraries:
         readable += [settings.libraries.runtime, settings.libraries.device]
     # CUDA's own libraries may lie beside the toolkit.
     readable.append(settings.toolchain.cuda.home)
-    told = settings.instructions(limits)
+    placed = places(settings.submission)
+    told = replace(settings.instructions(limits), submission=placed[settings.submission])
     return Confined(
         interpreter.command("harness.worker.main", str(descriptor), told.to_json()),
         Confinement(
             tuple(readable),
+            placed,
             limits,
             with_gpu=settings.device == "cuda",
             must_hold=settings.untrusted,
@@ -257,6 +268,9 @@ def _start_trusted(settings: Settings, descriptor: int, output: IO[bytes]) -> Pr
         )
     )
 
+
+_BY_STEP_SECONDS: tuple[Step, ...] = ("import", "construct", "weights", "forward", "profile")
+"""Steps whose deadline users can set."""
 
 _PHRASE: dict[Step, str] = {
     "start": "starting",

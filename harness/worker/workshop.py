@@ -17,7 +17,7 @@ from harness.build.cache import Cache, Entry
 from harness.build.compiler import Compiler
 from harness.build.flags import Extension
 from harness.build.ninja import CompileError
-from harness.sandbox import view
+from harness.sandbox.confined import places
 from harness.simulator.fatbinary import DeviceCode
 from harness.simulator.resources import resource_usage
 from harness.worker.protocol import ProtocolError
@@ -47,13 +47,21 @@ class Workshop:
     def __init__(
         self, settings: Settings, seconds: float, on_build: Callable[[BuildEvent], None]
     ) -> None:
-        readable = (*view.of_submission(settings.submission), *settings.readable)
+        sources = places(settings.submission)
+        # Its Python is none of the compilers' business, and would have to be in a build's key.
+        del sources[settings.submission]
         self._toolchain = settings.toolchain
         self._cache = Cache(settings.cache)
         self._compiler = Compiler(
-            settings.toolchain, readable, seconds, must_be_confined=settings.untrusted
+            settings.toolchain,
+            settings.readable,
+            sources,
+            seconds,
+            must_be_confined=settings.untrusted,
         )
-        self._builder = Builder(settings.toolchain, self._cache, settings.target, self._compiler)
+        self._builder = Builder(
+            settings.toolchain, self._cache, settings.target, self._compiler, settings.run
+        )
         self._on_build = on_build
         self._asked = 0
         self._built: dict[str, bytes] = {}
@@ -84,9 +92,10 @@ class Workshop:
         return str(header.get("name", "what ptxas says"))[:128]
 
     def _build(self, extension: Extension) -> Answer:
-        self._on_build(BuildEvent(extension.name))
         try:
-            entry = self._builder.build(extension)
+            entry = self._builder.build(
+                extension, lambda: self._on_build(BuildEvent(extension.name))
+            )
         except CompileError as error:
             return {"error": error.output}, ()
         self._on_build(BuildEvent(extension.name, entry))

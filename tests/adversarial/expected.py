@@ -102,7 +102,6 @@ CHEATS: Mapping[str, Cheat] = {
         "A",
         "cuBLAS from the extension",
         "cublas",
-        verdicts=("unsupported",),
         on_gpu="cublas|gemm",
         unlike_naive="the simulator has no cuBLAS",
     ),

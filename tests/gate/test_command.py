@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
+from harness.cli.main import main
 from harness.gate.evidence import Measured
 from harness.gate.run import Manner
 from harness.gate.settings import read

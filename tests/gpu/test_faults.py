@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from tests.support import Outcome, harness
-from tests.test_faults import FOLDER, LINES
+from tests.test_faults import ERROR, FOLDER, LINES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 # There is no memcheck; and the last words of a worker may be CUDA's, about what it left undone.
 ON_GPU = LINES | {
     "illegal_address": (
-        "error: AcceleratorError: CUDA error: an illegal memory access was encountered"
+        f"{ERROR}AcceleratorError: CUDA error: an illegal memory access was encountered"
     ),
-    "close_descriptors": "error: the worker exited with status 1 while running forward: ",
+    "close_descriptors": f"{ERROR}the worker exited with status 1 while running forward: ",
 }
 
 

@@ -78,6 +78,18 @@ def test_empty_columns_are_left_out() -> None:
     assert "no submission fits" in text([Board("conv", None, ())], "github")
 
 
+def test_own_configuration_stands_beside_a_failure() -> None:
+    """What failed tells whether the problem's own configuration is right; what passed need not."""
+    wrong = report(
+        case("passed"), case("failed", "k5"), case("not run", "k6"),
+        verdict="failed", own_configuration="passed",
+    )  # fmt: skip
+    some = (FAST, Standing("half_right", wrong), *BOARD.standings[2:])
+    table = rows(text([replace(BOARD, standings=some)], "github"))
+    assert [table[name]["own configuration"] for name in ("fast", "half_right")] == ["", "right"]
+    assert [table[name]["not run"] for name in ("fast", "half_right")] == ["", "1"]
+
+
 def test_portable_board_has_nothing_of_this_machine() -> None:
     """Two machines that check the same files on different devices write the same text."""
     other = replace(

@@ -34,7 +34,7 @@ VERDICTS = {
     "killed": "error: the worker killed by SIGKILL while importing the submission",
     "forges": "error: the worker sent a message that answers no request while importing",
     "forges_rubbish": "error: the worker sent a header that does not parse: NaN is no number",
-    "answers_twice": "error: the worker sent a message that ",
+    "answers_twice": "error: own configuration in error; ",
     "asks_for_nonsense": "error: the worker sent a build with the name '../../escape'",
 }
 
@@ -56,6 +56,12 @@ def test_attack_gets_its_verdict(outcome: Outcome, name: str) -> None:
     begin = f"{name} on conv_transpose1d: {VERDICTS[name]}"
     assert any(line.startswith(begin) for line in outcome.out.splitlines()), outcome.out
     assert "Traceback" not in outcome.out + outcome.err
+
+
+def test_answer_too_many_is_told(outcome: Outcome) -> None:
+    """Whichever of the two came first, the other one answers nothing."""
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("answers_twice on ")]
+    assert ": the worker sent a message that " in line
 
 
 def test_every_attack_has_an_expectation() -> None:

@@ -22,7 +22,7 @@ WORK = {"worker": "operator", "name": "aten::add", "count": 1, "elements": 2, "m
 LAUNCHED = {"name": "gather(float const*)", "count": 1, "nanoseconds": 1500}
 TOLD = {
     "findings": [], "inputs": ["ab"], "weights": {}, "launched": [LAUNCHED],
-    "work": {"before": [], "during": [WORK]},
+    "work": {"before": [], "during": [WORK]}, "spent": 0,
 }  # fmt: skip
 OUTPUT = {
     **TOLD, "type": "torch.Tensor", "device": "cuda", "shares": None, "findings": [FINDING, REMARK]

@@ -40,6 +40,8 @@ struct sim_machine {
   int (*occupancy)(struct sim_place, const struct sim_launch *, int *blocks);
   /* The submission has asked for something that is not here. */
   void (*unsupported)(const char *what);
+  /* The submission has called a function of a library that would do its work. */
+  void (*library)(const char *function);
 };
 
 void sim_connect(const struct sim_machine *machine);

@@ -37,6 +37,10 @@ torch::Tensor conv_transpose1d(torch::Tensor x, torch::Tensor weight, int64_t st
     auto out = torch::empty({x.size(0), weight.size(1), length}, x.options());
     const dim3 grid((length + 63) / 64, weight.size(1), x.size(0));
     const size_t bytes = x.size(1) * weight.size(2) * sizeof(float);
+    if (bytes > 48 << 10) {
+        C10_CUDA_CHECK(cudaFuncSetAttribute(
+            by_channel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    }
     by_channel<<<grid, 64, bytes, at::cuda::getCurrentCUDAStream()>>>(
         x.data_ptr<float>(), weight.data_ptr<float>(), out.data_ptr<float>(), x.size(1), x.size(2),
         length, weight.size(2), stride);

@@ -69,6 +69,8 @@ ATTEMPTS = {
     "reads the tests": (HERE.parents[1] / "support.py").read_text,
     "reads the cache": lambda: next(cache().glob("*/manifest.json")),
     "writes beside itself": (HERE / "new.txt").touch,
+    "writes beside the harness": (Path(sys.modules["harness"].__file__).parents[1] / "new.py").touch,
+    "writes beside Python": (Path(sys.prefix) / "new.py").touch,
     "writes into the harness": lambda: (Path(sys.modules["harness"].__file__)).open("a"),
     "writes into torch": lambda: (Path(torch.__file__).parent / "new.py").touch(),
     "writes into the root": Path("/new.txt").touch,

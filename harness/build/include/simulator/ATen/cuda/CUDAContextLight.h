@@ -1,22 +1,15 @@
-// The device's properties. The handles of cuBLAS, cuSPARSE and cuSOLVER are only declared: a
-// submission that asks for one computes with a library instead of its own kernel, and is told the
-// name of what is missing when it is loaded.
+// The device's properties, and handles for CUDA's libraries, of which only the names are here.
 #pragma once
 
 #include <ATen/cuda/Exceptions.h>
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cublasLt.h>
+#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
-
-struct cublasContext;
-struct cublasLtContext;
-struct cusparseContext;
-struct cusolverDnContext;
-typedef struct cublasContext* cublasHandle_t;
-typedef struct cublasLtContext* cublasLtHandle_t;
-typedef struct cusparseContext* cusparseHandle_t;
-typedef struct cusolverDnContext* cusolverDnHandle_t;
+#include <cusolverDn.h>
+#include <cusparse.h>
 
 namespace at::cuda {
 
@@ -52,9 +45,23 @@ inline c10::Allocator* getCUDADeviceAllocator() {
   return c10::GetAllocator(c10::DeviceType::CUDA);
 }
 
-cublasHandle_t getCurrentCUDABlasHandle(bool setup = true);
-cublasLtHandle_t getCurrentCUDABlasLtHandle();
-cusparseHandle_t getCurrentCUDASparseHandle();
-cusolverDnHandle_t getCurrentCUDASolverDnHandle();
+inline cublasHandle_t getCurrentCUDABlasHandle(bool = true) {
+  cublasHandle_t handle;
+  cublasCreate(&handle);
+  return handle;
+}
+inline cublasLtHandle_t getCurrentCUDABlasLtHandle() {
+  return reinterpret_cast<cublasLtHandle_t>(getCurrentCUDABlasHandle());
+}
+inline cusparseHandle_t getCurrentCUDASparseHandle() {
+  cusparseHandle_t handle;
+  cusparseCreate(&handle);
+  return handle;
+}
+inline cusolverDnHandle_t getCurrentCUDASolverDnHandle() {
+  cusolverDnHandle_t handle;
+  cusolverDnCreate(&handle);
+  return handle;
+}
 
 } // namespace at::cuda

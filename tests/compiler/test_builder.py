@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.build import flags
 from harness.build.builder import Builder
 from harness.build.cache import Cache, digest, file_digest
-from harness.build.compiler import Compiler
+from harness.build.compiler import Compiler, CompileTimeout
 from harness.build.flags import Extension, Target
 from harness.build.ninja import CompileError
 from harness.build.toolchain import find_toolchain
@@ -18,16 +19,14 @@ from harness.build.toolchain import find_toolchain
 CALLER = "int answer();\nint asked() { return answer(); }\n"
 
 
-def builder(folder: Path, *readable: Path) -> Builder:
+def builder(folder: Path, *readable: Path, run: str = "", seconds: float = 900.0) -> Builder:
     toolchain = find_toolchain()
-    return Builder(toolchain, Cache(folder), Target("simulator"), Compiler(toolchain, readable))
+    compiler = Compiler(toolchain, readable, seconds=seconds)
+    return Builder(toolchain, Cache(folder), Target("simulator"), compiler, run)
 
 
-def extension(
-    code: str, cpp_flags: tuple[str, ...] = (), include_paths: tuple[str, ...] = ()
-) -> Extension:
-    sources = (("main.cpp", CALLER), ("code.cpp", code))
-    return Extension("small", sources, cpp_flags=cpp_flags, include_paths=include_paths)
+def extension(code: str, **fields: Any) -> Extension:
+    return Extension("small", (("main.cpp", CALLER), ("code.cpp", code)), **fields)
 
 
 def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
@@ -89,6 +88,16 @@ def test_full_headers_are_the_fallback(cache: pytest.Cache) -> None:
     assert builder(folder).build(extension(code)).notes["headers"] == "full"
 
 
+def test_operators_that_are_called_need_no_full_headers(tmp_path: Path) -> None:
+    """A call of torch::softmax or at::conv2d compiles with the light headers and its own."""
+    code = (
+        "#include <torch/extension.h>\n"
+        "at::Tensor both(at::Tensor x) { return at::conv2d(torch::softmax(x, 1), x); }\n"
+        "int answer() { return 1; }\n"
+    )
+    assert builder(tmp_path).build(extension(code)).notes["headers"] == "light"
+
+
 def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
     """Options that name an architecture choose the PTX, in each of nvcc's spellings."""
     code = (
@@ -112,3 +121,49 @@ def test_refusal_is_kept_unless_something_may_be_installed(
         with pytest.raises(CompileError, match=r"wrong|absent"):
             builder(tmp_path).build(extension(code))
     assert len(list(tmp_path.glob("*/refusal.txt"))) == kept
+
+
+@pytest.mark.parametrize(
+    ("code", "flags", "message"),
+    [
+        (
+            "int answer() { return 1; }",
+            ("-O2", "-lnowhere"),
+            "link error: cannot find -lnowhere: No such file or directory "
+            "(extra_ldflags has '-lnowhere')",
+        ),
+        (
+            "int answer() { return 1; }",
+            ("-Wl,--nonsense",),
+            "link error: unrecognized option '--nonsense' (extra_ldflags has '-Wl,--nonsense')",
+        ),
+        (
+            "int missing(); int answer() { return missing(); }",
+            ("-Wl,-z,defs",),
+            "link error: code.cpp:(.text+0x5): undefined reference to `missing()'",
+        ),
+    ],
+)
+def test_linker_is_quoted(tmp_path: Path, code: str, flags: tuple[str, ...], message: str) -> None:
+    """The first line says what the linker said, and which flag it is about."""
+    with pytest.raises(CompileError) as caught:
+        builder(tmp_path).build(extension(code, link_flags=flags))
+    assert str(caught.value) == message
+    assert "collect2: error: ld returned 1 exit status" in caught.value.output
+
+
+def test_one_run_waits_for_one_failure(tmp_path: Path) -> None:
+    """A header that is not there, and a deadline that passed, come again without another build."""
+    absent = extension("#include <absent.h>\n")
+    with pytest.raises(CompileError, match="absent"):
+        builder(tmp_path, run="first").build(absent)
+    late = extension("int answer() { return 1; }")
+    with pytest.raises(CompileTimeout):
+        builder(tmp_path, run="first", seconds=0.01).build(late)
+
+    with pytest.raises(CompileError, match="absent"):
+        # Who has no time to compile anything has not tried.
+        builder(tmp_path, run="first", seconds=0.01).build(absent)
+    with pytest.raises(CompileTimeout):
+        builder(tmp_path, run="first").build(late)
+    assert not builder(tmp_path, run="second").build(late).reused

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
-from harness import devices, option_types
+from harness import defaults
+from harness.cli import option_types
+from harness.errors import UsageError
 from harness.escape import one_line
-from harness.pool import usable_cores
-from harness.problem import Problem
-from harness.references import load_references
 from harness.sandbox import bubblewrap, layers
-from harness.worker.supervisor import Deadlines
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""To which a command is added."""
 
 PASSED, NOT_PASSED, USAGE = 0, 1, 2
 """Exit statuses; `USAGE` also where the harness itself could not do its work."""
 
 
 _REFERENCES = Path("reference")
-
-
-class UsageError(ValueError):
-    """The command line asks for something that cannot be; the message is one line."""
 
 
 def add_problem_options(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +39,7 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
     """How submissions are run, from --device to --readable."""
     parser.add_argument(
         "--device",
-        choices=devices.CHOICES,
+        choices=defaults.DEVICES,
         default="auto",
         help="default: the GPU if there is one, else the simulator",
     )
@@ -52,16 +50,24 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs",
         type=option_types.count,
-        default=usable_cores(),
         metavar="N",
-        help="submissions at a time (default: one for each processor)",
+        help="submissions at a time (default: one for each processor, on a GPU as many as its "
+        "memory has room for)",
     )
     parser.add_argument(
         "--step-seconds",
         type=option_types.seconds,
-        default=Deadlines.step,
+        default=defaults.STEP_SECONDS,
         metavar="S",
         help="deadline for importing, constructing and each call (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--call-budget",
+        type=option_types.billions,
+        default=defaults.CALL_BUDGET,
+        metavar="G",
+        help="on the simulator, leave out cases of which one call takes more than so many 10^9 "
+        f"thread-instructions (default: {defaults.CALL_BUDGET / 1e9:g})",
     )
     add_sandbox_options(parser)
 
@@ -83,17 +89,6 @@ def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_paths(paths: Iterable[Path]) -> None:
-    """See that files and folders of submissions are there.
-
-    Raises:
-        UsageError: one of them is not.
-    """
-    missing = [path for path in paths if not path.exists()]
-    if missing:
-        raise UsageError(f"{missing[0]}: no such file or folder")
-
-
 def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
     """See that there is a sandbox, where the submissions need one, and what they may read.
 
@@ -113,32 +108,21 @@ def sandbox_note() -> str:
     return one_line(f"submissions run without a sandbox: {why}") if why else ""
 
 
-def references_of(options: argparse.Namespace) -> tuple[Problem, ...]:
-    """All that --reference names, whatever --problem says.
+def check_references(options: argparse.Namespace) -> None:
+    """See that there are references to compare with.
 
     Raises:
         UsageError: nothing is named, and there is no folder of references here.
-        harness.problem.ProblemError: a file is no reference.
     """
     if options.reference is None and not _REFERENCES.exists():
         raise UsageError(
             f"there is no folder {_REFERENCES}/ here; say what to compare with: --reference PATH"
         )
-    return load_references(options.reference or [_REFERENCES])
+    for path in options.reference or ():
+        if not path.exists():
+            raise UsageError(f"--reference {path}: no such file or folder")
 
 
-def problems_of(options: argparse.Namespace) -> tuple[Problem, ...]:
-    """The references that --reference and --problem name.
-
-    Raises:
-        UsageError: there is none of that name, or none at all.
-        harness.problem.ProblemError: a file is no reference.
-    """
-    problems = references_of(options)
-    if options.problem is None:
-        return problems
-    chosen = tuple(problem for problem in problems if problem.name == options.problem)
-    if not chosen:
-        names = ", ".join(problem.name for problem in problems)
-        raise UsageError(f"--problem {options.problem}: no such reference; there are {names}")
-    return chosen
+def reference_paths(options: argparse.Namespace) -> list[Path]:
+    """What --reference names, or what it is taken for."""
+    return list(options.reference or [_REFERENCES])

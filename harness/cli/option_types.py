@@ -9,6 +9,7 @@ from argparse import ArgumentTypeError
 
 # More milliseconds than this a socket's timeout does not hold.
 _MOST_SECONDS = 1_000_000.0
+_MOST_BILLIONS = 1_000_000.0
 
 
 def count(text: str) -> int:
@@ -44,6 +45,21 @@ def seconds(text: str) -> float:
             f"{text!r} cannot be; give seconds, more than 0 and at most {_MOST_SECONDS:.0f}"
         )
     return number
+
+
+def billions(text: str) -> int:
+    """A number of instructions, given in units of 10^9.
+
+    Raises:
+        ArgumentTypeError: it is no such number.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= _MOST_BILLIONS:
+        raise ArgumentTypeError(f"{text!r} cannot be; give a number more than 0, such as 3 or 0.5")
+    return int(number * 1e9)
 
 
 def _whole(text: str, least: int) -> int:

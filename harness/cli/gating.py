@@ -1,4 +1,4 @@
-"""`harness gate`."""
+"""What `harness gate` does, once its arguments have been looked at."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness import devices
+from harness.cli.options import (
+    NOT_PASSED,
+    PASSED,
+    check_sandbox,
+    reference_paths,
+    sandbox_note,
+)
+from harness.errors import UsageError
 from harness.escape import one_line
 from harness.gate import render, settings
 from harness.gate.before import RecordError
@@ -17,65 +25,21 @@ from harness.gate.revision import RevisionError
 from harness.gate.run import Manner, decide
 from harness.gate.sources import Comparison, with_file, with_revision
 from harness.grid import fresh_seed
-from harness.options import (
-    NOT_PASSED,
-    PASSED,
-    UsageError,
-    add_evaluation_options,
-    add_problem_options,
-    check_sandbox,
-    problems_of,
-    references_of,
-    sandbox_note,
-)
-from harness.speed.result import FOLDER
+from harness.references import load_references, named
 from harness.worker.supervisor import Deadlines
 
-_DESCRIPTION = """
-Compare submissions with an older version of them. Only what changed is evaluated. What was right
-must be right, and the precision class may not fall; speed is judged by the simulator's counters, or
-by speed results that were measured alike. Exit status: 0 nothing is worse, 1 something is, 2 usage.
-"""
 
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
-        "gate", help="compare submissions with an older version", description=_DESCRIPTION
-    )
-    parser.set_defaults(run=_gate, parser=parser)
-    parser.add_argument(
-        "paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")]
-    )
-    parser.add_argument(
-        "--base",
-        required=True,
-        metavar="REV|FILE",
-        help="a git revision to run again, or a file of reports (check --json) or speed results",
-    )
-    parser.add_argument(
-        "--allow-new", action="store_true", help="let pass what the base does not have"
-    )
-    parser.add_argument("--all", action="store_true", help="evaluate what did not change as well")
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=FOLDER,
-        metavar="FOLDER",
-        help="where this version's speed results are, for a FILE of those (default: %(default)s)",
-    )
-    add_problem_options(parser)
-    add_evaluation_options(parser)
-
-
-def _gate(options: argparse.Namespace) -> int:
+def gate(options: argparse.Namespace) -> int:
+    """Compare what the options name with its base, and print it; answers the exit status."""
     check_sandbox(options.readable, untrusted=options.untrusted)
+    device = devices.choose(options.device)
     manner = Manner(
-        device=devices.choose(options.device),
+        device=device,
         grid=options.grid,
         seed=fresh_seed() if options.seed is None else options.seed,
         deadlines=Deadlines(step=options.step_seconds),
-        jobs=options.jobs,
+        call_budget=options.call_budget,
+        jobs=options.jobs or devices.default_jobs(device),
         allow_new=options.allow_new,
         readable=tuple(options.readable),
         untrusted=options.untrusted,
@@ -99,7 +63,7 @@ def _gate(options: argparse.Namespace) -> int:
 
 
 def _comparison(options: argparse.Namespace, manner: Manner, folder: Path) -> Comparison:
-    problems = problems_of(options)
+    problems = named(load_references(reference_paths(options)), options.problem)
     file = Path(options.base)
     if file.is_file():
         return with_file(file, options.paths, problems, options.results, everything=options.all)
@@ -112,7 +76,7 @@ def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> 
     """A line for each problem with a threshold of its own that no reference has the name of."""
     if not thresholds.problems:
         return
-    known = {problem.name for problem in references_of(options)}
+    known = {problem.name for problem in load_references(reference_paths(options))}
     for name in sorted(thresholds.problems.keys() - known):
         yield (
             f"pyproject.toml has a threshold for {name}, which is none of the references; there "

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from harness.build.flags import Device
 from harness.discovery import Submission
+from harness.errors import UsageError
 from harness.grid import Grid, cases_for
-from harness.options import UsageError
 from harness.problem import Problem
 
 _NEAR = 3

@@ -1,0 +1,59 @@
+"""`harness check`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli import option_types
+from harness.cli.options import (
+    Commands,
+    add_evaluation_options,
+    add_problem_options,
+    check_references,
+)
+from harness.errors import UsageError
+from harness.files import require
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("check", help="check submissions against their references")
+    parser.set_defaults(run=_run, parser=parser)
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files and folders")
+    add_problem_options(parser)
+    add_evaluation_options(parser)
+    parser.add_argument(
+        "--json", metavar="FILE", help="write reports there, one JSON object a line; - is stdout"
+    )
+    parser.add_argument(
+        "--schedule",
+        type=option_types.schedule,
+        default=0,
+        metavar="N",
+        help="permute the order of blocks and warps with this seed, to find what depends on it "
+        "(default: 0, the natural order)",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="take over what an earlier run had finished, of the same contents and by the same "
+        "means, and run the rest",
+    )
+    parser.add_argument(
+        "--case",
+        action="append",
+        metavar="ID",
+        help="run this case only, and keep no report of it (repeatable); with --seed it replays "
+        "one case",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    require(options.paths)
+    check_references(options)
+    if options.case and (options.resume or options.json):
+        raise UsageError("--case: some cases are no report to keep; leave out --resume and --json")
+    from harness.cli.checking import check
+
+    return check(options)

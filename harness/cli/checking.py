@@ -1,0 +1,164 @@
+"""What `harness check` does, once its arguments have been looked at.
+
+Each report is shown and kept when it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import IO
+
+from harness import devices, render, store
+from harness.cli.narrowing import Pair, narrowed
+from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
+from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
+from harness.discovery import discover, fits
+from harness.escape import one_line
+from harness.evaluate import Request, fresh_run
+from harness.evaluator import EvaluationError
+from harness.finished import FOLDER as FINISHED
+from harness.finished import Finished
+from harness.grid import fresh_seed
+from harness.output import Careful, JsonLines
+from harness.pool import evaluations
+from harness.processors import cores_each
+from harness.progress import ProgressLines
+from harness.references import load_references, named
+from harness.report import Report
+from harness.worker.supervisor import Deadlines
+
+
+def check(options: argparse.Namespace) -> int:
+    """Check what the options name, and print and keep the reports; answers the exit status."""
+    problems = named(load_references(reference_paths(options)), options.problem)
+    device = devices.choose(options.device)
+    check_sandbox(options.readable, untrusted=options.untrusted)
+    found = discover(options.paths)
+    seed = fresh_seed() if options.seed is None else options.seed
+    pairs = [
+        Pair(submission, problem)
+        for submission in found.submissions
+        for problem in problems
+        if fits(submission, problem) is None
+    ]
+    if options.case:
+        pairs = narrowed(pairs, options.case, options.grid, device)
+    run = fresh_run()
+    jobs = options.jobs or devices.default_jobs(device)
+    requests = [
+        Request(
+            submission=pair.submission.path,
+            problem=pair.problem.path,
+            device=device,
+            grid=options.grid,
+            seed=seed,
+            only=pair.only,
+            deadlines=Deadlines(step=options.step_seconds),
+            call_budget=options.call_budget,
+            schedule=options.schedule,
+            cores=cores_each(jobs, len(pairs)),
+            readable=tuple(options.readable),
+            untrusted=options.untrusted,
+            run=run,
+        )
+        for pair in pairs
+    ]
+    with ExitStack() as stack:
+        json_lines = open_json(options.json, stack)
+        out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
+        say_what_is_missing(out)
+        refused = say_what_is_refused(found, problems, out)
+        checking = Checking(Finished(FINISHED, device), json_lines, out)
+        if options.resume:
+            requests = checking.take_over(requests, options.seed)
+        try:
+            checking.run(requests, jobs)
+        except KeyboardInterrupt as interrupt:
+            goes_on = () if options.case else ("--resume goes on from here",)
+            raise type(interrupt)(*goes_on) from None
+    if checking.has_trouble:
+        return USAGE
+    return PASSED if checking.all_passed and not refused else NOT_PASSED
+
+
+class Checking:
+    """One run.
+
+    Attributes:
+        all_passed: Whether every report so far says so.
+    """
+
+    def __init__(self, finished: Finished, json_lines: JsonLines | None, out: IO[str]) -> None:
+        self.all_passed = True
+        self._finished = finished
+        self._json_lines = json_lines
+        self._out = out
+        self._careful = Careful(partial(print, file=sys.stderr, flush=True))
+        self._not_evaluated = 0
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether something could not be evaluated, or not be written."""
+        return bool(self._not_evaluated) or not self._careful.all_well
+
+    def take_over(self, requests: Sequence[Request], seed: int | None) -> list[Request]:
+        """Show what an earlier run had finished; answers what is left to run."""
+        found = [(request, self._finished.find(request, seed)) for request in requests]
+        count = sum(report is not None for _, report in found)
+        print(
+            f"--resume: {count} of {len(requests)} reports are an earlier run's",
+            file=self._out,
+            flush=True,
+        )
+        for _, report in found:
+            if report:
+                self._publish(report)
+        return [request for request, report in found if report is None]
+
+    def run(self, requests: Sequence[Request], jobs: int) -> None:
+        """Evaluate, saying each result when it is there."""
+        progress = ProgressLines(self._out)
+        try:
+            self._take_results(requests, jobs, progress)
+        except KeyboardInterrupt:
+            for line in progress.broken_off():
+                print(line, file=self._out, flush=True)
+            raise
+
+    def _take_results(
+        self, requests: Sequence[Request], jobs: int, progress: ProgressLines
+    ) -> None:
+        for place, result in evaluations(requests, jobs, progress.follow):
+            request = requests[place]
+            progress.ended(request)
+            if isinstance(result, EvaluationError):
+                self._not_evaluated += 1
+                title = one_line(f"{request.submission.stem} on {request.problem.stem}")
+                print(f"{title}: {result}", file=self._out, flush=True)
+                continue
+            if request.only is not None:
+                every = len(request.only)
+                what = f"{every} case{'s' * (every > 1)} only (--case); no report was kept"
+                self._show(replace(result, notes=(*result.notes, what)))
+                continue
+            # Kept before it is shown: whoever has seen it may rely on that.
+            keep = partial(self._finished.keep, request, result)
+            self._careful.write("reports for --resume (.harness/finished)", keep)
+            self._publish(result)
+
+    def _publish(self, report: Report) -> None:
+        """Keep a report where others look for it, and show it."""
+        save = partial(store.save, report, store.FOLDER)
+        self._careful.write("reports for the leaderboard (.harness/reports)", save)
+        if self._json_lines:
+            self._careful.write("--json", partial(self._json_lines.write, report.to_json()))
+        self._show(report)
+
+    def _show(self, report: Report) -> None:
+        self.all_passed = self.all_passed and report.verdict == "passed"
+        print(render.full(report), file=self._out, flush=True)

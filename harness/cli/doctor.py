@@ -1,0 +1,22 @@
+"""`harness doctor`."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.cli.options import NOT_PASSED, PASSED, Commands
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("doctor", help="say what this machine has and lacks")
+    parser.set_defaults(run=_run, parser=parser)
+
+
+def _run(_: argparse.Namespace) -> int:
+    from harness import doctor
+
+    findings = doctor.examine()
+    for finding in findings:
+        print(finding.line)
+    return PASSED if all(finding.is_fine for finding in findings) else NOT_PASSED

@@ -1,0 +1,54 @@
+"""`harness leaderboard`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import (
+    Commands,
+    add_problem_options,
+    check_references,
+)
+from harness.defaults import RESULTS
+from harness.files import require
+from harness.leaderboard.formats import FORMATS, HTML
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser("leaderboard", help="rank what was checked and measured")
+    parser.set_defaults(run=_run, parser=parser)
+    parser.add_argument(
+        "paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")]
+    )
+    add_problem_options(parser)
+    parser.add_argument(
+        "--format",
+        choices=(HTML, *FORMATS),
+        default="simple",
+        metavar="FORMAT",
+        help="html (a page with charts), or one of tabulate's: github, plain, simple, ...",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        metavar="FOLDER",
+        help="where measured speeds are (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--update",
+        type=Path,
+        metavar="FILE",
+        help="also write a Markdown file that is the same on every machine, and say whether it "
+        "changed",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    require(options.paths)
+    check_references(options)
+    from harness.cli.ranking import rank
+
+    return rank(options)

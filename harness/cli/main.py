@@ -1,0 +1,44 @@
+"""`harness check | profile | leaderboard | gate | doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from harness import __version__
+from harness.cli import check, doctor, gate, leaderboard, profile
+from harness.cli.options import USAGE
+from harness.errors import HarnessError
+
+_COMMANDS = (check, leaderboard, profile, gate, doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; answers the exit status: 0 all passed, 1 something did not, 2 usage.
+
+    Raises:
+        OSError: standard output, or something else that the command needs, cannot be written.
+    """
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        # The command's own usage, where argparse would print the one of all commands.
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    try:
+        status: int = options.run(options)
+    except HarnessError as error:
+        print(f"harness: {error}", file=sys.stderr)
+        return USAGE
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="harness",
+        description="Check, rank and gate CUDA kernel submissions, with or without a GPU.",
+    )
+    parser.add_argument("--version", action="version", version=f"harness {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser

@@ -1,0 +1,41 @@
+"""`harness profile`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import (
+    Commands,
+    add_problem_options,
+    add_sandbox_options,
+    check_references,
+)
+from harness.errors import UsageError
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "profile", help="count what a submission's kernels do, on the simulator"
+    )
+    parser.set_defaults(run=_run, parser=parser)
+    parser.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
+    add_problem_options(parser)
+    add_sandbox_options(parser)
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write all counts there, a line for each problem; - is stdout",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.submission.is_dir():
+        raise UsageError(f"{options.submission}: is a folder; give the file of one submission")
+    if not options.submission.is_file():
+        raise UsageError(f"{options.submission}: no such file")
+    check_references(options)
+    from harness.cli.profiling import profile_one
+
+    return profile_one(options)

@@ -1,0 +1,69 @@
+"""What `harness profile` does, once its arguments have been looked at."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import ExitStack
+from typing import IO
+
+from harness import devices
+from harness.build.ninja import CompileError
+from harness.build.toolchain import ToolchainError
+from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths
+from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
+from harness.discovery import Submission, discover, fits
+from harness.evaluate import Request
+from harness.output import JsonLines
+from harness.problem import Problem
+from harness.processors import usable_cores
+from harness.profile import ProfileError, profile
+from harness.profile_tables import tables
+from harness.references import load_references, named
+
+
+def profile_one(options: argparse.Namespace) -> int:
+    """Print the counts of one file on each problem that it fits; answers the exit status."""
+    problems = named(load_references(reference_paths(options)), options.problem)
+    device = devices.choose("simulator")
+    check_sandbox(options.readable, untrusted=options.untrusted)
+    found = discover([options.submission])
+    with ExitStack() as stack:
+        json_lines = open_json(options.json, stack)
+        out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
+        say_what_is_missing(out)
+        refused = say_what_is_refused(found, problems, out)
+        failed = False
+        for submission in found.submissions:
+            for problem in problems:
+                if fits(submission, problem) is None:
+                    request = Request(
+                        submission=submission.path,
+                        problem=problem.path,
+                        device=device,
+                        cores=usable_cores(),
+                        readable=tuple(options.readable),
+                        untrusted=options.untrusted,
+                    )
+                    failed |= not _profile(request, problem, submission, json_lines, out)
+    return NOT_PASSED if failed or refused else PASSED
+
+
+def _profile(
+    request: Request,
+    problem: Problem,
+    submission: Submission,
+    json_lines: JsonLines | None,
+    out: IO[str],
+) -> bool:
+    """Print one profile; answers whether nothing was found wrong."""
+    try:
+        counted = profile(request, problem, submission)
+    except (ProfileError, ToolchainError, CompileError) as error:
+        print(f"{submission.name} on {problem.name}: {error}", file=out)
+        return False
+    print(tables(counted), file=out, flush=True)
+    if json_lines is not None:
+        json_lines.write(json.dumps(counted.to_plain()))
+    return not counted.failed

@@ -1,0 +1,47 @@
+"""What `harness leaderboard` does, once its arguments have been looked at."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import store
+from harness.cli.options import PASSED, reference_paths
+from harness.discovery import discover
+from harness.errors import UsageError
+from harness.files import write_whole
+from harness.leaderboard.formats import HTML
+from harness.leaderboard.page import page
+from harness.leaderboard.standings import Board, boards, portable
+from harness.leaderboard.tables import text
+from harness.references import load_references, named
+
+_HEAD = "# Leaderboard\n\n<!-- Written by `make leaderboard`. -->"
+
+
+def rank(options: argparse.Namespace) -> int:
+    """Print the leaderboard, and write it; answers the exit status."""
+    problems = named(load_references(reference_paths(options)), options.problem)
+    submissions = discover(options.paths).submissions
+    found = [
+        board
+        for problem in problems
+        for board in boards(problem, submissions, store.FOLDER, options.results)
+    ]
+    print(page(found) if options.format == HTML else text(found, options.format))
+    if options.update:
+        print(f"\n{options.update}: {_update(options.update, found)}")
+    return PASSED
+
+
+def _update(path: Path, found: Sequence[Board]) -> str:
+    """Write what of the boards holds everywhere; answers whether that is news."""
+    fresh = f"{_HEAD}\n\n{text([portable(board) for board in found], 'github')}\n"
+    try:
+        if path.exists() and path.read_text() == fresh:
+            return "unchanged"
+        write_whole(path, fresh)
+    except OSError as error:
+        raise UsageError(f"--update {path}: {error.strerror}") from None
+    return "changed"

@@ -1,0 +1,29 @@
+"""How long the reference takes, where a submission took too long to be timed."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from harness.grid import Case
+from harness.problem import Problem
+
+
+def reference_seconds(problem: Problem, case: Case) -> float | None:
+    """Seconds of one eager call of `Model` on the GPU, the second one; None where it cannot run."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            model = problem.model(**case.arguments).cuda().eval()
+            inputs = [
+                torch.rand(shape, device="cuda").to(getattr(torch, dtype))
+                for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
+            ]
+            model(*inputs)
+            torch.cuda.synchronize()
+            start = time.monotonic()
+            model(*inputs)
+            torch.cuda.synchronize()
+            return time.monotonic() - start
+    except Exception:  # out of memory, or a reference that wants other values: nothing is lost
+        return None

@@ -1,0 +1,84 @@
+"""Shares of a GPU's memory, between real processes; no GPU is needed for that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import interpreter
+from harness.gpu.lease import Account
+
+HOLDER = """
+import sys
+from pathlib import Path
+from harness.gpu.lease import Account
+with Account("gpu", 100, Path(sys.argv[1])).share(int(sys.argv[2])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(folder: Path, size: int) -> subprocess.Popen[str]:
+    """A process that asks for a share, says when it has it, and keeps it until its input ends."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder), str(size)],
+        env=interpreter.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def has_it(process: subprocess.Popen[str]) -> bool:
+    assert process.stdout is not None
+    return process.stdout.readline() == "held\n"
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(60) == 0
+
+
+def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
+    """Two shares that fit go side by side; a third waits for one of them to be given back."""
+    first, second = holder(tmp_path, 40), holder(tmp_path, 50)
+    assert has_it(first)
+    assert has_it(second)
+    account = Account("gpu", 100, tmp_path)
+    assert account.held == 90
+    third = holder(tmp_path, 30)
+    assert account.held == 90
+    end(first)
+    assert has_it(third)
+    assert account.held == 80
+    end(second)
+    end(third)
+    assert account.held == 0
+
+
+@pytest.mark.parametrize("size", [60, 1000])
+def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
+    """Nobody waits for who has gone; and what is larger than everything is let in alone."""
+    first = holder(tmp_path, 90)
+    assert has_it(first)
+    first.kill()
+    first.wait()
+    second = holder(tmp_path, size)
+    assert has_it(second)
+    end(second)
+
+
+def test_broken_account_is_begun_anew(tmp_path: Path) -> None:
+    """What a machine that lost power left of the file stops nobody."""
+    first = holder(tmp_path, 100)
+    assert has_it(first)
+    end(first)
+    (account,) = tmp_path.iterdir()
+    account.write_text('{"12 34": 5')
+    second = holder(tmp_path, 100)
+    assert has_it(second)
+    end(second)

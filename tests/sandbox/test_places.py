@@ -1,0 +1,84 @@
+"""A submission sees the same wherever harness, cache, environment and temporary folder lie."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.build.cache import Cache, default_root
+from harness.build.toolchain import find_toolchain
+from harness.sandbox import layers
+from harness.simulator.library import build_libraries
+from tests.support import ROOT
+
+WHY_NOT = layers.why_open()
+
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "unused")
+
+ATTACKS = ("looks_around", "includes_a_secret")
+
+
+@pytest.fixture
+def below_tmp() -> Iterator[Path]:
+    """A folder in /tmp itself, which a sandbox has too, and where it may write."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def environment_in(folder: Path) -> Path:
+    """A virtual environment there with the packages of this one; answers its Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    packages = folder / "lib" / Path(sysconfig.get_path("purelib")).parents[0].name
+    (packages / "site-packages" / "these.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin" / "python"
+
+
+def check_in(repository: Path, temporary: Path) -> str:
+    """What `harness check` says, run in a copy of the repository with everything beside it."""
+    for part in ("harness", "reference", "tests/sandbox/attacks"):
+        shutil.copytree(
+            ROOT / part, repository / part, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    python = environment_in(repository / ".venv")
+    cache = temporary / "cache" / "cuda-submission-harness"
+    libraries = build_libraries(Cache(default_root()), find_toolchain())
+    for library in (libraries.runtime, libraries.device):
+        shutil.copytree(library.parent, cache / library.parent.name)
+    files = [f"tests/sandbox/attacks/{name}.py" for name in ATTACKS]
+    done = subprocess.run(
+        [python, "-m", "harness", "check", *files, "--untrusted", "--problem", "conv_transpose1d"],
+        cwd=repository,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(repository),
+            "XDG_CACHE_HOME": str(temporary / "cache"),
+            "TMPDIR": str(temporary),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("where", ["below /tmp", "with spaces, behind a link"])
+def test_view_is_the_same(below_tmp: Path, where: str) -> None:
+    """Neither the repository nor the environment can be written, though /tmp can."""
+    repository, temporary = below_tmp / "repository", below_tmp
+    if where != "below /tmp":
+        (below_tmp / "a b" / "c d").mkdir(parents=True)
+        repository.symlink_to(below_tmp / "a b" / "c d")
+        temporary = below_tmp / "e f"
+    said = check_in(repository, temporary)
+    assert "looks_around on conv_transpose1d: error: raises at import: holes: []" in said, said
+    assert "includes_a_secret on conv_transpose1d: error: does not compile: " in said, said
+    assert "root:" not in said

@@ -1,0 +1,81 @@
+"""How much work launches may be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.simulator.budget import Budget, OverBudget
+from harness.simulator.machine import Machine
+from harness.simulator.memory import Memory
+from tests.simulator.support import int32, pointer
+
+pytestmark = pytest.mark.simulator_only
+
+LOOP = """
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry loop(.param .u64 out, .param .u32 rounds)
+{
+  .reg .pred %p; .reg .b32 %i, %n, %t; .reg .b64 %a, %o;
+  ld.param.u32 %n, [rounds];
+  ld.param.u64 %a, [out];
+  mov.u32 %i, 0;
+AGAIN:
+  add.u32 %i, %i, 1;
+  setp.lt.u32 %p, %i, %n;
+  @%p bra AGAIN;
+  mov.u32 %t, %tid.x;
+  mul.wide.u32 %o, %t, 4;
+  add.s64 %a, %a, %o;
+  st.global.u32 [%a], %i;
+  ret;
+}
+"""
+
+
+@pytest.fixture
+def machine(memory: Memory) -> Machine:
+    """A simulated device alone."""
+    return Machine(memory)
+
+
+def launch(machine: Machine, rounds: int, limit: int | None) -> int:
+    """What a loop of so many rounds takes, where it may take so much."""
+    loaded = machine.load(LOOP)
+    out = machine.memory.allocate(32 * 4)
+    machine.budget = Budget(limit)
+    machine.launch(loaded, "loop", (1, 1, 1), (32, 1, 1), 0, [pointer(out), int32(rounds)])
+    written = np.frombuffer(machine.memory.read(out, 32 * 4), np.int32)
+    assert (written == rounds).all()
+    return machine.budget.spent
+
+
+def test_launch_within_its_budget_ends(machine: Machine) -> None:
+    """What it took once is enough the second time; twice the rounds take about twice as much."""
+    took = launch(machine, 2000, None)
+    assert launch(machine, 2000, took) == took
+    assert 1.5 * (took - (1 << 20)) < launch(machine, 4000, None) - (1 << 20)
+
+
+def test_launch_beyond_its_budget_stops(machine: Machine) -> None:
+    """A loop that would run for hours is stopped soon behind the limit."""
+    with pytest.raises(OverBudget, match="G thread-instructions") as stopped:
+        launch(machine, 2**31 - 1, 10**7)
+    assert 10**7 < stopped.value.work < 10**8
+
+
+def test_many_launches_share_one_budget(machine: Machine) -> None:
+    """A call may launch as often as it likes; all of it counts."""
+    loaded = machine.load(LOOP)
+    out = machine.memory.allocate(32 * 4)
+    machine.budget = Budget(10**7)
+
+    def launch_often() -> None:
+        for _ in range(1000):
+            machine.launch(loaded, "loop", (1, 1, 1), (32, 1, 1), 0, [pointer(out), int32(1)])
+
+    with pytest.raises(OverBudget):
+        launch_often()
+    assert machine.budget.spent <= 10**7 + (1 << 20)

@@ -1,0 +1,145 @@
+"""Headers of CUDA beside the runtime's: those of templates work, libraries are names alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import interpreter
+from harness.build.cache import Cache, default_root
+from harness.build.toolchain import find_toolchain
+from harness.simulator.library import build_libraries
+from tests.support import run
+
+pytestmark = pytest.mark.simulator_only
+
+SOURCE = Path(__file__).with_name("cuda_headers.cu")
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+import torch
+from torch.utils.cpp_extension import load_inline
+from harness.build.builder import Builder
+from harness.build.cache import Cache, default_root
+from harness.build.compiler import Compiler
+from harness.build.extension import ExtensionLoader
+from harness.build.flags import Target
+from harness.build.toolchain import find_toolchain
+from harness.simulator.library import Libraries
+from harness.simulator.runtime import SimulatedDevice
+from harness.simulator.resources import parse_usage, resource_usage
+
+toolchain = find_toolchain()
+compiler = Compiler(toolchain)
+cache = Cache(default_root())
+usage = lambda code: parse_usage(resource_usage(toolchain.cuda, compiler, cache, code))
+device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), usage)
+builder = Builder(toolchain, cache, Target("simulator"), compiler)
+ExtensionLoader(Path(__file__), lambda asked: builder.build(asked).library.read_bytes()).install()
+ON_TENSORS = ["to_half", "to_bfloat16", "to_fp8", "groups", "group_copy", "block_reduce", "matrix",
+              "pipeline", "at_barrier", "constants", "random_numbers", "xorwow", "device_reduce",
+              "thrust_transform", "marked"]
+LIBRARIES = ["call_dnn", "call_sparse", "call_solver", "call_fft", "call_random"]
+ext = load_inline(
+    name="cuda_headers",
+    cpp_sources="".join(f"torch::Tensor {name}(torch::Tensor x);" for name in ON_TENSORS)
+    + "".join(f"void {name}();" for name in LIBRARIES)
+    + "int64_t prepared(); void call_blas(torch::Tensor x); double thrust_reduce(torch::Tensor x);",
+    cuda_sources=Path(sys.argv[3]).read_text(),
+    functions=[*ON_TENSORS, *LIBRARIES, "prepared", "call_blas", "thrust_reduce"],
+    extra_cuda_cflags=["--extended-lambda"],
+)
+x = torch.arange(256.0, device="cuda")
+seen = {name: getattr(ext, name)(x).tolist() for name in ON_TENSORS}
+seen["thrust_reduce"] = ext.thrust_reduce(x)
+seen["prepared"] = ext.prepared()
+seen["findings"] = [finding.message for finding in device.observe().findings]
+for name, arguments in (("call_blas", (x,)), *((name, ()) for name in LIBRARIES)):
+    getattr(ext, name)(*arguments)
+    try:
+        device.observe()
+    except RuntimeError as error:
+        seen[name] = str(error)
+print(json.dumps(seen))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What each function of cuda_headers.cu gave."""
+    libraries = build_libraries(Cache(default_root()), find_toolchain())
+    folder = tmp_path_factory.mktemp("headers")
+    (folder / "script.py").write_text(SCRIPT)
+    paths = map(str, (libraries.runtime, libraries.device, SOURCE))
+    done = run([interpreter.command("harness")[0], "script.py", *paths], folder)
+    assert done.status == 0, done.err
+    answers: dict[str, object] = json.loads(done.out.splitlines()[-1])
+    return answers
+
+
+NUMBERS = [float(n) for n in range(256)]
+SUM = sum(NUMBERS)
+
+EXPECTED = {
+    "to_half": [n + 1 for n in NUMBERS],
+    "to_bfloat16": [2 * n for n in NUMBERS],
+    "groups": [sum(NUMBERS[n // 32 * 32 :][:32]) for n in range(256)],
+    "group_copy": NUMBERS[::-1],
+    "block_reduce": [SUM, *[0.0] * 255],
+    "matrix": NUMBERS,
+    "pipeline": [n + 1 for n in NUMBERS],
+    "at_barrier": NUMBERS[::-1],
+    "device_reduce": [SUM],
+    "thrust_reduce": SUM,
+    "thrust_transform": [3 * n for n in NUMBERS],
+    "marked": [n + 1 for n in NUMBERS],
+    "prepared": 0,
+    "findings": [],
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_headers_of_templates_work(seen: dict[str, object], name: str) -> None:
+    """Half types, cooperative groups, cub, thrust, wmma, pipelines and barriers do their work."""
+    assert seen[name] == EXPECTED[name]
+
+
+def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
+    """E4M3 has three bits behind the point: above 16, every second integer is there."""
+    values = seen["to_fp8"]
+    assert isinstance(values, list)
+    assert values[:20] == [*NUMBERS[:17], 16.0, 18.0, 20.0]
+
+
+def test_constants_of_mathematics(seen: dict[str, object]) -> None:
+    """What math_constants.h defines: the first is infinity, the others pi as a float."""
+    assert seen["constants"] == [float("inf"), *[3.1415927410125732] * 255]
+
+
+@pytest.mark.parametrize("name", ["random_numbers", "xorwow"])
+def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str) -> None:
+    """Each thread has a sequence of its own, with the mean that it should have."""
+    values = seen[name]
+    assert isinstance(values, list)
+    assert len(set(values)) > 250
+    mean = 0.5 if name == "random_numbers" else 0.0
+    assert abs(sum(values) / 256 - mean) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("call", "function"),
+    [
+        ("call_blas", "cublasSgemm"),
+        ("call_dnn", "cudnnConvolutionForward"),
+        ("call_sparse", "cusparseSpMV"),
+        ("call_solver", "cusolverDnSgetrf"),
+        ("call_fft", "cufftExecC2C"),
+        ("call_random", "curandGenerateUniform"),
+    ],
+)
+def test_call_of_a_library_is_told(seen: dict[str, object], call: str, function: str) -> None:
+    """What is included and not used does no harm; what is called is named as who did the work."""
+    assert seen[call] == f"{function} did the work"
