@@ -1,10 +1,12 @@
-# `make leaderboard` and `make test` set everything up on their first call. Without a GPU, a CPU-only
-# torch is wanted, which PyPI's is not: export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+# `make leaderboard` and `make test` set everything up on their first call.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_OPTIONS ?=
+# Where a machine without an NVIDIA GPU looks for a CPU-only torch; empty: nowhere, what pip finds
+# will do. PyPI's torch is built for CUDA, and the simulator does not run in it.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .PHONY: leaderboard test lint clean
 
@@ -13,9 +15,10 @@ leaderboard: $(VENV)/ready
 	@echo '$(BIN)/pytest submissions/'; $(BIN)/pytest submissions/; status=$$?; \
 	  $(BIN)/harness leaderboard --update LEADERBOARD.md && exit $$status
 
-# Two processes, a file in one of them: the tests of a file share what they check.
+# Two processes, a file in one of them: the tests of a file share what they check. The order is that
+# of tests/conftest.py, the slowest first.
 test: $(VENV)/ready lint
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -32,7 +35,16 @@ $(VENV)/ready: pyproject.toml
 	  { echo "Python's headers are missing; run: apt-get install python3-dev"; exit 1; }
 	@command -v g++ >/dev/null || { echo "g++ is missing; run: apt-get install g++"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install $(PIP_OPTIONS) --quiet --editable '.[simulator,dev]'
+	@index=; \
+	if ! command -v nvidia-smi >/dev/null && [ -n "$(TORCH_INDEX)" ]; then \
+	  timeout 10 $(BIN)/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=5)' \
+	    "$(TORCH_INDEX)/torch/" 2>/dev/null && index="--extra-index-url $(TORCH_INDEX)"; \
+	fi; \
+	set -x; $(BIN)/pip install $(PIP_OPTIONS) --quiet $$index --editable '.[simulator,dev]'
+	@command -v nvidia-smi >/dev/null || $(BIN)/python -c \
+	  'import sys, torch; sys.exit(torch.version.cuda is not None)' || \
+	  { echo "Without a GPU a CPU-only torch is needed, and pip found one that is built for CUDA;" \
+	    "run: make clean, and then make with TORCH_INDEX=URL of an index that has one"; exit 1; }
 	touch $@
 
 clean:

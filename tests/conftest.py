@@ -1,7 +1,15 @@
-"""Submissions that the tests check through the harness are not collected as this suite's own."""
+"""What is collected, and in which order."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
 import torch
 
+HERE = Path(__file__).resolve().parent
+
+# Submissions that the tests check through the harness are not this suite's own.
 collect_ignore = [
     "adversarial/cheats",
     "adversarial/honest",
@@ -14,5 +22,26 @@ collect_ignore = [
     "slow",
 ]
 
+# Minutes each, where the others take seconds: started last, one of them would run alone at the end.
+SLOWEST_FIRST = (
+    "adversarial/test_corpus.py",
+    "test_defects.py",
+    "gate/test_command.py",
+    "test_verdicts.py",
+    "test_kernels.py",
+    "test_faults.py",
+    "test_hostile.py",
+    "test_integrity.py",
+    "test_pytest_plugin.py",
+    "test_cli.py",
+    "test_diagnose.py",
+)
+
 # Tests run side by side and their tensors are small: more threads only wait for each other.
 torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with what takes longest."""
+    slow = [HERE / name for name in SLOWEST_FIRST]
+    items.sort(key=lambda item: slow.index(item.path) if item.path in slow else len(slow))

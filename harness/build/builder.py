@@ -128,7 +128,7 @@ class Builder:
             make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
             command = make(extension, self.toolchain, self.target, name, light=light)
             if light:
-                command = (command[0], *flags.operator_headers(text), *command[1:])
+                command = (command[0], *flags.headers_by_use(text), *command[1:])
             steps.append(Step(f"{name}.o", command, (name,)))
         return tuple(steps)
 

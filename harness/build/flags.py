@@ -97,16 +97,19 @@ def include_flags(
     return flags
 
 
-def operator_headers(source: str) -> list[str]:
-    """Flags that include the headers of operators which a source calls as `torch::` or `at::`.
+def headers_by_use(source: str) -> list[str]:
+    """Flags that include what a source uses beyond the light headers, in small headers.
 
-    The light headers have those that nearly every submission uses; each of the others has a small
-    one of its own.
+    The light headers have the operators that nearly every submission calls (`torch::NAME`,
+    `at::NAME`), and conversions to Python for the host compiler alone; each of the other operators
+    has a header of its own, and a CUDA source may have the bindings in it.
     """
     folder = Path(cpp_extension.include_paths("cpu")[0]) / "ATen" / "ops"
     names = sorted(set(re.findall(r"\b(?:torch|at)::(\w+)\s*\(", source)))
-    present = [name for name in names if (folder / f"{name}.h").is_file()]
-    return [word for name in present for word in ("-include", f"ATen/ops/{name}.h")]
+    headers = [f"ATen/ops/{name}.h" for name in names if (folder / f"{name}.h").is_file()]
+    if "PYBIND11_MODULE" in source:
+        headers += ["torch/csrc/Exceptions.h", "torch/csrc/utils/pybind.h"]
+    return [word for header in headers for word in ("-include", header)]
 
 
 def _definitions(extension: Extension) -> list[str]:

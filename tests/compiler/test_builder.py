@@ -98,6 +98,21 @@ def test_operators_that_are_called_need_no_full_headers(tmp_path: Path) -> None:
     assert builder(tmp_path).build(extension(code)).notes["headers"] == "light"
 
 
+@pytest.mark.parametrize("header", ["ATen/ATen.h", "torch/all.h", "torch/torch.h"])
+def test_headers_of_everything_are_light_too(tmp_path: Path, header: str) -> None:
+    """A source that includes all of ATen or torch, and has its bindings in it, builds lightly."""
+    code = (
+        f"#include <{header}>\n"
+        "#include <torch/extension.h>\n"
+        "at::Tensor scaled(at::Tensor x, c10::optional<at::Tensor> by) {\n"
+        "    return by.has_value() ? torch::mul(x, by.value()) : x;\n"
+        "}\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scaled", &scaled); }\n'
+    )
+    asked = Extension("small", (("code.cu", code),))
+    assert builder(tmp_path).build(asked).notes["headers"] == "light"
+
+
 def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
     """Options that name an architecture choose the PTX, in each of nvcc's spellings."""
     code = (

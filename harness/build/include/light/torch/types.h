@@ -21,6 +21,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/util/Exception.h>
+#include <c10/util/Optional.h>
 
 #include <optional>
 #include <tuple>

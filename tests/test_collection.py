@@ -1,0 +1,19 @@
+"""Every file of tests is collected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+
+def test_every_file_of_tests_is_collected(request: pytest.FixtureRequest) -> None:
+    """Pytest passes over folders by their names alone, such as `build`, and says nothing of it."""
+    config = request.config
+    asked = [Path(argument).resolve() for argument in config.args]
+    if asked != [ROOT / "tests"] or config.option.keyword or config.option.markexpr:
+        pytest.skip("only some of the tests were asked for")
+    collected = {item.path for item in request.session.items}
+    assert set((ROOT / "tests").rglob("test_*.py")) - collected == set()
