@@ -12,10 +12,7 @@ from harness.kinds import of_one_kind, others
 from harness.mistakes import Computation
 from harness.oracle import CLASSES, Precision
 from harness.pattern import smallest, what_failing_cases_share
-from harness.report import CaseReport, Report, overall
-
-# What keeps a case from being right, or from being known to be.
-_AMISS = ("error", "failed", "unsupported")
+from harness.report import AMISS, CaseReport, Report, overall
 
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
@@ -29,7 +26,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
         else o.report
         for o in outcomes
     )
-    amiss = [case for case in cases if case.verdict in _AMISS]
+    amiss = [case for case in cases if case.verdict in AMISS]
     shown = of_one_kind(amiss) if amiss else []
     report = replace(
         blank,

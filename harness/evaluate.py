@@ -103,6 +103,11 @@ class Request:
     call_budget: int = CALL_BUDGET
     run: str = ""
 
+    @property
+    def title(self) -> str:
+        """Submission and problem, for messages."""
+        return f"{self.submission.stem} on {self.problem.stem}"
+
     def to_json(self) -> str:
         """One line of JSON."""
         plain = {
@@ -330,18 +335,15 @@ class _Evaluation:
         self, worker: Worker, case: Case, device: torch.device, budget: int | None
     ) -> CaseOutcome:
         needed = lease.need(elements_of(self._problem, case)) if case.label == "native" else 0
-        try:
-            with _share_of_gpu(needed):
-                return CaseCheck(self._problem, case, worker, device, budget).run()
-        except torch.OutOfMemoryError:
-            # Others may have taken more than they said; alone it may fit.
-            pass
-        try:
-            with _share_of_gpu(sys.maxsize):
-                return CaseCheck(self._problem, case, worker, device, budget).run()
-        except torch.OutOfMemoryError as error:
-            why = f"the GPU has no memory left for the harness's own part: {error}".splitlines()[0]
-            return CaseOutcome(replace(not_run(case, why), verdict="error"), case)
+        why = ""
+        # Others may have taken more than they said; alone it may fit.
+        for size in (needed, sys.maxsize):
+            try:
+                with _share_of_gpu(size):
+                    return CaseCheck(self._problem, case, worker, device, budget).run()
+            except torch.OutOfMemoryError as error:
+                why = f"the GPU has no memory left for the harness's own part: {error}"
+        return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)
 
     def _became_of_file(self, blank: Report) -> str | None:
         """What was done to the submission's file since its hash was taken; None for nothing."""

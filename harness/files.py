@@ -12,15 +12,15 @@ from typing import IO
 from harness.errors import UsageError
 
 
-def require(paths: Iterable[Path]) -> None:
-    """See that files and folders are there.
+def require(paths: Iterable[Path], option: str = "") -> None:
+    """See that files and folders are there; `option` is what named them, with a space behind it.
 
     Raises:
         UsageError: one of them is not.
     """
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise UsageError(f"{missing[0]}: no such file or folder")
+        raise UsageError(f"{option}{missing[0]}: no such file or folder")
 
 
 def write_whole(path: Path, text: str) -> None:

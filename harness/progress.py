@@ -10,7 +10,7 @@ from typing import IO
 
 from harness.escape import one_line
 from harness.evaluate import OnProgress, Progress, Request
-from harness.report import CaseReport
+from harness.report import AMISS, CaseReport
 
 # Between two lines about one evaluation, where nothing happens that is worth one of its own.
 _QUIET_SECONDS = 30.0
@@ -32,11 +32,11 @@ class ProgressLines:
 
     def follow(self, request: Request) -> OnProgress:
         """Gives what is told of a request's progress, from any thread."""
-        evaluation = _Evaluation(f"{request.submission.stem} on {request.problem.stem}")
+        evaluation = _Evaluation(request.title)
 
         def tell(progress: Progress) -> None:
             with self._lock:
-                self._under_way.setdefault(evaluation.title, evaluation)
+                self._under_way.setdefault(request.title, evaluation)
                 is_news = evaluation.add(progress)
                 if not self._out.isatty():
                     if is_news:
@@ -49,7 +49,7 @@ class ProgressLines:
     def ended(self, request: Request) -> None:
         """A request's report is there."""
         with self._lock:
-            self._under_way.pop(f"{request.submission.stem} on {request.problem.stem}", None)
+            self._under_way.pop(request.title, None)
 
     def broken_off(self) -> Iterator[str]:
         """A line for each evaluation that has begun and not ended: what is known of it."""
@@ -91,7 +91,7 @@ class _Evaluation:
             self._cases = progress.cases
         elif progress.case:
             self._done += 1
-            if progress.case.verdict in ("failed", "error", "unsupported"):
+            if progress.case.verdict in AMISS:
                 self._wrong.append(progress.case)
         now = time.monotonic()
         is_news = (

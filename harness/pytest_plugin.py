@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--device",
-        choices=("auto", "cuda", "simulator"),
+        choices=defaults.DEVICES,
         default="auto",
         help="where submissions run (default: the GPU if there is one, else the simulator)",
     )
@@ -54,7 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--harness-jobs",
         type=option_types.count,
         metavar="N",
-        help="submissions checked at a time (default: one for each processor)",
+        help="submissions checked at a time (default: one for each processor, on a GPU as many as "
+        "its memory has room for)",
     )
     group.addoption(
         "--harness-resume",
@@ -62,34 +63,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="take over the reports that an earlier run had finished, of the same contents and by "
         "the same means, and run the rest",
     )
-    group.addoption(
-        "--step-seconds",
-        type=option_types.seconds,
-        default=defaults.STEP_SECONDS,
-        metavar="S",
-        help="deadline for importing, constructing and each call (default: %(default)s)",
-    )
-    group.addoption(
-        "--call-budget",
-        type=option_types.billions,
-        default=defaults.CALL_BUDGET,
-        metavar="G",
-        help="on the simulator, skip cases of which one call takes more than so many 10^9 "
-        f"thread-instructions (default: {defaults.CALL_BUDGET / 1e9:g})",
-    )
-    group.addoption(
-        "--untrusted",
-        action="store_true",
-        help="submissions are of strangers: run nothing unless every layer of the sandbox holds",
-    )
-    group.addoption(
-        "--readable",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="PATH",
-        help="file or folder that submissions may read, such as headers (repeatable)",
-    )
+    option_types.add_limits(group.addoption)
+    option_types.add_sandbox(group.addoption)
     group.addoption(
         "--speed-seconds",
         type=option_types.seconds,

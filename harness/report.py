@@ -22,6 +22,9 @@ on the problem's own configuration, and the other kinds of failure.
 
 Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
 
+AMISS: tuple[Verdict, ...] = ("error", "failed", "unsupported")
+"""What keeps a case from being right, or from being known to be."""
+
 # What decides the verdict of the whole: the first of these that any case has.
 _GRAVEST_FIRST: tuple[Verdict, ...] = (
     "error",

@@ -38,11 +38,6 @@ class PendingEvaluation:
         self._cases: dict[str, CaseReport] = {}
         self._future: Future[Report] | None = None
 
-    @property
-    def title(self) -> str:
-        """Submission and problem, for messages."""
-        return f"{self.request.submission.stem} on {self.request.problem.stem}"
-
     def start(self, pool: Pool, keep: Callable[[Report], None]) -> None:
         """Ask for the evaluation, whose report is to be kept; nothing when it was asked for."""
         if self._future is None:
@@ -73,7 +68,7 @@ class PendingEvaluation:
         """Everything that is known of a failing case, with what all cases together tell."""
         report = self.report()
         case = report.case(case_id)
-        lines = [f"{self.title}: {case.verdict}", *case_lines(case)]
+        lines = [f"{self.request.title}: {case.verdict}", *case_lines(case)]
         if case.diagnosis:
             lines.append(f"diagnosis: {case.diagnosis}")
         if report.shared:
@@ -90,7 +85,7 @@ class PendingEvaluation:
             EvaluationError: there is none.
         """
         if self._future is None:
-            raise EvaluationError(f"{self.title} was not asked for")
+            raise EvaluationError(f"{self.request.title} was not asked for")
         return self._future.result()
 
     def is_done(self) -> bool:
@@ -106,7 +101,7 @@ class PendingEvaluation:
             while not ready() and not (self._future and self._future.done()):
                 if not self._changed.wait(_PATIENCE_SECONDS) and said != self._activity:
                     said = self._activity
-                    self._say(f"{self.title}: {said} ...")
+                    self._say(f"{self.request.title}: {said} ...")
 
     def _on_progress(self, progress: Progress) -> None:
         with self._changed:

@@ -138,8 +138,7 @@ class Checking:
             progress.ended(request)
             if isinstance(result, EvaluationError):
                 self._not_evaluated += 1
-                title = one_line(f"{request.submission.stem} on {request.problem.stem}")
-                print(f"{title}: {result}", file=self._out, flush=True)
+                print(f"{one_line(request.title)}: {result}", file=self._out, flush=True)
                 continue
             if request.only is not None:
                 every = len(request.only)

@@ -16,12 +16,9 @@ from harness.cli.options import (
     reference_paths,
     sandbox_note,
 )
-from harness.errors import UsageError
 from harness.escape import one_line
 from harness.gate import render, settings
-from harness.gate.before import RecordError
 from harness.gate.decision import Change, Decision
-from harness.gate.revision import RevisionError
 from harness.gate.run import Manner, decide
 from harness.gate.sources import Comparison, with_file, with_revision
 from harness.grid import fresh_seed
@@ -44,16 +41,13 @@ def gate(options: argparse.Namespace) -> int:
         readable=tuple(options.readable),
         untrusted=options.untrusted,
     )
-    try:
-        thresholds = settings.read(Path.cwd())
-        with tempfile.TemporaryDirectory(prefix="harness-gate-") as folder:
-            comparison = _comparison(options, manner, Path(folder))
-            notes = (*comparison.notes, *_strangers(thresholds, options))
-            how = f"on the {manner.device}, {comparison.values}"
-            print(f"gate: this tree against {comparison.title}, {how}", flush=True)
-            decisions = decide(comparison.plan.pairs, manner, comparison.evidence, thresholds)
-    except (settings.SettingsError, RecordError, RevisionError) as error:
-        raise UsageError(str(error)) from None
+    thresholds = settings.read(Path.cwd())
+    with tempfile.TemporaryDirectory(prefix="harness-gate-") as folder:
+        comparison = _comparison(options, manner, Path(folder))
+        notes = (*comparison.notes, *_strangers(thresholds, options))
+        how = f"on the {manner.device}, {comparison.values}"
+        print(f"gate: this tree against {comparison.title}, {how}", flush=True)
+        decisions = decide(comparison.plan.pairs, manner, comparison.evidence, thresholds)
     decisions += [
         Decision(rejected.path.stem, "", Change("refused", "", rejected.message), rejected.path)
         for rejected in comparison.plan.rejected

@@ -1,4 +1,4 @@
-"""What numbers given on a command line may be: types for argparse, and for pytest's options.
+"""What the command line's options and pytest's have in common: types, and options of both.
 
 Every process of pytest reads this, also where nobody uses the harness: it imports next to nothing.
 """
@@ -6,6 +6,10 @@ Every process of pytest reads this, also where nobody uses the harness: it impor
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import defaults
 
 # More milliseconds than this a socket's timeout does not hold.
 _MOST_SECONDS = 1_000_000.0
@@ -36,15 +40,8 @@ def seconds(text: str) -> float:
     Raises:
         ArgumentTypeError: it is no such number.
     """
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= _MOST_SECONDS:
-        raise ArgumentTypeError(
-            f"{text!r} cannot be; give seconds, more than 0 and at most {_MOST_SECONDS:.0f}"
-        )
-    return number
+    what = f"seconds, more than 0 and at most {_MOST_SECONDS:.0f}"
+    return _positive(text, _MOST_SECONDS, what)
 
 
 def billions(text: str) -> int:
@@ -53,13 +50,57 @@ def billions(text: str) -> int:
     Raises:
         ArgumentTypeError: it is no such number.
     """
+    return int(_positive(text, _MOST_BILLIONS, "a number more than 0, such as 3 or 0.5") * 1e9)
+
+
+def add_limits(add: Callable[..., object]) -> None:
+    """How long submissions may take: --step-seconds and --call-budget.
+
+    Args:
+        add: `add_argument` of argparse's parser, or `addoption` of pytest's group.
+    """
+    add(
+        "--step-seconds",
+        type=seconds,
+        default=defaults.STEP_SECONDS,
+        metavar="S",
+        help="deadline for importing, constructing and each call (default: %(default)s)",
+    )
+    add(
+        "--call-budget",
+        type=billions,
+        default=defaults.CALL_BUDGET,
+        metavar="G",
+        help="on the simulator, leave out cases of which one call takes more than so many 10^9 "
+        f"thread-instructions (default: {defaults.CALL_BUDGET / 1e9:g})",
+    )
+
+
+def add_sandbox(add: Callable[..., object]) -> None:
+    """What submissions may: --untrusted and --readable; `add` as in `add_limits`."""
+    add(
+        "--untrusted",
+        action="store_true",
+        help="the files are of strangers: run nothing unless every layer of the sandbox holds",
+    )
+    add(
+        "--readable",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="file or folder that submissions may read, such as headers (repeatable)",
+    )
+
+
+def _positive(text: str, most: float, what: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not 0 < number <= _MOST_BILLIONS:
-        raise ArgumentTypeError(f"{text!r} cannot be; give a number more than 0, such as 3 or 0.5")
-    return int(number * 1e9)
+    if not 0 < number <= most:
+        raise ArgumentTypeError(f"{text!r} cannot be; give {what}")
+    return number
 
 
 def _whole(text: str, least: int) -> int:

@@ -11,6 +11,7 @@ from harness import defaults
 from harness.cli import option_types
 from harness.errors import UsageError
 from harness.escape import one_line
+from harness.files import require
 from harness.sandbox import bubblewrap, layers
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -54,39 +55,8 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
         help="submissions at a time (default: one for each processor, on a GPU as many as its "
         "memory has room for)",
     )
-    parser.add_argument(
-        "--step-seconds",
-        type=option_types.seconds,
-        default=defaults.STEP_SECONDS,
-        metavar="S",
-        help="deadline for importing, constructing and each call (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--call-budget",
-        type=option_types.billions,
-        default=defaults.CALL_BUDGET,
-        metavar="G",
-        help="on the simulator, leave out cases of which one call takes more than so many 10^9 "
-        f"thread-instructions (default: {defaults.CALL_BUDGET / 1e9:g})",
-    )
-    add_sandbox_options(parser)
-
-
-def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
-    """What submissions may: --untrusted and --readable."""
-    parser.add_argument(
-        "--untrusted",
-        action="store_true",
-        help="the files are of strangers: run nothing unless every layer of the sandbox holds",
-    )
-    parser.add_argument(
-        "--readable",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="PATH",
-        help="file or folder that submissions may read, such as headers (repeatable)",
-    )
+    option_types.add_limits(parser.add_argument)
+    option_types.add_sandbox(parser.add_argument)
 
 
 def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
@@ -95,9 +65,7 @@ def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
     Raises:
         UsageError: a path does not exist, or not all of the sandbox holds.
     """
-    missing = [path for path in readable if not path.exists()]
-    if missing:
-        raise UsageError(f"--readable {missing[0]}: no such file or folder")
+    require(readable, "--readable ")
     if untrusted and (reason := layers.why_not()):
         raise UsageError(f"--untrusted: {reason}")
 
@@ -118,9 +86,7 @@ def check_references(options: argparse.Namespace) -> None:
         raise UsageError(
             f"there is no folder {_REFERENCES}/ here; say what to compare with: --reference PATH"
         )
-    for path in options.reference or ():
-        if not path.exists():
-            raise UsageError(f"--reference {path}: no such file or folder")
+    require(options.reference or (), "--reference ")
 
 
 def reference_paths(options: argparse.Namespace) -> list[Path]:

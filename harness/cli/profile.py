@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from harness.cli import option_types
 from harness.cli.options import (
     Commands,
     add_problem_options,
-    add_sandbox_options,
     check_references,
 )
 from harness.errors import UsageError
@@ -22,7 +22,7 @@ def add_to(commands: Commands) -> None:
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
     add_problem_options(parser)
-    add_sandbox_options(parser)
+    option_types.add_sandbox(parser.add_argument)
     parser.add_argument(
         "--json",
         metavar="FILE",

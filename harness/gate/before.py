@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.discovery import Submission
+from harness.errors import HarnessError
 from harness.report import Report
 from harness.speed.result import SpeedResult
 
@@ -34,7 +35,7 @@ class Before:
     result: SpeedResult | None = None
 
 
-class RecordError(ValueError):
+class RecordError(HarnessError, ValueError):
     """A file of records cannot be used; the message is one line."""
 
 

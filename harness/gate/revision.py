@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import HarnessError
 
-class RevisionError(ValueError):
+
+class RevisionError(HarnessError, ValueError):
     """The revision cannot be had; the message is one line and says what to do."""
 
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError
+
 DEFAULT_THRESHOLD = 0.01
 _TABLE = "[tool.harness.gate]"
 
 
-class SettingsError(ValueError):
+class SettingsError(HarnessError, ValueError):
     """The settings cannot be used; the message is one line."""
 
 

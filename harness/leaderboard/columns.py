@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.leaderboard.standings import Board, Standing
+from harness.report import AMISS
 from harness.speed.result import Timing
-
-# What is not right, in one column: the verdict says which.
-_WRONG = ("failed", "error", "unsupported")
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def milliseconds(timing: Timing) -> str:
     return f"{timing.median_ms:.{places}f} ± {half:.{places}f}"
 
 
-_PASSED, _DECLINED, _FAILED = _count("passed"), _count("declined"), _count(*_WRONG)
+_PASSED, _DECLINED, _FAILED = _count("passed"), _count("declined"), _count(*AMISS)
 _NOT_RUN = _count("not run")
 
 _COLUMNS = (

@@ -108,6 +108,6 @@ class SpeedSession:
         try:
             result = speed_result(report, report.precision, measure(plan, self._say))
         except (ContenderError, WorkerFailure, DriverError) as error:
-            raise SpeedFailure(f"{evaluation.title}: {error}") from None
+            raise SpeedFailure(f"{evaluation.request.title}: {error}") from None
         results.append(result, self._folder)
         return result

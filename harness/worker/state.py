@@ -9,12 +9,14 @@ from __future__ import annotations
 import builtins
 import gc
 import json
+import operator
 import os
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -38,6 +40,7 @@ _MODULES = (
 _WRAPPED_BY_COMPILER = ("torch", "manual_seed")
 _CACHE_OF_COMPILER = "TORCHINDUCTOR_CACHE_DIR"
 _PACKAGE = __name__.partition(".")[0]
+_code_of = operator.attrgetter("__code__")
 _CLASSES = (torch.Tensor, torch.nn.Module, torch.nn.ConvTranspose1d, torch.Generator)
 
 
@@ -86,14 +89,7 @@ class StateWatch:
             (f"torch.cuda.{name}", getattr(torch.cuda, name)) for name in ("Event", "Stream")
         ]
         holders += _own()
-        self._functions = [
-            (
-                name,
-                holder,
-                {key: _known(value) for key, value in vars(holder).items() if callable(value)},
-            )
-            for name, holder in holders
-        ]
+        self._functions = [_Functions(name, holder) for name, holder in holders]
         self._settings = _read({**self._grave, **_LIGHT})
         self._environment = dict(os.environ)
         self._random = torch.random.get_rng_state()
@@ -122,21 +118,9 @@ class StateWatch:
             if sys.modules.get(name) is not module:
                 self._modules[name] = sys.modules.get(name)
                 yield _finding(f"replaced the module {name} {when}")
-        for name, holder, known in self._functions:
-            now = vars(holder)
-            for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
-                is_wrapped = (name, key) == _WRAPPED_BY_COMPILER and _wraps(
-                    now.get(key), known[key]
-                )
-                known[key] = _known(now.get(key))
-                if not is_wrapped:
-                    yield _finding(f"replaced {name}.{key} {when}")
-            # What a class inherits is replaced by adding to it.
-            inherited = getattr(holder, "__mro__", ())[1:]
-            for key in [key for key in now if key not in known and callable(now[key])]:
-                known[key] = _known(now[key])
-                if any(key in vars(base) for base in inherited):
-                    yield _finding(f"replaced {name}.{key} {when}")
+        for functions in self._functions:
+            for name in functions.replaced():
+                yield _finding(f"replaced {name} {when}")
 
     def _set(self, when: str) -> Iterator[dict[str, Any]]:
         before, self._settings = self._settings, _read({**self._grave, **_LIGHT})
@@ -155,6 +139,50 @@ class StateWatch:
         if names:
             listed = ", ".join(names)
             yield _finding(f"changed the environment {when}: {listed}", "info")
+
+
+class _Functions:
+    """The functions of a module or a class, as they were at the last look."""
+
+    def __init__(self, name: str, holder: object) -> None:
+        self._name = name
+        self._now: Mapping[str, object] = vars(holder)
+        # What a class inherits is replaced by adding to it.
+        self._inherited = [vars(base) for base in getattr(holder, "__mro__", ())[1:]]
+        self._known = {key: _known(value) for key, value in self._now.items() if callable(value)}
+        self._remember()
+
+    def replaced(self) -> Iterator[str]:
+        """Names of those that are others now; each is told once."""
+        if self._is_as_remembered():
+            return
+        now, known = self._now, self._known
+        for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
+            is_wrapped = (self._name, key) == _WRAPPED_BY_COMPILER and _wraps(
+                now.get(key), known[key]
+            )
+            known[key] = _known(now.get(key))
+            if not is_wrapped:
+                yield f"{self._name}.{key}"
+        for key in [key for key in now if key not in known and callable(now[key])]:
+            known[key] = _known(now[key])
+            if any(key in base for base in self._inherited):
+                yield f"{self._name}.{key}"
+        self._remember()
+
+    def _remember(self) -> None:
+        self._keys, self._values = list(self._now), list(self._now.values())
+        self._coded = [value for value in self._values if isinstance(value, FunctionType)]
+        self._codes = [value.__code__ for value in self._coded]
+
+    def _is_as_remembered(self) -> bool:
+        """Whether nothing at all was touched: hundreds of modules are looked at after each call."""
+        return (
+            len(self._now) == len(self._keys)
+            and all(map(operator.is_, self._now, self._keys))
+            and all(map(operator.is_, self._now.values(), self._values))
+            and all(map(operator.is_, map(_code_of, self._coded), self._codes))
+        )
 
 
 def _known(value: object) -> tuple[object, object]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from harness import interpreter
+from harness.build.cache import Cache, default_root
+from harness.build.toolchain import find_toolchain
+from harness.simulator.library import build_libraries
 from harness.simulator.machine import LaunchResult, LoadedModule, Machine
 from tests.simulator.gpu import GpuMachine
 from tests.simulator.recorder import Recorder
+from tests.support import run
 
 Array = npt.NDArray[Any]
 
@@ -143,3 +150,17 @@ def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) ->
     lines.append(f"add.s64 %at, %at, %o; st.global.{_kind(out)} [%at], %d;")
     body = "\n".join([*lines, "DONE: ret;"])
     return f"{_HEADER}.visible .entry test({', '.join(declared)})\n{{\n{body}\n}}\n"
+
+
+def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
+    """What a script prints in the end, as JSON, that has a simulated device to itself.
+
+    Its arguments are the runtime's library, the device's, and a CUDA source.
+    """
+    libraries = build_libraries(Cache(default_root()), find_toolchain())
+    (folder / "script.py").write_text(script)
+    paths = map(str, (libraries.runtime, libraries.device, source))
+    done = run([interpreter.command("harness")[0], "script.py", *paths], folder)
+    assert done.status == 0, done.err
+    answers: dict[str, object] = json.loads(done.out.splitlines()[-1])
+    return answers

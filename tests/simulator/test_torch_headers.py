@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from harness import interpreter
-from harness.build.cache import Cache, default_root
-from harness.build.toolchain import find_toolchain
-from harness.simulator.library import build_libraries
-from tests.support import run
+from tests.simulator.support import answers_of
 
 pytestmark = pytest.mark.simulator_only
 
@@ -120,14 +115,7 @@ print(json.dumps(seen))
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What each of the script's questions was answered."""
-    libraries = build_libraries(Cache(default_root()), find_toolchain())
-    folder = tmp_path_factory.mktemp("headers")
-    (folder / "script.py").write_text(SCRIPT)
-    paths = map(str, (libraries.runtime, libraries.device, SOURCE))
-    done = run([interpreter.command("harness")[0], "script.py", *paths], folder)
-    assert done.status == 0, done.err
-    answers: dict[str, object] = json.loads(done.out.splitlines()[-1])
-    return answers
+    return answers_of(SCRIPT, SOURCE, tmp_path_factory.mktemp("headers"))
 
 
 def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
