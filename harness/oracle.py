@@ -146,38 +146,31 @@ def expected(
     Raises:
         ValueError: The reference gives something other than one tensor.
     """
-    value = _forward(problem, case, weights, inputs)
     if problem.is_transposed_convolution:
-        return _rigorous(problem, case, weights, inputs, value)
-    return _estimated(problem, case, weights, inputs, value)
+        return _rigorous(problem, case, weights, inputs)
+    return _estimated(problem, case, weights, inputs)
 
 
 def _rigorous(
-    problem: Problem,
-    case: Case,
-    weights: Mapping[str, Tensor],
-    inputs: Sequence[Tensor],
-    value: Tensor,
+    problem: Problem, case: Case, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
 ) -> Expected:
     """A transposed convolution is linear: |w| on |x| sums absolute values, ones on ones count."""
+    # It keeps nothing of a call: one model serves them all.
+    model = _model(problem, case)
     absolute = {name: weight.abs() for name, weight in weights.items()}
     ones = {name: torch.ones_like(weight) for name, weight in weights.items()}
     row = torch.ones_like(inputs[0][:1])
     return Expected(
-        value=value,
-        magnitude=_forward(problem, case, absolute, [inputs[0].abs()]),
-        terms=_forward(problem, case, ones, [row]).round(),
+        value=_run(problem, model, weights, inputs),
+        magnitude=_run(problem, model, absolute, [inputs[0].abs()]),
+        terms=_run(problem, model, ones, [row]).round(),
         largest_operand=_largest(inputs) + _largest(weights.values()),
         dtype=torch.float32,
     )
 
 
 def _estimated(
-    problem: Problem,
-    case: Case,
-    weights: Mapping[str, Tensor],
-    inputs: Sequence[Tensor],
-    value: Tensor,
+    problem: Problem, case: Case, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
 ) -> Expected:
     """Judge by the reference's own float32 error; generous, and not rigorous.
 
@@ -185,7 +178,8 @@ def _estimated(
     beside each output's own. Fed to the formula of the classes with one term, that allows 13 times
     the reference's error in fp32, and roughly 3 v / u times it where operands are rounded to v.
     """
-    single = _forward(problem, case, weights, inputs, torch.float32)
+    value = _run(problem, _model(problem, case), weights, inputs)
+    single = _run(problem, _model(problem, case), weights, inputs, torch.float32)
     error = (single.double() - value).abs()
     largest_error = float(error[error.isfinite()].max()) if error.isfinite().any() else 0.0
     return Expected(
@@ -201,17 +195,20 @@ def _largest(tensors: Iterable[Tensor]) -> float:
     return max((float(tensor.abs().max()) for tensor in tensors), default=0.0)
 
 
-def _forward(
+def _model(problem: Problem, case: Case) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        return problem.model(**case.arguments)
+
+
+def _run(
     problem: Problem,
-    case: Case,
+    model: nn.Module,
     weights: Mapping[str, Tensor],
     inputs: Sequence[Tensor],
     dtype: torch.dtype = torch.float64,
 ) -> Tensor:
     """Run `Model` with these weights, every floating-point number converted to `dtype`."""
-    with torch.random.fork_rng(devices=[]):
-        model: nn.Module = problem.model(**case.arguments)
-    model.load_state_dict(dict(weights))
+    model.to(dtype=dtype).load_state_dict(dict(weights))
     model.to(device=inputs[0].device, dtype=dtype)
     with torch.no_grad():
         output = model(*(x.to(dtype) if x.is_floating_point() else x for x in inputs))

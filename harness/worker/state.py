@@ -119,8 +119,9 @@ class StateWatch:
                 self._modules[name] = sys.modules.get(name)
                 yield _finding(f"replaced the module {name} {when}")
         for functions in self._functions:
-            for name in functions.replaced():
-                yield _finding(f"replaced {name} {when}")
+            if not functions.are_as_remembered():
+                for name in functions.replaced():
+                    yield _finding(f"replaced {name} {when}")
 
     def _set(self, when: str) -> Iterator[dict[str, Any]]:
         before, self._settings = self._settings, _read({**self._grave, **_LIGHT})
@@ -152,10 +153,17 @@ class _Functions:
         self._known = {key: _known(value) for key, value in self._now.items() if callable(value)}
         self._remember()
 
+    def are_as_remembered(self) -> bool:
+        """Whether nothing at all was touched: hundreds of modules are looked at after each call."""
+        return (
+            len(self._now) == len(self._keys)
+            and all(map(operator.is_, self._now, self._keys))
+            and all(map(operator.is_, self._now.values(), self._values))
+            and all(map(operator.is_, map(_code_of, self._coded), self._codes))
+        )
+
     def replaced(self) -> Iterator[str]:
         """Names of those that are others now; each is told once."""
-        if self._is_as_remembered():
-            return
         now, known = self._now, self._known
         for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
             is_wrapped = (self._name, key) == _WRAPPED_BY_COMPILER and _wraps(
@@ -174,15 +182,6 @@ class _Functions:
         self._keys, self._values = list(self._now), list(self._now.values())
         self._coded = [value for value in self._values if isinstance(value, FunctionType)]
         self._codes = [value.__code__ for value in self._coded]
-
-    def _is_as_remembered(self) -> bool:
-        """Whether nothing at all was touched: hundreds of modules are looked at after each call."""
-        return (
-            len(self._now) == len(self._keys)
-            and all(map(operator.is_, self._now, self._keys))
-            and all(map(operator.is_, self._now.values(), self._values))
-            and all(map(operator.is_, map(_code_of, self._coded), self._codes))
-        )
 
 
 def _known(value: object) -> tuple[object, object]:
