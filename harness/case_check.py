@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,6 +39,7 @@ from harness.values import (
     Call,
     Run,
     Values,
+    Weights,
     calls_for,
     initialisation_seed,
     output_shape,
@@ -144,6 +146,7 @@ class CaseCheck:
             message = "CUPTI records no kernels on this machine: nobody looked whose they are"
             self._findings.append(finding(CHECK, message, "warning"))
         self._weights: Mapping[str, str] = {}
+        self._drawn: dict[Weights, Mapping[str, Tensor]] = {}
         self._bits: dict[str, str] = {}
         self._deterministic: bool | None = None
 
@@ -152,13 +155,7 @@ class CaseCheck:
         worker_failed = False
         try:
             self._construct()
-            weights = None
-            for call in self._calls:
-                values = values_of_call(self._problem, self._case, call)
-                if call.run.weights != weights:
-                    self._send_weights(values)
-                    weights = call.run.weights
-                self._forward(call, values)
+            self._run_calls()
         except _Stopped as stopped:
             report = self._stopped_report(stopped.what)
         except WorkerFailure as failure:
@@ -176,6 +173,28 @@ class CaseCheck:
             self._counters,
             self._spent,
         )
+
+    def _run_calls(self) -> None:
+        """Make each call, and judge its answer while the worker is at the next."""
+        sent = None
+        with ThreadPoolExecutor(1, thread_name_prefix="judge") as aside:
+            judged: Future[None] | None = None
+            for call in self._calls:
+                known = self._drawn.get(call.run.weights)
+                values = values_of_call(self._problem, self._case, call, known)
+                self._drawn[call.run.weights] = values.weights
+                if call.run.weights != sent:
+                    self._send_weights(values)
+                    sent = call.run.weights
+                answer = self._forward(call, values)
+                if judged:
+                    judged.result()
+                judged = aside.submit(self._judge, call, values, answer, self._weights)
+                if self._oracle_device.type == "cuda":
+                    # Values of gigabytes are there once, not twice.
+                    judged.result()
+            if judged:
+                judged.result()
 
     def _why(self, failure: WorkerFailure) -> verdict.Stop:
         """What it means that the worker had to be given up; of a slow one, beside what."""
@@ -203,7 +222,9 @@ class CaseCheck:
 
     def _construct(self) -> None:
         seed = initialisation_seed(self._case)
-        first = values_for(self._problem, self._case, runs_for(self._problem)[0]).weights
+        run = runs_for(self._problem)[0]
+        first = values_for(self._problem, self._case, run).weights
+        self._drawn[run.weights] = first
         answer = self._ask(
             "construct",
             {"arguments": dict(self._case.arguments), "seed": seed},
@@ -222,7 +243,7 @@ class CaseCheck:
         self._ask("weights", {"names": names}, tuple(values.weights.values()))
         self._weights = {self._names[name]: digest(w) for name, w in values.weights.items()}
 
-    def _forward(self, call: Call, values: Values) -> None:
+    def _forward(self, call: Call, values: Values) -> Message:
         # Counted in a run that is judged: one that was not could do less.
         is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
         counted = self._case.label == "reduced" and is_first
@@ -231,6 +252,7 @@ class CaseCheck:
         # Else who computes from the first input's address, as a graph would, is right.
         how["in_new_memory"] = call.kind == "touched"
         how["recorded"] = call is self._recorded
+        how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
         step: Step = "profile" if counted else "forward"
         answer = self._ask(step, how, values.inputs, self._output_elements())
@@ -238,9 +260,15 @@ class CaseCheck:
         if counted:
             self._counters = _counters(answer)
             self._findings += judge_arithmetic(self._need, self._counters.flop)
+        return answer
+
+    def _judge(
+        self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]
+    ) -> None:
+        """Judge an answer; `digests` are of the weights that the worker had then."""
         self._findings += answer.header["findings"]
-        self._findings += changed_values(answer.header, values.inputs, self._weights)
-        if how["recorded"]:
+        self._findings += changed_values(answer.header, values.inputs, digests)
+        if call is self._recorded:
             launched = launched_from(answer.header["launched"])
             self._keep(judge_launched(self._need, launched, self._worker.built))
         fault = _wrong_kind(answer)
@@ -294,7 +322,8 @@ class CaseCheck:
     def _remember(self, wrong: WrongOutput, mismatch: Mismatch) -> None:
         actual = wrong.actual
         if mismatch.index is None:
-            if actual.dim() > 1 and tuple(actual.shape) != self._output_shape:
+            right = self._output_shape
+            if right and len(right) > 1 and tuple(actual.shape[:-1]) == right[:-1]:
                 self._wrong_length = int(actual.shape[-1])
         elif actual.numel() <= _MAX_REMEMBERED:
             if any(finding["kernel"] for finding in failing_findings(self._findings)):

@@ -156,7 +156,7 @@ def _rigorous(
 ) -> Expected:
     """A transposed convolution is linear: |w| on |x| sums absolute values, ones on ones count."""
     # It keeps nothing of a call: one model serves them all.
-    model = _model(problem, case)
+    model = problem.build(case.arguments)
     absolute = {name: weight.abs() for name, weight in weights.items()}
     ones = {name: torch.ones_like(weight) for name, weight in weights.items()}
     row = torch.ones_like(inputs[0][:1])
@@ -178,8 +178,8 @@ def _estimated(
     beside each output's own. Fed to the formula of the classes with one term, that allows 13 times
     the reference's error in fp32, and roughly 3 v / u times it where operands are rounded to v.
     """
-    value = _run(problem, _model(problem, case), weights, inputs)
-    single = _run(problem, _model(problem, case), weights, inputs, torch.float32)
+    value = _run(problem, problem.build(case.arguments), weights, inputs)
+    single = _run(problem, problem.build(case.arguments), weights, inputs, torch.float32)
     error = (single.double() - value).abs()
     largest_error = float(error[error.isfinite()].max()) if error.isfinite().any() else 0.0
     return Expected(
@@ -193,11 +193,6 @@ def _estimated(
 
 def _largest(tensors: Iterable[Tensor]) -> float:
     return max((float(tensor.abs().max()) for tensor in tensors), default=0.0)
-
-
-def _model(problem: Problem, case: Case) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        return problem.model(**case.arguments)
 
 
 def _run(

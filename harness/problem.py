@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import json
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,10 @@ class InputSpec:
 
     shape: tuple[int, ...]
     dtype: str
+
+
+# There is one for the whole process: two threads that construct models would draw in turns.
+_TORCH_GENERATOR = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,19 @@ class Problem:
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the problem's own inputs."""
         return tuple(spec.shape for spec in self.inputs)
+
+    def build(self, arguments: Mapping[str, object], seed: int | None = None) -> nn.Module:
+        """Make a `Model`, and leave torch's random generator as it was.
+
+        Args:
+            arguments: Of the constructor, by name.
+            seed: What its initialisation is drawn from; None for anything.
+        """
+        with _TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
+            if seed is not None:
+                # As torch.manual_seed, which besides queues a call and its traceback for each GPU.
+                torch.default_generator.manual_seed(seed)
+            return self.model(**arguments)
 
 
 def load(path: Path | str) -> Problem:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from harness.grid import OWN, Case
 from harness.problem import Problem
@@ -141,18 +141,22 @@ def initialisation_seed(case: Case) -> int:
     return _derived_seed(case, "initialisation")
 
 
-def values_for(problem: Problem, case: Case, run: Run) -> Values:
+def values_for(
+    problem: Problem, case: Case, run: Run, weights: Mapping[str, Tensor] | None = None
+) -> Values:
     """Draw a run's weights and inputs.
 
     Args:
         problem: The reference that the case is of.
         case: One of `cases_for(problem, ...)`.
         run: One of `runs_for(problem)`.
+        weights: The run's, where they have been drawn before; drawn anew they are the same.
 
     Returns:
         CPU tensors: weights as in `Model`'s state_dict, inputs with the case's shapes and dtypes.
     """
-    weights = _weights(problem, case, run.weights)
+    if weights is None:
+        weights = _weights(problem, case, run.weights)
     generator = Generator().manual_seed(_derived_seed(case, f"inputs {run.name}"))
     inputs = tuple(
         _draw(run.distribution, shape, getattr(torch, dtype), generator)
@@ -186,9 +190,14 @@ def elements_of(problem: Problem, case: Case) -> int:
         return 2 * inputs
 
 
-def values_of_call(problem: Problem, case: Case, call: Call) -> Values:
-    """Draw a call's weights and inputs: those of its run, one number of which may be another."""
-    values = values_for(problem, case, call.run)
+def values_of_call(
+    problem: Problem, case: Case, call: Call, weights: Mapping[str, Tensor] | None = None
+) -> Values:
+    """Draw a call's weights and inputs: those of its run, one number of which may be another.
+
+    `weights` as in `values_for`.
+    """
+    values = values_for(problem, case, call.run, weights)
     if call.kind == "touched":
         generator = Generator().manual_seed(_derived_seed(case, "touched"))
         for tensor in values.inputs:
@@ -206,7 +215,7 @@ def _derived_seed(case: Case, purpose: str) -> int:
 
 
 def _weights(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
-    model = _initialised(problem, case)
+    model = problem.build(case.arguments, initialisation_seed(case))
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     generator = Generator().manual_seed(_derived_seed(case, f"weights {which}"))
     if which == "B":
@@ -221,13 +230,6 @@ def _weights(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
         for name, _ in model.named_parameters():
             weights[name] += 0.1 * torch.rand(weights[name].shape, generator=generator)
     return weights
-
-
-def _initialised(problem: Problem, case: Case) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        # As `torch.manual_seed`, which besides queues a call and its traceback for every device.
-        torch.default_generator.manual_seed(initialisation_seed(case))
-        return problem.model(**case.arguments)
 
 
 def _exact_weight(like: Tensor, case: Case, generator: Generator) -> Tensor:

@@ -23,6 +23,9 @@ STOPPED = {
     "bias_registered_twice": "KeyError: attribute 'bias' already exists",
     "module_called": "TypeError: 'module' object is not callable",
     "module_not_imported": "NameError: name 'math' is not defined",
+    "defined_as_c": (
+        "its extension declares conv_transpose1d_cuda(at::Tensor, at::Tensor) and does not define"
+    ),
 }
 
 # The diagnosis of those that compute something else, and what the failing cases share.
@@ -54,7 +57,13 @@ def first_failure(report: Report) -> CaseReport:
 
 def test_every_defect_is_checked(checked: dict[str, Report]) -> None:
     """No file of the folder is left without an expectation here, or without a report."""
-    others = {"tail_unwritten", "one_past_end", "null_bias", "no_opt_in"}
+    others = {
+        "tail_unwritten",
+        "one_past_end",
+        "null_bias",
+        "no_opt_in",
+        "output_of_input_channels",
+    }
     expected = {*STOPPED, *WRONG, *others}
     assert set(checked) == expected == {path.stem for path in FOLDER.glob("*.py")}
 
@@ -94,6 +103,15 @@ def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], n
     assert first_failure(report).diagnosis.startswith(diagnosis)
     assert pattern in report.shared
     assert report.count("passed") > 0, "the mistake shows in some cases only"
+
+
+def test_wrong_channels_get_no_word_about_the_length(checked: dict[str, Report]) -> None:
+    """An output with other channels and the right length is shown by its shape alone."""
+    report = checked["output_of_input_channels"]
+    assert report.verdict == "failed"
+    failure = first_failure(report)
+    assert "shape" in failure.message
+    assert failure.diagnosis == ""
 
 
 def test_unwritten_tail_is_seen_in_memory(checked: dict[str, Report]) -> None:

@@ -93,8 +93,13 @@ def describe(error: BaseException, submission: Path) -> Fault:
         return Fault("library", str(error))
     if isinstance(error, UnsupportedInstruction | UnsupportedCall | FatBinaryError):
         return Fault("unsupported", _one_line(error))
-    missing = _missing_call(error)
-    if missing:
+    undefined = _undefined_symbol(error)
+    if undefined and not _OF_LIBRARIES.match(undefined):
+        # What it calls of libraries has other names.
+        why = f"its extension declares {undefined} and does not define it"
+        return Fault("exception", why, _encodable(str(error)))
+    missing = undefined or _missing_part(error)
+    if missing and torch.version.cuda is None:
         return Fault("unsupported", f"the simulator has no {missing}")
     where = _own_frames(error, submission)
     detail = _encodable("".join(traceback.format_list(where)).rstrip())
@@ -125,6 +130,9 @@ def _missing_library(output: str) -> str | None:
     return None
 
 
+_OF_LIBRARIES = re.compile(rf"_*(?:{_LIBRARIES}|cuda|cu[A-Z]|nv[a-zA-Z]|at::|c10::|torch::)")
+"""How the names begin of functions that are CUDA's or torch's, not the submission's own."""
+
 _PARTS_OF_TORCH = {
     "Torch not compiled with CUDA enabled": "such part of torch.cuda",
     "without ATen_cuda library": "CUDA generator for torch",
@@ -134,12 +142,17 @@ _PARTS_OF_TORCH = {
 """What it is that a CPU-only torch means in these words."""
 
 
-def _missing_call(error: BaseException) -> str | None:
-    """What a loader says where a library lacks a symbol, or a CPU-only torch what CUDA has."""
+def _undefined_symbol(error: BaseException) -> str | None:
+    """What a loader says where a library lacks a symbol."""
     symbol = re.search(r"undefined symbol: (\w+)", str(error))
-    if isinstance(error, ImportError | OSError) and symbol:
-        name = demangled(symbol[1])
-        return name if "(" in name else f"{name}()"
+    if not symbol or not isinstance(error, ImportError | OSError):
+        return None
+    name = demangled(symbol[1])
+    return name if "(" in name else f"{name}()"
+
+
+def _missing_part(error: BaseException) -> str | None:
+    """What a CPU-only torch says where it lacks what CUDA has."""
     dummy = re.search(r"Tried to instantiate dummy base class (\w+)", str(error))
     if dummy:
         return f"torch.cuda.{dummy[1]}"

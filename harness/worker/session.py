@@ -157,7 +157,8 @@ class Session:
         launched = [asdict(each) for each in recording.launched] if recording else []
         if step == "time":
             return self._timed().timed(called, launched)
-        header, tensors = self._checked(called.output, inputs)
+        thorough = bool(message.header.get("is_last"))
+        header, tensors = self._checked(called.output, inputs, thorough)
         header["launched"] = launched
         header["work"] = {"before": before, "during": during}
         header["spent"] = self._device.spent if self._device else 0
@@ -169,10 +170,10 @@ class Session:
         """Keeps the host's code from memory that beside a GPU it could not touch either."""
         return self._device.memory.shut() if self._device else contextlib.nullcontext()
 
-    def _checked(self, output: object, inputs: Sequence[torch.Tensor]) -> Answer:
-        """What is told of an output, and it itself."""
+    def _checked(self, output: object, inputs: Sequence[torch.Tensor], thorough: bool) -> Answer:
+        """What is told of an output, and it itself; `thorough` as in `StateWatch.changes`."""
         findings = self._raise_device_failure()
-        findings += self._watch.changes("during forward", random=True)
+        findings += self._watch.changes("during forward", random=True, thorough=thorough)
         header = {
             "findings": findings,
             "inputs": [digest(kept) for kept in self._inputs_kept],

@@ -88,21 +88,29 @@ class StateWatch:
         holders += [
             (f"torch.cuda.{name}", getattr(torch.cuda, name)) for name in ("Event", "Stream")
         ]
-        holders += _own()
         self._functions = [_Functions(name, holder) for name, holder in holders]
+        self._own_functions = [_Functions(name, holder) for name, holder in _own()]
         self._settings = _read({**self._grave, **_LIGHT})
         self._environment = dict(os.environ)
         self._random = torch.random.get_rng_state()
         self._threads = set(threading.enumerate())
 
-    def changes(self, when: str, *, random: bool = False) -> list[dict[str, Any]]:
+    def changes(
+        self, when: str, *, random: bool = False, thorough: bool = True
+    ) -> list[dict[str, Any]]:
         """Findings of what has changed since the last look; each is told once.
 
         Args:
             when: During what.
             random: Whether to tell of the random generator as well.
+            thorough: Whether to look at the harness's own modules too, which are hundreds: what is
+                replaced there stays so until somebody looks.
         """
-        found = [*self._replaced(when), *self._set(when), *self._environment_changes(when)]
+        found = [
+            *self._replaced(when, thorough),
+            *self._set(when),
+            *self._environment_changes(when),
+        ]
         threads = set(threading.enumerate())
         if threads - self._threads:
             found.append(_finding(f"left a thread running {when}"))
@@ -113,12 +121,12 @@ class StateWatch:
         self._random = state
         return found
 
-    def _replaced(self, when: str) -> Iterator[dict[str, Any]]:
+    def _replaced(self, when: str, thorough: bool) -> Iterator[dict[str, Any]]:
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
                 self._modules[name] = sys.modules.get(name)
                 yield _finding(f"replaced the module {name} {when}")
-        for functions in self._functions:
+        for functions in (*self._functions, *(self._own_functions if thorough else ())):
             if not functions.are_as_remembered():
                 for name in functions.replaced():
                     yield _finding(f"replaced {name} {when}")
