@@ -17,9 +17,9 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from harness.discovery import discover
 from harness.evaluate import Request
-from harness.problem import load
+from harness.problems.discovery import discover
+from harness.problems.problem import load
 from harness.speed.measure import measure
 from harness.speed.plan import Entry, Plan
 from harness.speed.statistics import Interval, ratio_of

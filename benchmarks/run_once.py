@@ -18,15 +18,15 @@ from typing import Any
 
 import torch
 
-from harness.build.builder import Builder
-from harness.build.cache import Cache
-from harness.build.compiler import Compiler
-from harness.build.extension import ExtensionLoader
-from harness.discovery import discover
+from harness.compiler.builder import Builder
+from harness.compiler.cache import Cache
+from harness.compiler.compiler import Compiler
+from harness.compiler.extension import ExtensionLoader
 from harness.evaluate import Request, settings_for
-from harness.grid import Case, cases_for
-from harness.problem import Problem, load
-from harness.values import runs_for, values_for
+from harness.problems.discovery import discover
+from harness.problems.grid import Case, cases_for
+from harness.problems.problem import Problem, load
+from harness.problems.values import runs_for, values_for
 
 # Some tiles of every kernel here, and not a whole number of them.
 _LONG = 1028

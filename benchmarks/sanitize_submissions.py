@@ -20,8 +20,8 @@ from gpu_machine import describe_gpu
 from sanitizer_corpus import TOOLS
 from tabulate import tabulate
 
-from harness.discovery import discover, fits
-from harness.references import load_references
+from harness.problems.discovery import discover, fits
+from harness.problems.references import load_references
 
 _AT_A_TIME = 12
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gpu_machine import describe_gpu
 
-from harness.build.toolchain import find_cuda_compiler
+from harness.compiler.toolchain import find_cuda_compiler
 
 SOURCE = Path("tests/simulator/defective.cu")
 # Most of a run is the tool's start.

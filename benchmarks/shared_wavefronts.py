@@ -18,7 +18,7 @@ from pathlib import Path
 import nsight
 from gpu_machine import describe_gpu
 
-from harness.build.toolchain import find_cuda_compiler
+from harness.compiler.toolchain import find_cuda_compiler
 
 SOURCE = Path("tests/simulator/wavefronts.cu")
 SIZES = (4, 8, 16)

@@ -22,16 +22,16 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from harness.build.toolchain import find_cuda_compiler
-from harness.processors import usable_cores
-from harness.simulator.codegen import Compiler, Writer
-from harness.simulator.launch import Kernel, LaunchResult
-from harness.simulator.library import MACHINE_SOURCES
-from harness.simulator.machine import LoadedModule, Machine
-from harness.simulator.memory import Memory
-from harness.simulator.native import Native
-from harness.simulator.prepared import Prepared
-from harness.simulator.program import Order, Program, Step
+from harness.compiler.toolchain import find_cuda_compiler
+from harness.simulator.execution.codegen import Compiler, Writer
+from harness.simulator.execution.launch import Kernel, LaunchResult
+from harness.simulator.execution.machine import LoadedModule, Machine
+from harness.simulator.execution.prepared import Prepared
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.lowering.program import Order, Program, Step
+from harness.simulator.native.bindings import Native
+from harness.simulator.native.library import MACHINE_SOURCES
+from harness.system.processors import usable_cores
 
 REPEATS = 9
 """Of which the best counts: other work on the machine only ever slows one down."""

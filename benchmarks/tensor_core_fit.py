@@ -20,15 +20,20 @@ from typing import Any
 
 import numpy as np
 
-import harness.simulator
+import harness.simulator.native
 from harness.simulator.actions.mma import lines, registers_of, sums
-from harness.simulator.actions.tensor_core import HOPPER, Model, multiply_add, multiply_add_bytes
+from harness.simulator.actions.tensor_core import (
+    HOPPER,
+    Model,
+    multiply_add,
+    multiply_add_bytes,
+)
 
 _SUM_TYPES = {"f16": np.float16, "f32": np.float32}
 
 
 def _library() -> ctypes.CDLL:
-    source = Path(harness.simulator.__file__).with_name("tensor.c")
+    source = Path(harness.simulator.native.__file__).with_name("tensor.c")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "tensor.so"
         subprocess.run(

@@ -19,8 +19,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         # Importing torch takes seconds.
-        from harness import interpreter
         from harness.cli.main import main as run
+        from harness.system import interpreter
 
         interpreter.settle()
         return run()

@@ -6,10 +6,10 @@ from typing import Literal
 
 import torch
 
-from harness.build.flags import Device
-from harness.errors import HarnessError
+from harness.compiler.flags import Device
 from harness.gpu import lease
-from harness.processors import usable_cores
+from harness.system.errors import HarnessError
+from harness.system.processors import usable_cores
 
 Choice = Literal["auto", "cuda", "simulator"]
 """As in `defaults.DEVICES`."""

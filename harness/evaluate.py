@@ -14,20 +14,20 @@ from typing import Literal
 
 import torch
 
-from harness import verdict
-from harness.build.cache import Cache, default_root, file_digest
-from harness.build.flags import Device, torch_version
-from harness.build.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
-from harness.case_check import CaseCheck, CaseOutcome
-from harness.conclude import conclude
+from harness.compiler.cache import Cache, default_root, file_digest
+from harness.compiler.flags import Device, torch_version
+from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.defaults import CALL_BUDGET
-from harness.discovery import Submission, discover
 from harness.gpu import lease
-from harness.grid import OWN, Case, Grid, cases_for
-from harness.problem import Problem, load
-from harness.report import BuildReport, CaseReport, Report, not_run
-from harness.simulator.library import build_libraries
-from harness.values import elements_of
+from harness.judging import verdict
+from harness.judging.case_check import CaseCheck, CaseOutcome
+from harness.judging.conclude import conclude
+from harness.problems.discovery import Submission, discover
+from harness.problems.grid import OWN, Case, Grid, cases_for
+from harness.problems.problem import Problem, load
+from harness.problems.values import elements_of
+from harness.records.report import BuildReport, CaseReport, Report, not_run
+from harness.simulator.native.library import build_libraries
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, Worker, WorkerFailure
 from harness.worker.workshop import BuildEvent
@@ -157,8 +157,8 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
 
     Raises:
         ValueError: The request itself is wrong: no such submission or problem.
-        harness.build.toolchain.ToolchainError: There is nothing to compile with.
-        harness.build.ninja.CompileError: The simulator itself does not compile.
+        harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
+        harness.compiler.ninja.CompileError: The simulator itself does not compile.
         harness.sandbox.confined.SandboxError: The request is for a sandbox, and there is none.
     """
     start = time.monotonic()
@@ -220,8 +220,8 @@ def settings_for(request: Request) -> Settings:
     """What a worker of the request is told.
 
     Raises:
-        harness.build.toolchain.ToolchainError: There is nothing to compile with.
-        harness.build.ninja.CompileError: The simulator itself does not compile.
+        harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
+        harness.compiler.ninja.CompileError: The simulator itself does not compile.
     """
     toolchain = find_toolchain()
     libraries = None

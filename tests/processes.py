@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness import interpreter, leash
+from harness.system import interpreter, leash
 from tests.support import Outcome
 
 _MINUTES = 5 * 60.0
@@ -135,7 +135,7 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
     commands = dict(_processes())
     for process, (parent, words) in commands.items():
         above, _ = commands.get(parent, (0, []))
-        is_worker = "harness.worker.main" in words and above == harness
+        is_worker = "harness.worker.inside.main" in words and above == harness
         if is_worker and any(submission in word for word in words):
             return Watched(process), Watched(parent)
     raise AssertionError(f"nobody runs {submission}")

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from harness import interpreter
 from harness.cli.main import main
-from harness.report import CaseReport, Report, Verdict
+from harness.records.report import CaseReport, Report, Verdict
 from harness.speed.result import SpeedResult, Timing
+from harness.system import interpreter
 
 ROOT = Path(__file__).resolve().parents[1]
 SUBMISSIONS = ROOT / "submissions"
 REFERENCE = ROOT / "reference"
-PLUGIN = "harness.pytest_plugin"
+PLUGIN = "harness.pytest_plugin.plugin"
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness import __version__
-from harness.discovery import discover
-from harness.grid import cases_for
-from harness.problem import load
-from harness.report import SCHEMA, Report
+from harness.problems.discovery import discover
+from harness.problems.grid import cases_for
+from harness.problems.problem import load
+from harness.records.report import SCHEMA, Report
 from harness.sandbox import layers
 from tests.support import (
     REFERENCE,

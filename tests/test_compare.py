@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.compare import POISON, Comparison, Mismatch, classify, compare
-from harness.oracle import CLASSES, Expected
+from harness.judging.compare import POISON, classify, compare
+from harness.judging.oracle import CLASSES, Expected
+from harness.records.comparison import Comparison, Mismatch
 
 SHAPE = (2, 3, 4)
 

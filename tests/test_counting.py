@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.counting import KernelProfile, Totals, totals
-from harness.simulator.counters import AccessCounts, KernelCounters
-from harness.simulator.resources import Occupancy, Resources
+from harness.simulator.counters.counters import AccessCounts, KernelCounters
+from harness.simulator.counters.totals import KernelProfile, Totals, totals
+from harness.simulator.hardware.resources import Occupancy, Resources
 
 
 def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) -> KernelProfile:

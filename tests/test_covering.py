@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.covering import complete, cover, uncovered
+from harness.problems.covering import complete, cover, uncovered
 
 LEVELS = {"a": (1, 2, 3), "b": (1, 2), "c": (1, 2, 3, 4), "d": (1, 2)}
 

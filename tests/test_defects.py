@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.report import CaseReport, Report
+from harness.records.report import CaseReport, Report
 from tests.support import ROOT, harness, reports
 
 FOLDER = ROOT / "tests" / "defects"

@@ -5,13 +5,23 @@ import pytest
 import torch
 from torch.nn.functional import conv_transpose1d
 
-from harness.diagnose import Diagnosis, WrongRun, diagnose, diagnose_length
-from harness.discovery import Kind, Parameter, Submission
-from harness.grid import Case, Convolution, cases_for
-from harness.mistakes import LENGTH_MISTAKES, MISTAKES, Computation, Mistake
-from harness.oracle import CLASSES, gamma
-from harness.problem import load
-from harness.values import runs_for, values_for
+from harness.judging.diagnose import (
+    Diagnosis,
+    WrongRun,
+    diagnose,
+    diagnose_length,
+)
+from harness.judging.mistakes import (
+    LENGTH_MISTAKES,
+    MISTAKES,
+    Computation,
+    Mistake,
+)
+from harness.judging.oracle import CLASSES, gamma
+from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.grid import Case, Convolution, cases_for
+from harness.problems.problem import load
+from harness.problems.values import runs_for, values_for
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(

@@ -3,8 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.discovery import Discovery, Kind, Parameter, Submission, discover, fits
-from harness.problem import Problem, load
+from harness.problems.discovery import (
+    Discovery,
+    Kind,
+    Parameter,
+    Submission,
+    discover,
+    fits,
+)
+from harness.problems.problem import Problem, load
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 SIMPLE = """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import interpreter
+from harness.system import interpreter
 from tests.processes import Gate, start
 from tests.support import ROOT, Outcome, harness, pytest_, reports, run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.files import append_line, write_whole
+from harness.system.files import append_line, write_whole
 
 WRITERS = {
     "write_whole": "write_whole(Path('kept'), 'x' * 100_000)",
@@ -23,7 +23,7 @@ def test_full_disk_leaves_what_was_there(tmp_path: Path, writer: str) -> None:
     (tmp_path / "kept").write_text("old\n")
     script = (
         "import resource; from pathlib import Path\n"
-        "from harness.files import append_line, write_whole\n"
+        "from harness.system.files import append_line, write_whole\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         f"try: {WRITERS[writer]}\n"
         "except OSError: print('refused')\n"

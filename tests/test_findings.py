@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import Request, evaluate
-from harness.grid import case_again
-from harness.problem import load
-from harness.report import Report
+from harness.problems.grid import case_again
+from harness.problems.problem import load
+from harness.records.report import Report
 from tests.support import harness, reports
 
 REFERENCE = """

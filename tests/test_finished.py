@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.cache import file_digest
+from harness.compiler.cache import file_digest
+from harness.engines.finished import Finished
 from harness.evaluate import Request
-from harness.finished import Finished
-from harness.report import Report
+from harness.records.report import Report
 from harness.worker.supervisor import Deadlines
 from tests.support import case, report
 

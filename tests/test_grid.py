@@ -6,11 +6,17 @@ from typing import Any
 import pytest
 import torch
 
-from harness import grid
-from harness.covering import complete, uncovered
-from harness.discovery import Parameter, Submission, discover
-from harness.grid import Case, Convolution, cases_for, corners, covering
-from harness.problem import NEUTRAL, Problem, load
+from harness.problems import grid
+from harness.problems.covering import complete, uncovered
+from harness.problems.discovery import Parameter, Submission, discover
+from harness.problems.grid import (
+    Case,
+    Convolution,
+    cases_for,
+    corners,
+    covering,
+)
+from harness.problems.problem import NEUTRAL, Problem, load
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 EVERYTHING = frozenset({"in_channels", "out_channels", "kernel_size", "batch", "length", *NEUTRAL})

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.discovery import discover
+from harness.engines.pool import Pool
 from harness.evaluate import Request
-from harness.grid import cases_for
-from harness.operators import is_library, multiplies
-from harness.pool import Pool
-from harness.problem import load
-from harness.render import one_line
-from harness.report import Report
+from harness.judging.operators import is_library, multiplies
+from harness.problems.discovery import discover
+from harness.problems.grid import cases_for
+from harness.problems.problem import load
+from harness.records.render import one_line
+from harness.records.report import Report
 
 REFERENCE = """
 import torch

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness import judge as judge_module
-from harness.discovery import discover
-from harness.grid import Case, cases_for
-from harness.judge import judge
-from harness.oracle import expected
-from harness.problem import Problem, load
-from harness.values import Run, Values, runs_for, values_for
+from harness.judging import judge as judge_module
+from harness.judging.judge import judge
+from harness.judging.oracle import expected
+from harness.problems.discovery import discover
+from harness.problems.grid import Case, cases_for
+from harness.problems.problem import Problem, load
+from harness.problems.values import Run, Values, runs_for, values_for
 from tests.support import REFERENCE, SUBMISSIONS
 
 CPU = torch.device("cpu")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.case_check import failing_findings
-from harness.discovery import discover
+from harness.engines.pool import Pool
 from harness.evaluate import Request
-from harness.grid import cases_for
-from harness.pool import Pool
-from harness.problem import load
-from harness.report import Report
+from harness.judging.case_check import failing_findings
+from harness.problems.discovery import discover
+from harness.problems.grid import cases_for
+from harness.problems.problem import load
+from harness.records.report import Report
 from tests.support import REFERENCE, ROOT
 
 FOLDER = ROOT / "tests" / "kernels"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from harness.interpreter import command
+from harness.system.interpreter import command
 from tests.support import REFERENCE, ROOT, run
 
 

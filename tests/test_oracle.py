@@ -6,11 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose1d
 
-from harness.discovery import Kind, Parameter, Submission
-from harness.grid import Case, cases_for
-from harness.oracle import CLASSES, Expected, PrecisionClass, expected, gamma
-from harness.problem import Problem, load
-from harness.values import Run, Values, runs_for, values_for
+from harness.judging.oracle import (
+    CLASSES,
+    Expected,
+    PrecisionClass,
+    expected,
+    gamma,
+)
+from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.grid import Case, cases_for
+from harness.problems.problem import Problem, load
+from harness.problems.values import Run, Values, runs_for, values_for
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(

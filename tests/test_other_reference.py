@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.report import Report
+from harness.records.report import Report
 from tests.support import harness, reports
 
 REFERENCE = """

@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 from harness.gpu.recording import Launched
-from harness.grid import Convolution
-from harness.integrity import Need
-from harness.kernel_names import forms_products, identifier, is_by_copy_engine, is_of_torch
-from harness.own_kernels import judge_launched
+from harness.judging.integrity import Need
+from harness.judging.kernel_names import (
+    forms_products,
+    identifier,
+    is_by_copy_engine,
+    is_of_torch,
+)
+from harness.judging.own_kernels import judge_launched
+from harness.problems.grid import Convolution
 
 # benchmarks/kernel_names.py, on an NVIDIA H200 with torch 2.11 and cuDNN 9.19.
 RECORDED = json.loads((Path(__file__).parent / "kernel_names.json").read_text())

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.discovery import Kind, Parameter, Submission
-from harness.grid import Case, Convolution, cases_for
-from harness.pattern import smallest, what_failing_cases_share
-from harness.problem import load
+from harness.judging.pattern import smallest, what_failing_cases_share
+from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.grid import Case, Convolution, cases_for
+from harness.problems.problem import load
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(

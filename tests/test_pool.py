@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.processors import cores_each, usable_cores
+from harness.system.processors import cores_each, usable_cores
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.problem import InputSpec, ProblemError, load
+from harness.problems.problem import InputSpec, ProblemError, load
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 

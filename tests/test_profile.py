@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.counting import KernelProfile
-from harness.profile import Profile, remarks
-from harness.profile_tables import tables
-from harness.simulator.counters import AccessCounts, BranchCounts, KernelCounters
-from harness.simulator.program import COPY
+from harness.profile.profile import Profile, remarks
+from harness.profile.tables import tables
+from harness.simulator.counters.counters import (
+    AccessCounts,
+    BranchCounts,
+    KernelCounters,
+)
+from harness.simulator.counters.totals import KernelProfile
+from harness.simulator.lowering.program import COPY
 
 GOOD = AccessCounts("load", "global", 4, "/x/flat_index.py", 41, 10, 320, 1280, 40, 40, 0, 0, 4)
 SHARED = AccessCounts("store", "shared", 4, "/x/tiled.py", 7, 10, 320, 1280, 0, 0, 10, 10, 4)

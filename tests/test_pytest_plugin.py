@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.build.cache import default_root
-from harness.discovery import discover
-from harness.grid import cases_for
-from harness.problem import load
+from harness.compiler.cache import default_root
+from harness.problems.discovery import discover
+from harness.problems.grid import cases_for
+from harness.problems.problem import load
 from tests.support import REFERENCE, ROOT, SUBMISSIONS, Outcome, pytest_, pytest_arguments
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"

@@ -7,9 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from harness.compare import Comparison, Mismatch
-from harness.render import full, one_line
-from harness.report import BuildReport, CaseReport, OtherFailure, Report, Verdict, overall
+from harness.records.comparison import Comparison, Mismatch
+from harness.records.render import full, one_line
+from harness.records.report import (
+    BuildReport,
+    CaseReport,
+    OtherFailure,
+    Report,
+    Verdict,
+    overall,
+)
 from tests.support import case, report
 
 WRONG = case(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.discovery import discover
 from harness.evaluate import Request, evaluate
-from harness.grid import OWN, cases_for
-from harness.problem import load
-from harness.report import Report
+from harness.problems.discovery import discover
+from harness.problems.grid import OWN, cases_for
+from harness.problems.problem import load
+from harness.records.report import Report
 from tests.support import REFERENCE, ROOT
 
 SCANS = ROOT / "tests" / "slow" / "scans_the_input.py"

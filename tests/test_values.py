@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.discovery import Kind, Parameter, Submission
-from harness.grid import OWN, Case, cases_for
-from harness.problem import Problem, load
-from harness.values import (
+from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.grid import OWN, Case, cases_for
+from harness.problems.problem import Problem, load
+from harness.problems.values import (
     Call,
     Run,
     calls_for,

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.discovery import discover
 from harness.evaluate import Request, evaluate
-from harness.grid import OWN, Case, cases_for
-from harness.problem import load
-from harness.render import full
-from harness.report import CaseReport, Report
-from harness.values import calls_for
-from harness.verdict import describe_wrong_runs
+from harness.judging.verdict import describe_wrong_runs
+from harness.problems.discovery import discover
+from harness.problems.grid import OWN, Case, cases_for
+from harness.problems.problem import load
+from harness.problems.values import calls_for
+from harness.records.render import full
+from harness.records.report import CaseReport, Report
 from tests.support import REFERENCE, SUBMISSIONS, harness, reports
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"

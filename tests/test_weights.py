@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.weights import WeightsMismatchError, match_weights
+from harness.judging.weights import WeightsMismatchError, match_weights
 
 REFERENCE = {"conv.weight": torch.empty(4, 6, 3), "conv.bias": torch.empty(6)}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.engines.pool import Pool
 from harness.evaluate import Request
-from harness.grid import Case
-from harness.pool import Pool
-from harness.report import Report
+from harness.problems.grid import Case
+from harness.records.report import Report
 from tests.support import REFERENCE, SUBMISSIONS
 
 PRECISIONS = {"wgmma_tf32": "tf32", "wgmma_3xtf32": "fp32"}

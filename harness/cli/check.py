@@ -12,8 +12,8 @@ from harness.cli.options import (
     add_problem_options,
     check_references,
 )
-from harness.errors import UsageError
-from harness.files import require
+from harness.system.errors import UsageError
+from harness.system.files import require
 
 
 def add_to(commands: Commands) -> None:

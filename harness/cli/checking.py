@@ -13,23 +13,34 @@ from dataclasses import replace
 from functools import partial
 from typing import IO
 
-from harness import devices, render, store
+from harness import devices
 from harness.cli.narrowing import Pair, narrowed
-from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
-from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
-from harness.discovery import discover, fits
-from harness.escape import one_line
+from harness.cli.options import (
+    NOT_PASSED,
+    PASSED,
+    USAGE,
+    check_sandbox,
+    reference_paths,
+)
+from harness.cli.saying import (
+    open_json,
+    say_what_is_missing,
+    say_what_is_refused,
+)
+from harness.engines.evaluator import EvaluationError
+from harness.engines.finished import FOLDER as FINISHED
+from harness.engines.finished import Finished
+from harness.engines.pool import evaluations
+from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
-from harness.evaluator import EvaluationError
-from harness.finished import FOLDER as FINISHED
-from harness.finished import Finished
-from harness.grid import fresh_seed
-from harness.output import Careful, JsonLines
-from harness.pool import evaluations
-from harness.processors import cores_each
-from harness.progress import ProgressLines
-from harness.references import load_references, named
-from harness.report import Report
+from harness.problems.discovery import discover, fits
+from harness.problems.grid import fresh_seed
+from harness.problems.references import load_references, named
+from harness.records import render, store
+from harness.records.report import Report
+from harness.system.escape import one_line
+from harness.system.output import Careful, JsonLines
+from harness.system.processors import cores_each
 from harness.worker.supervisor import Deadlines
 
 

@@ -14,7 +14,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _run(_: argparse.Namespace) -> int:
-    from harness import doctor
+    from harness.cli import examining as doctor
 
     findings = doctor.examine()
     for finding in findings:

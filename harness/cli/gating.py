@@ -16,13 +16,13 @@ from harness.cli.options import (
     reference_paths,
     sandbox_note,
 )
-from harness.escape import one_line
 from harness.gate import render, settings
 from harness.gate.decision import Change, Decision
 from harness.gate.run import Manner, decide
 from harness.gate.sources import Comparison, with_file, with_revision
-from harness.grid import fresh_seed
-from harness.references import load_references, named
+from harness.problems.grid import fresh_seed
+from harness.problems.references import load_references, named
+from harness.system.escape import one_line
 from harness.worker.supervisor import Deadlines
 
 

@@ -11,8 +11,8 @@ from harness.cli.options import (
     check_references,
 )
 from harness.defaults import RESULTS
-from harness.files import require
 from harness.leaderboard.formats import FORMATS, HTML
+from harness.system.files import require
 
 
 def add_to(commands: Commands) -> None:

@@ -7,9 +7,15 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__
-from harness.cli import check, doctor, gate, leaderboard, profile
+from harness.cli import (
+    check,
+    doctor,
+    gate,
+    leaderboard,
+    profile,
+)
 from harness.cli.options import USAGE
-from harness.errors import HarnessError
+from harness.system.errors import HarnessError
 
 _COMMANDS = (check, leaderboard, profile, gate, doctor)
 

@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from harness.build.flags import Device
-from harness.discovery import Submission
-from harness.errors import UsageError
-from harness.grid import Grid, cases_for
-from harness.problem import Problem
+from harness.compiler.flags import Device
+from harness.problems.discovery import Submission
+from harness.problems.grid import Grid, cases_for
+from harness.problems.problem import Problem
+from harness.system.errors import UsageError
 
 _NEAR = 3
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from harness import defaults
 from harness.cli import option_types
-from harness.errors import UsageError
-from harness.escape import one_line
-from harness.files import require
 from harness.sandbox import bubblewrap, layers
+from harness.system.errors import UsageError
+from harness.system.escape import one_line
+from harness.system.files import require
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """To which a command is added."""

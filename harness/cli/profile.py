@@ -11,7 +11,7 @@ from harness.cli.options import (
     add_problem_options,
     check_references,
 )
-from harness.errors import UsageError
+from harness.system.errors import UsageError
 
 
 def add_to(commands: Commands) -> None:

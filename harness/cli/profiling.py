@@ -9,18 +9,27 @@ from contextlib import ExitStack
 from typing import IO
 
 from harness import devices
-from harness.build.ninja import CompileError
-from harness.build.toolchain import ToolchainError
-from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths
-from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
-from harness.discovery import Submission, discover, fits
+from harness.cli.options import (
+    NOT_PASSED,
+    PASSED,
+    check_sandbox,
+    reference_paths,
+)
+from harness.cli.saying import (
+    open_json,
+    say_what_is_missing,
+    say_what_is_refused,
+)
+from harness.compiler.ninja import CompileError
+from harness.compiler.toolchain import ToolchainError
 from harness.evaluate import Request
-from harness.output import JsonLines
-from harness.problem import Problem
-from harness.processors import usable_cores
-from harness.profile import ProfileError, profile
-from harness.profile_tables import tables
-from harness.references import load_references, named
+from harness.problems.discovery import Submission, discover, fits
+from harness.problems.problem import Problem
+from harness.problems.references import load_references, named
+from harness.profile.profile import ProfileError, profile
+from harness.profile.tables import tables
+from harness.system.output import JsonLines
+from harness.system.processors import usable_cores
 
 
 def profile_one(options: argparse.Namespace) -> int:

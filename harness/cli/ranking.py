@@ -6,16 +6,16 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import store
 from harness.cli.options import PASSED, reference_paths
-from harness.discovery import discover
-from harness.errors import UsageError
-from harness.files import write_whole
 from harness.leaderboard.formats import HTML
 from harness.leaderboard.page import page
 from harness.leaderboard.standings import Board, boards, portable
 from harness.leaderboard.tables import text
-from harness.references import load_references, named
+from harness.problems.discovery import discover
+from harness.problems.references import load_references, named
+from harness.records import store
+from harness.system.errors import UsageError
+from harness.system.files import write_whole
 
 _HEAD = "# Leaderboard\n\n<!-- Written by `make leaderboard`. -->"
 

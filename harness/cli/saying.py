@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from typing import IO
 
 from harness.cli.options import sandbox_note
-from harness.discovery import Discovery, Submission, fits
-from harness.errors import UsageError
-from harness.escape import one_line
-from harness.output import JsonLines
-from harness.output import open_json as open_lines
-from harness.problem import Problem
+from harness.problems.discovery import Discovery, Submission, fits
+from harness.problems.problem import Problem
+from harness.system.errors import UsageError
+from harness.system.escape import one_line
+from harness.system.output import JsonLines
+from harness.system.output import open_json as open_lines
 
 
 def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.discovery import Submission
-from harness.errors import HarnessError
-from harness.report import Report
+from harness.problems.discovery import Submission
+from harness.records.report import Report
 from harness.speed.result import SpeedResult
+from harness.system.errors import HarnessError
 
 Key = tuple[str, str]
 """The names of a submission and a problem."""

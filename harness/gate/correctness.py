@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.case_check import FAILING_SEVERITY, failing_findings
-from harness.grid import OWN
-from harness.oracle import PRECISIONS, Precision
-from harness.report import CaseReport, Report
-from harness.verdict import describe_finding
+from harness.judging.case_check import FAILING_SEVERITY, failing_findings
+from harness.problems.grid import OWN
+from harness.records.comparison import PRECISIONS, Precision
+from harness.records.findings import describe_finding
+from harness.records.report import CaseReport, Report
 
 # What a sanitizer tells for information fails nothing, and is no reason to refuse either.
 _GRAVE = ("warning", "error")

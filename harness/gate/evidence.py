@@ -11,7 +11,7 @@ from harness.evaluate import Request
 from harness.gate import speed
 from harness.gate.decision import Change
 from harness.gate.plan import Pair
-from harness.report import Report
+from harness.records.report import Report
 from harness.speed import plan as speed_plan
 from harness.speed import result as results
 from harness.speed.contender import ContenderError

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.discovery import Discovery, Rejected, Submission, fits
 from harness.gate.before import Before, Key
 from harness.gate.renames import renames
 from harness.gate.revision import Tree
-from harness.problem import Problem
+from harness.problems.discovery import Discovery, Rejected, Submission, fits
+from harness.problems.problem import Problem
 
 
 @dataclass(frozen=True)

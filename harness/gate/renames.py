@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from harness.discovery import Submission
 from harness.gate.before import Before
+from harness.problems.discovery import Submission
 
 # Of the lines of both files, as git has it.
 _ALIKE = 0.5

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.system.errors import HarnessError
 
 
 class RevisionError(HarnessError, ValueError):

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from harness.build.flags import Device
+from harness.compiler.flags import Device
 from harness.defaults import CALL_BUDGET
+from harness.engines.evaluator import EvaluationError
+from harness.engines.pool import evaluations
+from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
-from harness.evaluator import EvaluationError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
 from harness.gate.evidence import Evidence
 from harness.gate.plan import Pair
 from harness.gate.settings import Thresholds
-from harness.grid import Case, Grid, Label, case_again, cases_for
-from harness.pool import evaluations
-from harness.progress import ProgressLines
-from harness.report import Report
+from harness.problems.grid import Case, Grid, Label, case_again, cases_for
+from harness.records.report import Report
 from harness.worker.supervisor import Deadlines
 
 

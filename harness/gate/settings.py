@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.system.errors import HarnessError
 
 DEFAULT_THRESHOLD = 0.01
 _TABLE = "[tool.harness.gate]"

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.discovery import Discovery, discover
-from harness.files import require
 from harness.gate.before import recorded
 from harness.gate.evidence import Evidence, Measured, Recorded, counted
 from harness.gate.plan import Plan, in_tree, plan
 from harness.gate.revision import Tree, export
 from harness.gate.run import Manner
-from harness.problem import Problem
+from harness.problems.discovery import Discovery, discover
+from harness.problems.problem import Problem
 from harness.speed.measure import measure
+from harness.system.files import require
 
 # For the rounds of one pair on a GPU: two versions need fewer than a submission and six baselines.
 _SECONDS = 20.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from harness.counting import Totals
 from harness.gate.decision import Change, Outcome
+from harness.simulator.counters.totals import Totals
 from harness.speed.result import SpeedResult, why_not_comparable
 from harness.speed.statistics import Interval, ratio_of, ratio_of_ratios
 

@@ -1,1 +1,4 @@
-"""What both sides of a worker need of a real GPU: the driver, and memory that two processes see."""
+"""A real GPU through its driver: clocks, the record of its kernels, shares of its memory.
+
+The simulated one is in simulator/; what two processes share of it is in worker/shared.py.
+"""

@@ -6,8 +6,8 @@ import time
 
 import torch
 
-from harness.grid import Case
-from harness.problem import Problem
+from harness.problems.grid import Case
+from harness.problems.problem import Problem
 
 
 def reference_seconds(problem: Problem, case: Case) -> float | None:

@@ -1,1 +1,4 @@
-"""Submissions in their order, from what was checked here and what was measured anywhere."""
+"""Submissions in their order, from what was checked here and what was measured anywhere.
+
+Tables and the page are made of records alone; nothing is run.
+"""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.escape import one_line
 from harness.leaderboard.columns import milliseconds
 from harness.leaderboard.standings import Board
 from harness.speed.result import Timing
+from harness.system.escape import one_line
 
 _WIDTH = 860.0
 _LABELS = 230.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.leaderboard.standings import Board, Standing
-from harness.report import AMISS
+from harness.records.report import AMISS
 from harness.speed.result import Timing
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import store
-from harness.discovery import Submission, fits
-from harness.oracle import PRECISIONS, Precision
-from harness.problem import Problem
-from harness.report import Report
+from harness.problems.discovery import Submission, fits
+from harness.problems.problem import Problem
+from harness.records import store
+from harness.records.comparison import PRECISIONS, Precision
+from harness.records.report import Report
 from harness.speed import result as results
 from harness.speed.result import SpeedResult, why_not_comparable
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tabulate import tabulate
 
-from harness.escape import markdown, one_line
 from harness.leaderboard.columns import baseline_rows, caption, columns_of
 from harness.leaderboard.standings import Board
+from harness.system.escape import markdown, one_line
 
 _MARKDOWN = ("github", "pipe")
 

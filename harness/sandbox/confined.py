@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from harness import interpreter
 from harness.sandbox import bubblewrap, population, view
 from harness.sandbox.limits import Limits
 from harness.sandbox.watch import Watch
+from harness.system import interpreter
 
 _END_SECONDS = 10.0
 _SIGNAL_STATUS = 128

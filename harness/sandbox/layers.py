@@ -9,10 +9,10 @@ import tempfile
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
-from harness import interpreter
 from harness.sandbox import bubblewrap, population
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
+from harness.system import interpreter
 
 Layer = Literal["files", "network", "processes", "privileges", "environment", "limits"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)

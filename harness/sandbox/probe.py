@@ -15,8 +15,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from harness.interpreter import PACKAGE
 from harness.sandbox.limits import Limits
+from harness.system.interpreter import PACKAGE
 
 _CLONE_NEWUSER = 0x10000000
 _CONNECT_SECONDS = 2.0

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.interpreter import PACKAGE
+from harness.system.interpreter import PACKAGE
 
 SUBMISSIONS = Path("/srv/submissions")
 """Where a sandbox shows a submission and what it may read beside it."""

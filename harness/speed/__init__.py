@@ -1,1 +1,4 @@
-"""How fast submissions are on a GPU: measured beside their baselines, kept, and compared."""
+"""How fast submissions are on a GPU: measured beside their baselines, kept, and compared.
+
+Whether they are right is in judging/; the order of submissions is in leaderboard/.
+"""

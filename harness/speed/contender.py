@@ -9,14 +9,14 @@ from typing import Any
 
 from torch import Tensor
 
-from harness import verdict
 from harness.gpu.recording import Launched
-from harness.gpu.shared import Exported
-from harness.grid import Case
-from harness.own_kernels import launched_from
-from harness.values import initialisation_seed
-from harness.weights import WeightsMismatchError, match_weights
+from harness.judging import verdict
+from harness.judging.own_kernels import launched_from
+from harness.judging.weights import WeightsMismatchError, match_weights
+from harness.problems.grid import Case
+from harness.problems.values import initialisation_seed
 from harness.worker.protocol import Message
+from harness.worker.shared import Exported
 from harness.worker.supervisor import Step, Worker
 
 

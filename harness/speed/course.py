@@ -14,14 +14,10 @@ import torch
 from torch import Tensor
 
 from harness.gpu.state import Monitor
-from harness.grid import Case
-from harness.integrity import Need
-from harness.own_kernels import judge_launched
-from harness.speed.contender import (
-    Contender,
-    ContenderError,
-    Sample,
-)
+from harness.judging.integrity import Need
+from harness.judging.own_kernels import judge_launched
+from harness.problems.grid import Case
+from harness.speed.contender import Contender, ContenderError, Sample
 from harness.speed.floor import Rates, Work
 from harness.speed.measurement import Conditions, Measurement
 from harness.speed.plan import Plan

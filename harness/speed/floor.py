@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.grid import Case
-from harness.problem import Problem
+from harness.problems.grid import Case
+from harness.problems.problem import Problem
 
 # Enough for a steady rate, and far more than any cache holds.
 _COPY_BYTES = 1 << 30

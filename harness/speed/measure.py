@@ -12,9 +12,9 @@ from torch import Tensor
 
 from harness.evaluate import settings_for
 from harness.gpu.driver import Driver
-from harness.gpu.shared import Exported, Shape
 from harness.gpu.state import Monitor
-from harness.grid import Case, cases_for
+from harness.problems.grid import Case, cases_for
+from harness.problems.values import output_shape, runs_for, values_for
 from harness.speed.contender import (
     Contender,
     ContenderError,
@@ -27,12 +27,12 @@ from harness.speed.floor import measured_rates, work_of
 from harness.speed.measurement import Measurement
 from harness.speed.plan import Plan
 from harness.speed.rounds import Stage
-from harness.values import output_shape, runs_for, values_for
-from harness.worker.baselines import PRECISIONS, Kind
+from harness.worker.kinds import BASELINE_PRECISIONS, BaselineKind
+from harness.worker.shared import Exported, Shape
 from harness.worker.supervisor import Worker, WorkerFailure
 
 
-def baseline_name(kind: Kind, precision: str) -> str:
+def baseline_name(kind: BaselineKind, precision: str) -> str:
     """How a baseline is called in results and tables."""
     return f"{kind} {precision}"
 
@@ -77,7 +77,7 @@ class _Company:
         self._settings = settings_for(plan.request)
         self._stack = ExitStack()
         self._submissions: list[Worker] = []
-        self._baselines: dict[Kind, Worker] = {}
+        self._baselines: dict[BaselineKind, Worker] = {}
 
     def __enter__(self) -> _Company:
         with self._stack:
@@ -131,7 +131,7 @@ class _Company:
                 continue
             contenders += [
                 Contender(baseline_name(kind, precision), worker, {"precision": precision})
-                for precision in PRECISIONS
+                for precision in BASELINE_PRECISIONS
             ]
         return contenders
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from harness import __version__
-from harness.oracle import Precision
-from harness.report import Report
+from harness.records.comparison import Precision
+from harness.records.report import Report
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.result import SpeedResult, Timing

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.discovery import Submission
 from harness.evaluate import Request
-from harness.oracle import Precision
-from harness.problem import Problem
-from harness.worker.baselines import KINDS, Kind
+from harness.problems.discovery import Submission
+from harness.problems.problem import Problem
+from harness.records.comparison import Precision
+from harness.worker.kinds import BASELINE_KINDS, BaselineKind
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,6 @@ class Plan:
     submission: Submission
     entries: tuple[Entry, ...]
     request: Request
-    kinds: tuple[Kind, ...] = KINDS
+    kinds: tuple[BaselineKind, ...] = BASELINE_KINDS
     seconds: float = 30.0
     width: float = 0.01

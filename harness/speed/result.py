@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.files import append_line
-from harness.oracle import Precision
+from harness.records.comparison import Precision
+from harness.system.files import append_line
 
 SCHEMA = 1
 """Of the JSON form.

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from harness.gpu.driver import Driver
 from harness.gpu.recording import works
-from harness.gpu.shared import Exported, any_place
 from harness.gpu.state import Monitor, State
-from harness.problem import Problem
+from harness.problems.problem import Problem
+from harness.problems.values import Distribution, runs_for
 from harness.speed.contender import Contender, Sample
-from harness.values import Distribution, runs_for
+from harness.worker.shared import Exported, any_place
 
 # Warm-up ends when so many calls in a row bring no time below the least by more than this.
 _STEADY_CALLS = 3

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from harness.compare import Comparison
-from harness.grid import Case
-from harness.judge import judge
-from harness.oracle import CLASSES, Precision, largest_error
-from harness.problem import Problem
-from harness.values import Run, Values
+from harness.judging.judge import judge
+from harness.judging.oracle import CLASSES, largest_error
+from harness.problems.grid import Case
+from harness.problems.problem import Problem
+from harness.problems.values import Run, Values
+from harness.records.comparison import Comparison, Precision
 
 _DEVIATIONS = 8.0
 # Elements that are converted to float64 at a time.

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from harness.counting import kernel_profile, totals
-from harness.simulator.record import Worker
-from harness.simulator.sanitizer import Check, Severity
-from harness.worker.faults import Kind
+from harness.simulator.counters.totals import kernel_profile, totals
+from harness.simulator.device.record import Worker
+from harness.simulator.hardware.finding import Check, Severity
+from harness.worker.kinds import FaultKind
 from harness.worker.protocol import Message, ProtocolError
 
 Test = Callable[[object], bool]
@@ -130,7 +130,7 @@ _WORK = list_of(
 )
 _LAUNCHED = list_of(record(name=is_line, count=is_count, nanoseconds=is_count))
 _FAULT = {
-    "fault": record(kind=one_of(*get_args(Kind)), message=is_line, detail=is_text),
+    "fault": record(kind=one_of(*get_args(FaultKind)), message=is_line, detail=is_text),
     "findings": _FINDINGS,
 }
 _OUTPUT = {

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.build.flags import Device, Target
-from harness.build.toolchain import Toolchain
+from harness.compiler.flags import Device, Target
+from harness.compiler.toolchain import Toolchain
 from harness.sandbox.limits import Limits
-from harness.simulator.library import Libraries
-from harness.worker.baselines import Kind
+from harness.simulator.native.library import Libraries
+from harness.worker.kinds import BaselineKind
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Settings:
     """The simulator's order of blocks and warps."""
     cores: int = 1
     """Processes that may run blocks of one launch side by side on the simulator."""
-    baseline: Kind | None = None
+    baseline: BaselineKind | None = None
     """Which kind of baseline this is, `submission` being the reference; None for submissions."""
     readable: tuple[Path, ...] = ()
     """Files and folders that the submission may read beside its own."""
@@ -57,7 +57,7 @@ class Instructions:
     libraries: Libraries | None
     schedule: int
     cores: int
-    baseline: Kind | None
+    baseline: BaselineKind | None
     limits: Limits | None
     """What it shall impose on itself; None where nothing untrusted runs."""
 

@@ -12,14 +12,14 @@ from typing import Any, TypeGuard
 
 import torch
 
-from harness.build.builder import Builder
-from harness.build.cache import Cache, Entry
-from harness.build.compiler import Compiler
-from harness.build.flags import Extension
-from harness.build.ninja import CompileError
+from harness.compiler.builder import Builder
+from harness.compiler.cache import Cache, Entry
+from harness.compiler.compiler import Compiler
+from harness.compiler.flags import Extension
+from harness.compiler.ninja import CompileError
 from harness.sandbox.confined import places
-from harness.simulator.fatbinary import DeviceCode
-from harness.simulator.resources import resource_usage
+from harness.simulator.hardware.resources import resource_usage
+from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.worker.protocol import ProtocolError
 from harness.worker.settings import Settings
 
@@ -76,7 +76,7 @@ class Workshop:
 
         Raises:
             ProtocolError: it is nothing that can be asked for.
-            harness.build.compiler.CompileTimeout: a compiler did not end in time.
+            harness.compiler.compiler.CompileTimeout: a compiler did not end in time.
         """
         self._asked += 1
         if self._asked > _MOST_ASKS:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.oracle import PRECISIONS, Precision
-from harness.report import Report, Verdict
+from harness.records.comparison import PRECISIONS, Precision
+from harness.records.report import Report, Verdict
 
 OWN_WORK = "own work"
 WRONG = "own work|differ from the reference|are wrong|not finite|never written"

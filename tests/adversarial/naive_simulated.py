@@ -20,15 +20,15 @@ from typing import Any
 
 import torch
 
-from harness.build.builder import Builder
-from harness.build.cache import Cache
-from harness.build.compiler import Compiler
-from harness.build.extension import ExtensionLoader
-from harness.build.flags import Extension
+from harness.compiler.builder import Builder
+from harness.compiler.cache import Cache
+from harness.compiler.compiler import Compiler
+from harness.compiler.extension import ExtensionLoader
+from harness.compiler.flags import Extension
 from harness.evaluate import Request, settings_for
 from harness.sandbox import view
-from harness.simulator.resources import parse_usage, resource_usage
-from harness.simulator.runtime import SimulatedDevice
+from harness.simulator.device.runtime import SimulatedDevice
+from harness.simulator.hardware.resources import parse_usage, resource_usage
 from harness.worker.settings import Settings
 from tests.adversarial import naive
 

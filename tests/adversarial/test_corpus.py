@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.engines.evaluator import EvaluationError
+from harness.engines.pool import Pool
 from harness.evaluate import Request
-from harness.evaluator import EvaluationError
-from harness.pool import Pool
-from harness.report import Report
+from harness.records.report import Report
 from harness.sandbox import bubblewrap
 from harness.worker.supervisor import Deadlines
 from tests.adversarial.expected import CHEATS, HONEST, text_of

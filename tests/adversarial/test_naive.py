@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import interpreter
+from harness.system import interpreter
 from tests.adversarial.expected import CHEATS
 from tests.support import ROOT, run
 

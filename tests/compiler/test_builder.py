@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from harness.build import flags
-from harness.build.builder import Builder
-from harness.build.cache import Cache, digest, file_digest
-from harness.build.compiler import Compiler, CompileTimeout
-from harness.build.flags import Extension, Target
-from harness.build.ninja import CompileError
-from harness.build.toolchain import find_toolchain
+from harness.compiler import flags
+from harness.compiler.builder import Builder
+from harness.compiler.cache import Cache, digest, file_digest
+from harness.compiler.compiler import Compiler, CompileTimeout
+from harness.compiler.flags import Extension, Target
+from harness.compiler.ninja import CompileError
+from harness.compiler.toolchain import find_toolchain
 
 # Small sources without torch's headers: what is under test is not the compiler's speed.
 CALLER = "int answer();\nint asked() { return answer(); }\n"
@@ -78,7 +78,7 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
 
 def test_full_headers_are_the_fallback(cache: pytest.Cache) -> None:
     """What the light headers lack, torch's own have."""
-    # A minute's work, kept for as long as nothing in harness/build changes.
+    # A minute's work, kept for as long as nothing in harness/compiler changes.
     files = sorted(path for path in flags.OVERLAY.parent.rglob("*") if path.suffix in (".py", ".h"))
     folder = cache.mkdir("full-headers") / digest(map(file_digest, files))
     code = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.cache import Cache, Product, digest
+from harness.compiler.cache import Cache, Product, digest
 
 
 def make(folder: Path, content: str = "machine code") -> Product:
@@ -111,7 +111,7 @@ def test_of_two_builds_at_once_one_does_the_work(tmp_path: Path) -> None:
 def test_killed_build_does_not_hurt_the_next(tmp_path: Path) -> None:
     """SIGKILL in the middle of a build leaves no lock and no half entry."""
     script = (
-        "import sys, time; from pathlib import Path; from harness.build.cache import Cache\n"
+        "import sys, time; from pathlib import Path; from harness.compiler.cache import Cache\n"
         "def build(folder):\n"
         "    (folder / 'library.so').write_text('half')\n"
         "    print('building', flush=True)\n"

@@ -10,8 +10,8 @@ import ninja
 import pytest
 from torch.utils import cpp_extension
 
-from harness.build.extension import ExtensionLoader
-from harness.build.flags import (
+from harness.compiler.extension import ExtensionLoader
+from harness.compiler.flags import (
     Device,
     Extension,
     Target,
@@ -19,7 +19,7 @@ from harness.build.flags import (
     cuda_command,
     link_command,
 )
-from harness.build.toolchain import find_toolchain
+from harness.compiler.toolchain import find_toolchain
 from harness.evaluate import Request, evaluate
 from tests.support import REFERENCE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from harness.build.lines import with_line_directives
+from harness.compiler.lines import with_line_directives
 
 SUBMISSION = '''"""A submission."""
 SOURCE = r"""

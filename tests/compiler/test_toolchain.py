@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.toolchain import (
+from harness.compiler.toolchain import (
     INSTALL_NVCC,
     ToolchainError,
     find_cuda_compiler,

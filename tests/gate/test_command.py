@@ -14,7 +14,7 @@ from harness.gate.evidence import Measured
 from harness.gate.run import Manner
 from harness.gate.settings import read
 from harness.gate.sources import with_revision
-from harness.references import load_references
+from harness.problems.references import load_references
 from harness.worker.supervisor import Deadlines
 from tests.support import ROOT, SUBMISSIONS, Outcome, harness
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.gate.correctness import what_got_worse, what_is_wrong
-from harness.report import CaseReport, Report
+from harness.records.report import CaseReport, Report
 from tests.support import case, report
 
 

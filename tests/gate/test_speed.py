@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.counting import Totals
-from harness.discovery import discover
 from harness.gate.before import Before
 from harness.gate.evidence import Measured, Recorded, counted
 from harness.gate.plan import Pair
 from harness.gate.run import Manner
 from harness.gate.speed import by_counters, by_results, by_times
-from harness.problem import load
+from harness.problems.discovery import discover
+from harness.problems.problem import load
+from harness.simulator.counters.totals import Totals
 from harness.speed import result as results
 from harness.speed.measurement import Conditions, Measurement
 from harness.speed.plan import Plan

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.discovery import discover
+from harness.engines.pool import Pool
 from harness.evaluate import Request
-from harness.pool import Pool
-from harness.problem import load
-from harness.report import Report
+from harness.problems.discovery import discover
+from harness.problems.problem import load
+from harness.records.report import Report
 from harness.speed.contender import ContenderError
 from harness.speed.measure import measure
 from harness.speed.plan import Entry, Plan

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import interpreter
 from harness.gpu.lease import Account
+from harness.system import interpreter
 
 HOLDER = """
 import sys

@@ -61,7 +61,7 @@ def halved(stop):
 
 
 for found in gc.get_objects():
-    if type(found).__module__ == "harness.worker.call" and hasattr(found, "stop"):
+    if type(found).__module__ == "harness.worker.inside.call" and hasattr(found, "stop"):
         found.stop = halved(found.stop)
 """
 

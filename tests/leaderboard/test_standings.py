@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness import store
-from harness.discovery import Submission, discover
 from harness.leaderboard.standings import Board, boards
-from harness.problem import Problem, load
+from harness.problems.discovery import Submission, discover
+from harness.problems.problem import Problem, load
+from harness.records import store
 from harness.speed import result as results
 from harness.speed.result import SpeedResult
 from tests.support import REFERENCE, SUBMISSIONS, case, report, speed_result

@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.counting import Totals
 from harness.leaderboard.chart import chart_of
 from harness.leaderboard.columns import milliseconds
 from harness.leaderboard.page import page
 from harness.leaderboard.standings import Board, Standing, portable
 from harness.leaderboard.tables import text
-from harness.report import BuildReport
+from harness.records.report import BuildReport
+from harness.simulator.counters.totals import Totals
 from harness.speed.result import Timing
 from tests.support import case, report, speed_result
 

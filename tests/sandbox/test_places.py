@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.cache import Cache, default_root
-from harness.build.toolchain import find_toolchain
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.toolchain import find_toolchain
 from harness.sandbox import layers
-from harness.simulator.library import build_libraries
+from harness.simulator.native.library import build_libraries
 from tests.support import ROOT
 
 WHY_NOT = layers.why_open()

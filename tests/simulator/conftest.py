@@ -12,12 +12,12 @@ from typing import Protocol, cast
 
 import pytest
 
-from harness.build.builder import build_shared_library
-from harness.build.cache import Cache, Product, default_root, digest
-from harness.build.toolchain import find_c_compiler, find_cuda_compiler
-from harness.simulator.library import MACHINE_SOURCES
-from harness.simulator.machine import Machine
-from harness.simulator.memory import Memory
+from harness.compiler.builder import build_shared_library
+from harness.compiler.cache import Cache, Product, default_root, digest
+from harness.compiler.toolchain import find_c_compiler, find_cuda_compiler
+from harness.simulator.execution.machine import Machine
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.native.library import MACHINE_SOURCES
 from tests.simulator import recorder
 from tests.simulator.gpu import Driver, GpuError, GpuMachine
 from tests.simulator.recorder import Recording

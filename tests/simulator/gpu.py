@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.build.toolchain import find_cuda_compiler
-from harness.simulator.machine import LaunchResult
+from harness.compiler.toolchain import find_cuda_compiler
+from harness.simulator.execution.machine import LaunchResult
 
 _ERROR_TEXT = 4096
 
@@ -109,7 +109,7 @@ class Driver:
 
 
 class GpuMachine:
-    """What `harness.simulator.machine.Machine` offers the tests, on a GPU."""
+    """What `harness.simulator.execution.machine.Machine` offers the tests, on a GPU."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

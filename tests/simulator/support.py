@@ -13,11 +13,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from harness import interpreter
-from harness.build.cache import Cache, default_root
-from harness.build.toolchain import find_toolchain
-from harness.simulator.library import build_libraries
-from harness.simulator.machine import LaunchResult, LoadedModule, Machine
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.toolchain import find_toolchain
+from harness.simulator.execution.machine import LaunchResult, LoadedModule, Machine
+from harness.simulator.native.library import build_libraries
+from harness.system import interpreter
 from tests.simulator.gpu import GpuMachine
 from tests.simulator.recorder import Recorder
 from tests.support import run

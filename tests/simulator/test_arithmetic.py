@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import UnsupportedInstruction
-from harness.simulator.machine import LoadedModule
+from harness.simulator.execution.machine import LoadedModule
+from harness.simulator.hardware.errors import UnsupportedInstruction
 from tests.simulator.support import Array, Device, bits, pointer
 
 

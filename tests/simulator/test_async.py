@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import UnmetCondition, UnsupportedInstruction
-from harness.simulator.machine import LoadedModule, Machine
-from harness.simulator.memory import POISON, Memory
+from harness.simulator.execution.machine import LoadedModule, Machine
+from harness.simulator.hardware.errors import UnmetCondition, UnsupportedInstruction
+from harness.simulator.hardware.memory import POISON, Memory
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, bits, int32, pointer
 

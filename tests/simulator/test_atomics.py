@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import BarrierDeadlock, KernelTrap
-from harness.simulator.machine import LoadedModule
+from harness.simulator.execution.machine import LoadedModule
+from harness.simulator.hardware.errors import BarrierDeadlock, KernelTrap
 from tests.simulator.support import Array, Device, bits, int32, pointer
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.simulator.budget import Budget, OverBudget
-from harness.simulator.machine import Machine
-from harness.simulator.memory import Memory
+from harness.simulator.execution.machine import Machine
+from harness.simulator.hardware.budget import Budget, OverBudget
+from harness.simulator.hardware.memory import Memory
 from tests.simulator.support import int32, pointer
 
 pytestmark = pytest.mark.simulator_only

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import KernelTrap
-from harness.simulator.machine import LaunchResult, LoadedModule, Machine
-from harness.simulator.memory import Memory
+from harness.simulator.execution.machine import LaunchResult, LoadedModule, Machine
+from harness.simulator.hardware.errors import KernelTrap
+from harness.simulator.hardware.memory import Memory
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, pointer
 

@@ -4,12 +4,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.classes import classify, floating_point_operations, matrix_operations
-from harness.simulator.counters import AccessCounts, KernelCounters, merged
-from harness.simulator.machine import LoadedModule, Machine
-from harness.simulator.memory import Memory
-from harness.simulator.ptx import Instruction
-from harness.simulator.resources import Occupancy, occupancy, parse_usage
+from harness.simulator.counters.classes import (
+    classify,
+    floating_point_operations,
+    matrix_operations,
+)
+from harness.simulator.counters.counters import AccessCounts, KernelCounters, merged
+from harness.simulator.execution.machine import LoadedModule, Machine
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.hardware.resources import Occupancy, occupancy, parse_usage
+from harness.simulator.ptx.ptx import Instruction
 from tests.simulator.support import Device, int32, pointer
 
 pytestmark = pytest.mark.simulator_only

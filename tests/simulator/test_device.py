@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from harness import interpreter
-from harness.build.cache import Cache, default_root
-from harness.build.toolchain import find_toolchain
-from harness.simulator.library import build_libraries
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.toolchain import find_toolchain
+from harness.simulator.native.library import build_libraries
+from harness.system import interpreter
 
 pytestmark = pytest.mark.simulator_only
 
@@ -25,8 +25,8 @@ SERVER = """
 import contextlib, gc, io, json, sys, traceback
 from pathlib import Path
 import torch
-from harness.simulator.library import Libraries
-from harness.simulator.runtime import SimulatedDevice
+from harness.simulator.native.library import Libraries
+from harness.simulator.device.runtime import SimulatedDevice
 
 device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), lambda code: {})
 for line in sys.stdin:

@@ -4,10 +4,10 @@ import ctypes
 
 import pytest
 
-from harness.build.cache import Cache, default_root
-from harness.build.toolchain import find_toolchain
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.toolchain import find_toolchain
 from harness.simulator.actions.tensor_map import TensorMap
-from harness.simulator.library import build_libraries
+from harness.simulator.native.library import build_libraries
 
 pytestmark = pytest.mark.simulator_only
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import KernelTrap
-from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.execution.machine import LoadedModule, Machine
+from harness.simulator.hardware.errors import KernelTrap
 from tests.simulator.support import Device, int32, pointer
 
 

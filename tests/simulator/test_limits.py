@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.cache import Cache
-from harness.build.compiler import Compiler
-from harness.build.toolchain import find_c_compiler, find_cuda_compiler, find_toolchain
-from harness.simulator.cuda_error import CudaError
-from harness.simulator.fatbinary import device_code_of
-from harness.simulator.limits import (
+from harness.compiler.cache import Cache
+from harness.compiler.compiler import Compiler
+from harness.compiler.toolchain import (
+    find_c_compiler,
+    find_cuda_compiler,
+    find_toolchain,
+)
+from harness.simulator.hardware.cuda_error import CudaError
+from harness.simulator.hardware.limits import (
     LaunchBounds,
     LaunchRequest,
     Limits,
@@ -22,14 +25,15 @@ from harness.simulator.limits import (
     check_launch,
     max_threads,
 )
-from harness.simulator.ptx import Function
-from harness.simulator.resources import (
+from harness.simulator.hardware.resources import (
     MULTIPROCESSORS,
     Resources,
     occupancy,
     parse_usage,
     resource_usage,
 )
+from harness.simulator.ptx.fatbinary import device_code_of
+from harness.simulator.ptx.ptx import Function
 
 pytestmark = pytest.mark.simulator_only
 

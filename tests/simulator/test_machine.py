@@ -4,15 +4,15 @@ import struct
 import numpy as np
 import pytest
 
-from harness.simulator.errors import (
+from harness.simulator.execution.machine import LoadedModule
+from harness.simulator.hardware.errors import (
     BarrierDeadlock,
     InvalidLaunch,
     KernelTrap,
     UnsupportedInstruction,
 )
-from harness.simulator.machine import LoadedModule
-from harness.simulator.mangling import readable
-from harness.simulator.sanitizer import Fault
+from harness.simulator.hardware.finding import Fault
+from harness.simulator.ptx.mangling import readable
 from tests.simulator.support import Array, Device, int32, int64, pointer
 
 ILLEGAL: Fault = "illegal address"

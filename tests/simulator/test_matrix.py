@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import UnmetCondition
-from harness.simulator.machine import LoadedModule
+from harness.simulator.execution.machine import LoadedModule
+from harness.simulator.hardware.errors import UnmetCondition
 from tests.simulator.conftest import Compile
 from tests.simulator.fragments import (
     a_registers,

@@ -1,7 +1,7 @@
 import pytest
 
-from harness.simulator.parser import parse
-from harness.simulator.ptx import (
+from harness.simulator.ptx.parser import parse
+from harness.simulator.ptx.ptx import (
     Address,
     Group,
     Guard,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness.simulator.machine import Machine
+from harness.simulator.execution.machine import Machine
 from tests.simulator.support import Array, Device, pointer
 
 pytestmark = pytest.mark.simulator_only

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import interpreter
-from harness.build.builder import Builder
-from harness.build.cache import Cache, default_root
-from harness.build.compiler import Compiler
-from harness.build.flags import Extension, Target
-from harness.build.toolchain import find_toolchain
-from harness.simulator.library import build_libraries
+from harness.compiler.builder import Builder
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.compiler import Compiler
+from harness.compiler.flags import Extension, Target
+from harness.compiler.toolchain import find_toolchain
+from harness.simulator.native.library import build_libraries
+from harness.system import interpreter
 from tests.support import run
 
 pytestmark = pytest.mark.simulator_only
@@ -26,12 +26,12 @@ SOURCE = Path(__file__).with_name("runtime.cu")
 SCRIPT = """
 import ctypes, sys
 from pathlib import Path
-from harness.build.cache import Cache, default_root
-from harness.build.compiler import Compiler
-from harness.build.toolchain import find_toolchain
-from harness.simulator.library import Libraries
-from harness.simulator.resources import parse_usage, resource_usage
-from harness.simulator.runtime import SimulatedDevice
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.compiler import Compiler
+from harness.compiler.toolchain import find_toolchain
+from harness.simulator.native.library import Libraries
+from harness.simulator.hardware.resources import parse_usage, resource_usage
+from harness.simulator.device.runtime import SimulatedDevice
 
 toolchain, cache = find_toolchain(), Cache(default_root())
 compiler = Compiler(toolchain)

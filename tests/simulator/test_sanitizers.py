@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.simulator.errors import BarrierDeadlock
-from harness.simulator.machine import LoadedModule, Machine
-from harness.simulator.memory import Memory
-from harness.simulator.sanitizer import Finding
+from harness.simulator.execution.machine import LoadedModule, Machine
+from harness.simulator.hardware.errors import BarrierDeadlock
+from harness.simulator.hardware.finding import Finding
+from harness.simulator.hardware.memory import Memory
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Device, int32, pointer
 

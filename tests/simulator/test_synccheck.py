@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import BarrierDeadlock
-from harness.simulator.machine import LoadedModule, Machine
+from harness.simulator.execution.machine import LoadedModule, Machine
+from harness.simulator.hardware.errors import BarrierDeadlock
 from tests.simulator.support import Device, int32, pointer
 
 pytestmark = pytest.mark.simulator_only

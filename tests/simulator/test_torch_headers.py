@@ -17,14 +17,14 @@ import json, sys
 from pathlib import Path
 import torch
 from torch.utils.cpp_extension import load_inline
-from harness.build.builder import Builder
-from harness.build.cache import Cache, default_root
-from harness.build.compiler import Compiler
-from harness.build.extension import ExtensionLoader
-from harness.build.flags import Target
-from harness.build.toolchain import find_toolchain
-from harness.simulator.library import Libraries
-from harness.simulator.runtime import SimulatedDevice
+from harness.compiler.builder import Builder
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.compiler import Compiler
+from harness.compiler.extension import ExtensionLoader
+from harness.compiler.flags import Target
+from harness.compiler.toolchain import find_toolchain
+from harness.simulator.native.library import Libraries
+from harness.simulator.device.runtime import SimulatedDevice
 
 device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), lambda code: {})
 toolchain, headers = find_toolchain(), []

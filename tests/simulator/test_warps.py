@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.errors import BarrierDeadlock, UnsupportedInstruction
-from harness.simulator.machine import LoadedModule
+from harness.simulator.execution.machine import LoadedModule
+from harness.simulator.hardware.errors import BarrierDeadlock, UnsupportedInstruction
 from tests.simulator.support import Array, Device, int32, pointer
 
 FULL = 0xFFFFFFFF

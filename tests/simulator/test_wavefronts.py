@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.machine import LoadedModule, Machine
-from harness.simulator.memory import Memory
+from harness.simulator.execution.machine import LoadedModule, Machine
+from harness.simulator.hardware.memory import Memory
 from tests.simulator.support import Device, int32, pointer
 
 pytestmark = pytest.mark.simulator_only

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.simulator.machine import LoadedModule
+from harness.simulator.execution.machine import LoadedModule
 from tests.simulator.conftest import Compile
 from tests.simulator.fragments import accumulator_registers, accumulators_of
 from tests.simulator.support import Array, Device, int32, pointer

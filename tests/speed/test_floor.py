@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.discovery import discover
-from harness.grid import Case, cases_for
-from harness.problem import load
+from harness.problems.discovery import discover
+from harness.problems.grid import Case, cases_for
+from harness.problems.problem import load
 from harness.speed.floor import Rates, Work, work_of
 from tests.support import REFERENCE, SUBMISSIONS
 

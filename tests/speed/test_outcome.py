@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.oracle import Precision
-from harness.report import BuildReport
+from harness.records.comparison import Precision
+from harness.records.report import BuildReport
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Conditions, Measurement
 from harness.speed.outcome import speed_result

@@ -7,9 +7,9 @@ import random
 import pytest
 import torch
 
-from harness.problem import load
+from harness.problems.problem import load
+from harness.problems.values import Distribution, runs_for
 from harness.speed.rounds import any_distribution, draw
-from harness.values import Distribution, runs_for
 from tests.support import REFERENCE
 
 PROBLEM = load(REFERENCE / "conv_transpose1d.py")

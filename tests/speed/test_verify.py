@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.discovery import discover
-from harness.grid import Case, cases_for
-from harness.oracle import Precision
-from harness.problem import load
+from harness.problems.discovery import discover
+from harness.problems.grid import Case, cases_for
+from harness.problems.problem import load
+from harness.problems.values import runs_for, values_for
+from harness.records.comparison import Precision
 from harness.speed.verify import Checksum
-from harness.values import runs_for, values_for
 from tests.support import REFERENCE, SUBMISSIONS
 
 CPU = torch.device("cpu")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.extension import ExtensionBuildError
-from harness.worker.faults import describe
+from harness.compiler.extension import ExtensionBuildError
+from harness.worker.inside.faults import describe
 
 SUBMISSION = Path("absent.py")
 

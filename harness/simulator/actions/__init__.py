@@ -1,14 +1,24 @@
-"""Instructions that act on memory, on other threads or on time: a table from opcode to action."""
+"""Instructions that act on memory, on other threads or on time: a table from opcode to action.
+
+Those that only compute are in instructions/; how threads come together is in execution/.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from harness.simulator.actions import async_copy, matrix_memory, mbarrier, mma, wgmma, wmma
+from harness.simulator.actions import (
+    async_copy,
+    matrix_memory,
+    mbarrier,
+    mma,
+    wgmma,
+    wmma,
+)
 from harness.simulator.actions.action import Action, Maker
 from harness.simulator.instructions import UnknownForm
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 _MAKERS: Mapping[str, Maker] = MappingProxyType(
     {

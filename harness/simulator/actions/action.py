@@ -24,7 +24,7 @@ from harness.simulator.actions.transfers import (
     Lanes,
     Transfer,
 )
-from harness.simulator.ptx import Instruction, Operand
+from harness.simulator.ptx.ptx import Instruction, Operand
 
 GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
 """Numbers of the spaces in access.h."""

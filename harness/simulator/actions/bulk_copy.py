@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.simulator.actions.action import GENERIC, GLOBAL, SHARED, Action, Crew, Input
+from harness.simulator.actions.action import (
+    GENERIC,
+    GLOBAL,
+    SHARED,
+    Action,
+    Crew,
+    Input,
+)
 from harness.simulator.actions.forms import number_of, require
 from harness.simulator.actions.ordering import COPIES
 from harness.simulator.actions.tensor_map import MAP_BYTES, TensorMap, swizzled
 from harness.simulator.actions.transfers import Array, Delivery, Lanes, Transfer
 from harness.simulator.instructions.operation import UnknownForm
-from harness.simulator.ptx import Group, Instruction, Operand, Vector
+from harness.simulator.ptx.ptx import Group, Instruction, Operand, Vector
 
 _COMPLETION = "mbarrier::complete_tx::bytes"
 _CHUNK = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.simulator.actions.action import GENERIC, GLOBAL, SHARED
 from harness.simulator.instructions.operation import UnknownForm
-from harness.simulator.ptx import Immediate, Instruction, Operand, Vector
+from harness.simulator.ptx.ptx import Immediate, Instruction, Operand, Vector
 
 _ORDERINGS = frozenset(
     {"relaxed", "acquire", "release", "weak", "cta", "cluster", "gpu", "sys", "sync", "aligned"}

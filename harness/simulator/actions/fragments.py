@@ -21,7 +21,7 @@ from harness.simulator.actions.narrow_formats import DECODE
 from harness.simulator.actions.transfers import Array
 from harness.simulator.instructions.conversion import GENERIC_SHIFT
 from harness.simulator.instructions.operation import UnknownForm
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -15,7 +15,7 @@ import numpy as np
 from harness.simulator.actions.action import Action, Crew, Input, Maker
 from harness.simulator.actions.forms import parts_of, require, rest_of, space_of
 from harness.simulator.actions.transfers import Array, Bytes
-from harness.simulator.ptx import Instruction, Operand
+from harness.simulator.ptx.ptx import Instruction, Operand
 
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 _ROW_BYTES = 16

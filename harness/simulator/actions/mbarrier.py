@@ -22,7 +22,7 @@ from harness.simulator.actions.forms import require, rest_of, space_of
 from harness.simulator.actions.ordering import ATOMIC
 from harness.simulator.actions.transfers import Array, Lanes
 from harness.simulator.instructions.operation import UnknownForm
-from harness.simulator.ptx import Immediate, Instruction, Operand
+from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
 
 _COUNT = (1 << 20) - 1
 _VALID = 0b10 << 62

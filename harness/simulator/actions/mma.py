@@ -29,7 +29,7 @@ from harness.simulator.actions.tensor_core import (
     multiply_add_integers,
 )
 from harness.simulator.actions.transfers import Array
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 _SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -32,7 +32,7 @@ from harness.simulator.actions.mma import (
     sums,
 )
 from harness.simulator.actions.transfers import Array
-from harness.simulator.ptx import Immediate, Instruction, Operand
+from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
 
 
 def _default_stride(operands: list[Operand], length: int) -> Operand:

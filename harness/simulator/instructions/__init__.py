@@ -20,7 +20,7 @@ from harness.simulator.instructions import (
     packed,
 )
 from harness.simulator.instructions.operation import Builder, Context, Operation, UnknownForm
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 _OTHER: Mapping[str, Builder] = MappingProxyType(
     {

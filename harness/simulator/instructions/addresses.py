@@ -19,7 +19,7 @@ from harness.simulator.instructions.operation import (
     UnknownForm,
     copy,
 )
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 
 def _is_space(instruction: Instruction, context: Context) -> Operation:

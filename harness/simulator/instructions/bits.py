@@ -15,7 +15,7 @@ from harness.simulator.instructions.operation import (
     Operation,
     UnknownForm,
 )
-from harness.simulator.ptx import Immediate, Instruction
+from harness.simulator.ptx.ptx import Immediate, Instruction
 
 _LOGIC = MappingProxyType(
     {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert}

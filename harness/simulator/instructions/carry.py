@@ -20,7 +20,7 @@ from harness.simulator.instructions.operation import (
     Operation,
     UnknownForm,
 )
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 OPCODES: Mapping[str, str] = MappingProxyType(
     {

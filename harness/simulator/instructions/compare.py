@@ -15,7 +15,7 @@ from harness.simulator.instructions.operation import (
     Operation,
     UnknownForm,
 )
-from harness.simulator.ptx import Instruction, Pair
+from harness.simulator.ptx.ptx import Instruction, Pair
 
 _ORDERED = MappingProxyType(
     {

@@ -21,7 +21,7 @@ from harness.simulator.instructions.operation import (
     UnknownForm,
     copy,
 )
-from harness.simulator.ptx import Instruction, Operand, Vector
+from harness.simulator.ptx.ptx import Instruction, Operand, Vector
 
 GENERIC_SHIFT = 56
 """A generic address tells its space in the top byte; global addresses have zero there."""

@@ -16,7 +16,7 @@ from harness.simulator.instructions.operation import (
     Operation,
     UnknownForm,
 )
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 FLOATS = frozenset({"f32", "f64"})
 ROUNDINGS: Mapping[str, int] = MappingProxyType({"rn": 0, "rz": 1, "rm": 2, "rp": 3})

@@ -25,7 +25,7 @@ from harness.simulator.instructions.operation import (
     Operation,
     UnknownForm,
 )
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 HALVES = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
 _SMALLEST_NORMAL = 2.0**-14

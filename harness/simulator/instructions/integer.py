@@ -16,7 +16,7 @@ from harness.simulator.instructions.operation import (
     Operation,
     UnknownForm,
 )
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 INTEGERS = frozenset({"u16", "s16", "u32", "s32", "u64", "s64"})
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.ptx import Instruction, Operand
+from harness.simulator.ptx.ptx import Instruction, Operand
 
 Array = npt.NDArray[Any]
 

@@ -18,7 +18,7 @@ from harness.simulator.instructions.operation import (
     Operation,
     UnknownForm,
 )
-from harness.simulator.ptx import Instruction
+from harness.simulator.ptx.ptx import Instruction
 
 PAIRS: Mapping[str, type[np.generic]] = MappingProxyType({"u16x2": np.uint16, "s16x2": np.int16})
 _EXTREMA = MappingProxyType({"min": np.minimum, "max": np.maximum})

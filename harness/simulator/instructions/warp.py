@@ -12,9 +12,10 @@ from types import MappingProxyType
 
 import numpy as np
 
+from harness.simulator.hardware.geometry import WARP
+from harness.simulator.hardware.team import FULL, Array, Lanes, Team
 from harness.simulator.instructions.operation import DTYPES, Operation, UnknownForm
-from harness.simulator.ptx import Instruction, Pair
-from harness.simulator.team import FULL, WARP, Array, Lanes, Team
+from harness.simulator.ptx.ptx import Instruction, Pair
 
 Builder = Callable[[Instruction], Operation]
 

@@ -1,4 +1,7 @@
-"""PTX made ready to run: device functions inlined, names resolved, cut into basic blocks."""
+"""PTX made ready to run: device functions inlined, names resolved, cut into basic blocks.
+
+The result is a `Program`, which execution/ runs; nothing is run here.
+"""
 
 from harness.simulator.lowering.kernel import prepare
 

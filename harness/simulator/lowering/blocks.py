@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.simulator.lowering.listing import EXIT, Item, Listing
-from harness.simulator.program import (
+from harness.simulator.lowering.program import (
     Access,
     Block,
     Branch,
@@ -24,7 +24,7 @@ from harness.simulator.program import (
     sources_of,
     targets_of,
 )
-from harness.simulator.ptx import Instruction, Label
+from harness.simulator.ptx.ptx import Instruction, Label
 
 
 def basic_blocks(listing: Listing) -> tuple[Block, ...]:

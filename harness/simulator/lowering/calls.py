@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness.simulator.calls import (
+from harness.simulator.instructions.conversion import SPACES
+from harness.simulator.instructions.operation import Operation
+from harness.simulator.lowering import library_calls
+from harness.simulator.lowering.context import CLOCKS, SPECIAL_BITS, Context, Scope
+from harness.simulator.lowering.inlining import (
     STACK_BYTES,
     arguments_layout,
     callee_of,
@@ -15,12 +19,16 @@ from harness.simulator.calls import (
     function_addresses,
     register_names,
 )
-from harness.simulator.instructions.conversion import SPACES
-from harness.simulator.instructions.operation import Operation
-from harness.simulator.lowering import library_calls
-from harness.simulator.lowering.context import CLOCKS, SPECIAL_BITS, Context, Scope
-from harness.simulator.program import Access, Branch, Compute, Constant, Dispatch, Jump, Trap
-from harness.simulator.ptx import (
+from harness.simulator.lowering.program import (
+    Access,
+    Branch,
+    Compute,
+    Constant,
+    Dispatch,
+    Jump,
+    Trap,
+)
+from harness.simulator.ptx.ptx import (
     Function,
     Group,
     Immediate,

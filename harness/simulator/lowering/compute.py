@@ -6,8 +6,15 @@ from harness.simulator.actions import action_of
 from harness.simulator.instructions import UnknownForm, carry, operation_of, warp
 from harness.simulator.instructions.operation import BITS
 from harness.simulator.lowering.context import Context
-from harness.simulator.program import Collective, Compute, Meet, Order, Perform, Source
-from harness.simulator.ptx import Address, Instruction, Register
+from harness.simulator.lowering.program import (
+    Collective,
+    Compute,
+    Meet,
+    Order,
+    Perform,
+    Source,
+)
+from harness.simulator.ptx.ptx import Address, Instruction, Register
 
 
 def compute(context: Context, instruction: Instruction) -> None:

@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.simulator.calls import CallGraph, FrameLayout, function_addresses
-from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.hardware.errors import UnsupportedInstruction
+from harness.simulator.hardware.team import Lanes, Team
 from harness.simulator.instructions.conversion import SPACES
 from harness.simulator.instructions.operation import BITS, Array, Operation, copy
+from harness.simulator.lowering.inlining import (
+    CallGraph,
+    FrameLayout,
+    function_addresses,
+)
 from harness.simulator.lowering.listing import Listing
-from harness.simulator.program import Collective, Compute, Constant, Source
-from harness.simulator.ptx import (
+from harness.simulator.lowering.program import Collective, Compute, Constant, Source
+from harness.simulator.ptx.ptx import (
     Address,
     Function,
     Immediate,
@@ -28,7 +33,6 @@ from harness.simulator.ptx import (
     Variable,
     Vector,
 )
-from harness.simulator.team import Lanes, Team
 
 SPECIAL_BITS: Mapping[str, int] = {
     **{f"%{name}.{axis}": 32 for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},

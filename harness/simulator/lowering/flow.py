@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.simulator.errors import UnsupportedInstruction
+from harness.simulator.hardware.errors import UnsupportedInstruction
 from harness.simulator.instructions import UnknownForm, warp
 from harness.simulator.lowering.context import Context
 from harness.simulator.lowering.listing import EXIT
-from harness.simulator.program import (
+from harness.simulator.lowering.program import (
     Barrier,
     Branch,
     Collective,
@@ -18,7 +18,13 @@ from harness.simulator.program import (
     Order,
     Source,
 )
-from harness.simulator.ptx import Function, Instruction, Location, Operand, Symbol
+from harness.simulator.ptx.ptx import (
+    Function,
+    Instruction,
+    Location,
+    Operand,
+    Symbol,
+)
 
 CLUSTER_BARRIER = 1 << 16
 """Number under which `barrier.cluster` is known; that of a block's barriers is below 16."""

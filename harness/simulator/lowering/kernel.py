@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from harness.simulator.calls import CallGraph
 from harness.simulator.instructions import warp
 from harness.simulator.lowering import compute, flow, memory
 from harness.simulator.lowering.blocks import basic_blocks
 from harness.simulator.lowering.calls import Calls
 from harness.simulator.lowering.context import SPECIAL_BITS, Context, Scope
-from harness.simulator.program import Branch, Exit, Order, Program, Trap, Yield
-from harness.simulator.ptx import Function, Instruction, Label, Module
+from harness.simulator.lowering.inlining import CallGraph
+from harness.simulator.lowering.program import (
+    Branch,
+    Exit,
+    Order,
+    Program,
+    Trap,
+    Yield,
+)
+from harness.simulator.ptx.ptx import Function, Instruction, Label, Module
 
 _NO_EFFECT = frozenset(
     {"prefetch", "prefetchu", "discard", "applypriority", "pmevent"}

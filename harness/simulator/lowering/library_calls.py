@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from harness.simulator import printing
-from harness.simulator.errors import ASSERTION_FAILED
+from harness.simulator.hardware.errors import ASSERTION_FAILED
 from harness.simulator.instructions.operation import Operation
+from harness.simulator.lowering import printing
 from harness.simulator.lowering.context import Context
-from harness.simulator.program import Access, Collective, Trap
-from harness.simulator.ptx import Address, Group, Instruction, Symbol
+from harness.simulator.lowering.program import Access, Collective, Trap
+from harness.simulator.ptx.ptx import Address, Group, Instruction, Symbol
 
 NAMES = frozenset({"vprintf", "__assertfail"})
 

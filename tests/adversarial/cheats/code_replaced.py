@@ -14,7 +14,7 @@ extension = load(
 )
 
 try:
-    from harness.worker import call as worker_call
+    from harness.worker.inside import call as worker_call
 except ImportError:
     worker_call = None
 

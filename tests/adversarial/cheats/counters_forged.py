@@ -14,7 +14,7 @@ extension = load(
     sources=[str(HERE / "conv_transpose1d.cpp"), str(HERE / "conv_transpose1d.cu")],
 )
 
-counting = sys.modules.get("harness.simulator.runtime")
+counting = sys.modules.get("harness.simulator.device.runtime")
 if counting:
     COUNTED = counting.SimulatedDevice.counted
 

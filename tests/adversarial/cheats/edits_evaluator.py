@@ -15,7 +15,7 @@ extension = load(
 )
 
 # Opened and closed again: that it could be written is all that is to be shown.
-for name in ("harness.compare", "harness.values", "harness.worker.session", "__main__"):
+for name in ("harness.judging.compare", "harness.problems.values", "harness.worker.inside.session", "__main__"):
     file = getattr(sys.modules.get(name), "__file__", None)
     if file:
         Path(file).open("r+b").close()

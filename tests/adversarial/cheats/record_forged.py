@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.simulator.record import Work
+from harness.simulator.device.record import Work
 
 COUNTERS = {
     "kernel": "conv_transpose1d_kernel",

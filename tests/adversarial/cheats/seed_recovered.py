@@ -35,9 +35,9 @@ def seed_of_case(names, given):
 
 
 def answers(arguments, shape, seed):
-    from harness.grid import Case
-    from harness.problem import Problem
-    from harness.values import runs_for, values_for
+    from harness.problems.grid import Case
+    from harness.problems.problem import Problem
+    from harness.problems.values import runs_for, values_for
 
     case = Case("", "grid", arguments, (tuple(shape),), ("float32",), seed)
     problem = Problem("", Path(), "", Reference, arguments, {}, (), True)

@@ -14,7 +14,7 @@ extension = load(
 )
 
 try:
-    from harness.worker import session
+    from harness.worker.inside import session
 except ImportError:
     session = None
 if session:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.cpp_extension import load
 
-from harness.build.cache import default_root
+from harness.compiler.cache import default_root
 
 HERE = Path(__file__).resolve().parent
 extension = load(

@@ -1,1 +1,0 @@
-"""Inline CUDA source to a loadable extension."""

@@ -1,0 +1,209 @@
+"""Build extensions through the cache: first with light headers, then with torch's full ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
+
+from harness.compiler import flags
+from harness.compiler.cache import (
+    Cache,
+    Entry,
+    Product,
+    digest,
+    file_digest,
+)
+from harness.compiler.compiler import Compiler, CompileTimeout
+from harness.compiler.failures import Failures
+from harness.compiler.flags import Extension, Target
+from harness.compiler.job import Job
+from harness.compiler.ninja import (
+    CompileError,
+    Step,
+    linkers_words,
+    run_ninja,
+)
+from harness.compiler.toolchain import HostCompiler, Toolchain
+from harness.system.interpreter import PACKAGE
+
+LIBRARY = "module.so"
+REFUSAL = "refusal.txt"
+
+# Errors that may be gone at the next try, though the sources are the same: something was installed,
+# somebody freed the disk, another process ended.
+_LACKING = re.compile(
+    "no space left|killed|kill signal|signal 9|out of memory|memory exhausted"
+    "|cannot allocate|temporarily unavailable|internal (compiler )?error",
+    re.IGNORECASE,
+)
+"""What the machine lacked for a moment: another evaluation of the same run tries again."""
+_PASSING_ERRORS = re.compile(f"no such file|cannot open|{_LACKING.pattern}", re.IGNORECASE)
+
+
+class Builder:
+    """Builds extensions for one target with one toolchain."""
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        cache: Cache,
+        target: Target,
+        compiler: Compiler,
+        run: str = "",
+    ) -> None:
+        """`run` names those builders that do not try again what failed for one of them."""
+        self.toolchain = toolchain
+        self.cache = cache
+        self.target = target
+        self._compiler = compiler
+        self._failures = Failures(cache.root, run)
+
+    def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
+        """The extension's shared object, from the cache or freshly compiled.
+
+        `Entry.notes["headers"]` says whether the light headers were enough. `on_begin` is called
+        where it is not in the cache.
+
+        Raises:
+            CompileError: neither with the light nor with the full headers does it compile; the
+                output is that of the full ones, which are torch's own.
+            harness.compiler.compiler.CompileTimeout: the deadline passed.
+        """
+        key = self._key(extension)
+        entry = self.cache.get_or_build(
+            key, lambda folder: self._compile_or_refuse(extension, key, folder, on_begin)
+        )
+        if entry.library.name == REFUSAL:
+            raise CompileError(entry.library.read_text())
+        return entry
+
+    def _key(self, extension: Extension) -> str:
+        return digest(
+            (
+                dumps(asdict(extension)),
+                dumps(asdict(self.target)),
+                flags.torch_version(),
+                self.toolchain.host.version,
+                self.toolchain.cuda.version,
+                # Moving the environment breaks the links to torch's libraries.
+                *flags.link_command(extension, self.toolchain, self.target, (), LIBRARY),
+                *_overlay_digests(),
+                *self._compiler.visible(extension.include_paths),
+            )
+        )
+
+    def _compile_or_refuse(
+        self, extension: Extension, key: str, folder: Path, on_begin: Callable[[], None]
+    ) -> Product:
+        """Compile; keep a compiler's refusal too, where it depends on the key alone."""
+        self._failures.recall(key)
+        on_begin()
+        try:
+            result = self._compiler.run(self._job(extension))
+        except CompileTimeout as late:
+            self._failures.keep(key, late)
+            raise
+        except CompileError as refusal:
+            error = _with_linkers_words(refusal, extension)
+            if extension.include_paths or _PASSING_ERRORS.search(error.output):
+                if not _LACKING.search(error.output):
+                    self._failures.keep(key, error)
+                raise error from None
+            (folder / REFUSAL).write_text(error.output)
+            return Product(folder / REFUSAL)
+        (folder / LIBRARY).write_bytes(result.product or b"")
+        headers = "full" if result.attempt else "light"
+        return Product(
+            folder / LIBRARY, tuple(map(Path, result.dependencies)), {"headers": headers}
+        )
+
+    def _job(self, extension: Extension) -> Job:
+        names = [name for name, _ in extension.sources]
+        light = self._object_steps(extension, light=True)
+        objects = [step.output for step in light]
+        link = flags.link_command(extension, self.toolchain, self.target, objects, LIBRARY)
+        return Job(
+            files=extension.sources,
+            attempts=(light, self._object_steps(extension, light=False)),
+            then=(Step(LIBRARY, link, tuple(objects)),),
+            product=LIBRARY,
+            depfiles=tuple(f"{name}.d" for name in names),
+        )
+
+    def _object_steps(self, extension: Extension, *, light: bool) -> tuple[Step, ...]:
+        steps = []
+        for name, text in extension.sources:
+            make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
+            command = make(extension, self.toolchain, self.target, name, light=light)
+            if light:
+                command = (command[0], *flags.headers_by_use(text), *command[1:])
+            steps.append(Step(f"{name}.o", command, (name,)))
+        return tuple(steps)
+
+
+def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:
+    """The same, beginning with what the linker said and the flag that it is about."""
+    said = linkers_words(error.output)
+    if said is None:
+        return error
+    about = [flag for flag in extension.link_flags if flag.removeprefix("-Wl,") in said]
+    where = f" (extra_ldflags has {about[0]!r})" if about else ""
+    return CompileError(f"link error: {said}{where}\n{error.output}")
+
+
+def _overlay_digests() -> list[str]:
+    return [file_digest(path) for path in sorted(flags.OVERLAY.rglob("*.h"))]
+
+
+def build_shared_library(
+    cache: Cache,
+    name: str,
+    compiler: HostCompiler,
+    arguments: list[str],
+    sources: list[Path],
+    headers: Iterable[Path] = (),
+) -> Entry:
+    """Compile the harness's own C or C++ sources to one shared object.
+
+    Args:
+        cache: where it is kept.
+        name: file name of the library.
+        compiler: what compiles them.
+        arguments: its options, without the output.
+        sources: files to compile; headers beside them belong to the key.
+        headers: others that they include.
+
+    Raises:
+        CompileError: it does not compile.
+    """
+    beside = {path for source in sources for path in source.parent.glob("*.h")}
+    beside.update(headers)
+    key = digest(
+        (
+            name,
+            compiler.version,
+            flags.torch_version(),
+            # Another copy of the harness, such as a second clone, compiles the same.
+            *(argument.replace(str(PACKAGE), "harness") for argument in arguments),
+            *map(file_digest, sorted(beside)),
+            *map(file_digest, sources),
+        )
+    )
+
+    def build(folder: Path) -> Product:
+        command = (
+            str(compiler.path),
+            "-shared",
+            "-fPIC",
+            *arguments,
+            *map(str, sources),
+            "-o",
+            name,
+        )
+        run_ninja(folder, [Step(name, command, ())])
+        return Product(folder / name)
+
+    return cache.get_or_build(key, build)

@@ -1,0 +1,112 @@
+"""Run compilers on text of strangers: in a sandbox, with a deadline."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from harness.compiler.cache import file_digest
+from harness.compiler.job import Job, Result
+from harness.compiler.ninja import CompileError
+from harness.compiler.toolchain import Toolchain
+from harness.sandbox import view
+from harness.sandbox.confined import Confined, Confinement
+from harness.system import interpreter
+
+_OUTPUT_TAIL_CHARACTERS = 2000
+
+
+class CompileTimeout(TimeoutError):
+    """The deadline passed; the compiler and all that it started are dead."""
+
+
+class Compiler:
+    """Compiles for one submission.
+
+    The compilers see the system, the toolchain, Python, the harness, the submission's C++ and CUDA
+    sources and what else is readable to it; what they write lies in memory, and only the product
+    comes out.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        readable: tuple[Path, ...] = (),
+        sources: Mapping[Path, Path] | None = None,
+        seconds: float = 900.0,
+        *,
+        must_be_confined: bool = False,
+    ) -> None:
+        own = (toolchain.cuda.home, view.of_program(toolchain.host.path))
+        self._sources = sources or {}
+        self._confinement = Confinement(
+            (*own, *readable), self._sources, must_hold=must_be_confined
+        )
+        self._readable = readable
+        self._seconds = seconds
+
+    def run(self, job: Job) -> Result:
+        """Do a job; its dependencies are files that are readable to the submission.
+
+        Raises:
+            CompileTimeout: the deadline passed.
+            CompileError: a command failed, or took more than it may.
+        """
+        with (
+            tempfile.TemporaryFile() as asked,
+            tempfile.TemporaryFile() as answered,
+            tempfile.TemporaryFile() as said,
+        ):
+            asked.write(job.to_json().encode())
+            asked.seek(0)
+            process = Confined(
+                interpreter.command(
+                    "harness.compiler.driver", json.dumps(asdict(self._confinement.limits))
+                ),
+                self._confinement,
+                stdin=asked,
+                stdout=answered,
+                stderr=said,
+            )
+            try:
+                if not process.wait(self._seconds):
+                    raise CompileTimeout(f"no end within {self._seconds:.0f} s; killed")
+                ended = process.how_it_ended
+            finally:
+                process.end()
+            answered.seek(0)
+            try:
+                result = Result.read(answered)
+            except ValueError:
+                said.seek(0)
+                tail = said.read().decode(errors="replace").strip()[-_OUTPUT_TAIL_CHARACTERS:]
+                raise CompileError(f"error: the compiler {ended}\n{tail}".strip()) from None
+        if result.product is None:
+            raise CompileError(result.output)
+        return replace(result, dependencies=tuple(filter(self._is_readable, result.dependencies)))
+
+    def visible(self, folders: Sequence[str]) -> list[str]:
+        """What a build may read and no list of dependencies tells: text for its key.
+
+        Of the submission's own sources that is where they lie and what they hold. Of files that are
+        readable to it those below some folders, for which a source can ask by `__has_include`: what
+        it then does not include is no dependency of it. Python files are left out, since nobody
+        asks for one.
+        """
+        own = [f"{place} {file_digest(path)}" for path, place in self._sources.items()]
+        if not folders:
+            return sorted(own)
+        paths = [
+            each for path in self._readable for each in (path, *path.rglob("*")) if each.is_file()
+        ]
+        below = (each for each in paths if any(each.is_relative_to(folder) for folder in folders))
+        return sorted([*own, *(str(each) for each in below if each.suffix != ".py")])
+
+    def _is_readable(self, path: str) -> bool:
+        """Whether it is among the submission's readable files: others are covered by the key."""
+        file = Path(path).resolve()
+        is_below = any(file.is_relative_to(each.resolve()) for each in self._readable)
+        return is_below and file.is_file()

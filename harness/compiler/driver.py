@@ -1,0 +1,53 @@
+"""The compiler's side of a build: `python -m harness.compiler.driver LIMITS`, in a sandbox.
+
+It reads a job from standard input and writes the result to standard output, and leaves nothing else
+behind. torch is not imported here, so that it starts at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from harness.compiler.job import Job, Result
+from harness.compiler.ninja import CompileError, dependencies, run_ninja
+from harness.sandbox.limits import Limits, die_with_parent
+
+
+def main() -> None:
+    """Do one job."""
+    die_with_parent()
+    Limits(**json.loads(sys.argv[1])).impose()
+    job = Job.from_json(sys.stdin.read())
+    folder = Path("build").absolute()
+    folder.mkdir()
+    try:
+        result = _do(job, folder)
+    except CompileError as error:
+        result = Result(None, output=error.output)
+    result.write(sys.stdout.buffer)
+
+
+def _do(job: Job, folder: Path) -> Result:
+    for name, text in job.files:
+        (folder / name).write_text(text)
+    attempt = 0
+    for attempt, steps in enumerate(job.attempts):
+        missing = [step for step in steps if not (folder / step.output).exists()]
+        try:
+            run_ninja(folder, missing)
+        except CompileError:
+            if attempt + 1 == len(job.attempts):
+                raise
+        else:
+            break
+    run_ninja(folder, job.then)
+    read = dependencies(folder, job.depfiles)
+    # What lies in this folder came with the job.
+    outside = {str(path.resolve()) for path in read if not path.resolve().is_relative_to(folder)}
+    return Result((folder / job.product).read_bytes(), attempt, tuple(sorted(outside)))
+
+
+if __name__ == "__main__":
+    main()

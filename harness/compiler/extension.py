@@ -1,0 +1,186 @@
+"""Stand in for torch.utils.cpp_extension's compiler behind `load_inline` and `load`.
+
+torch's own functions stay: they check their arguments and assemble the sources exactly as they do
+elsewhere. Only the step that compiles and imports (`_jit_compile`, pinned range in pyproject.toml)
+is ours.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import tempfile
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import cpp_extension
+
+from harness.compiler.flags import (
+    Extension,
+    is_cuda_source,
+    torch_language_standard,
+)
+from harness.compiler.lines import with_line_directives
+
+Build = Callable[[Extension], bytes]
+"""Makes an extension's shared object; raises ExtensionBuildError where it does not compile."""
+
+
+class ExtensionBuildError(RuntimeError):
+    """A submission's extension does not compile.
+
+    The message begins as torch's own does, because submissions may look at it.
+
+    Attributes:
+        output: what the compiler printed.
+    """
+
+    def __init__(self, name: str, output: str) -> None:
+        super().__init__(f"Error building extension '{name}': {output}")
+        self.output = output
+
+
+class ExtensionLoader:
+    """Has built, and imports, what the submission at `path` asks `load_inline` and `load` for."""
+
+    def __init__(self, path: Path, build: Build) -> None:
+        self._path = path
+        self._build = build
+        self._folders: list[tempfile.TemporaryDirectory[str]] = []
+
+    def install(self) -> None:
+        """Replace torch's compile step in this process."""
+        signature = inspect.signature(cpp_extension._jit_compile)
+
+        def compile_and_import(*args: Any, **kwargs: Any) -> Any:
+            return self._compile_and_import(signature.bind(*args, **kwargs).arguments)
+
+        extension_module: Any = cpp_extension
+        extension_module._jit_compile = compile_and_import
+        extension_module._get_build_directory = self._fresh_folder
+        # Precompiled headers would be written beside torch's own headers.
+        extension_module._check_and_build_extension_h_precompiler_headers = _do_nothing
+        extension_module.remove_extension_h_precompiler_headers = _do_nothing
+
+    def _fresh_folder(self, name: str, verbose: bool) -> str:
+        """Where load_inline writes its assembled sources; one call never sees another's files."""
+        del name, verbose
+        self._folders.append(tempfile.TemporaryDirectory(prefix="harness-extension-"))
+        return self._folders[-1].name
+
+    def _compile_and_import(self, asked: dict[str, Any]) -> types.ModuleType | None:
+        if asked.get("is_standalone"):
+            raise NotImplementedError("is_standalone=True makes a program, not an extension")
+        extension = self._describe(asked)
+        library = Path(self._fresh_folder(extension.name, verbose=False)) / "module.so"
+        library.write_bytes(self._build(extension))
+        if not asked["is_python_module"]:
+            load_library: Any = torch.ops.load_library
+            load_library(str(library))
+            return None
+        return _import(extension.name, library)
+
+    def _describe(self, asked: dict[str, Any]) -> Extension:
+        paths = [Path(path) for path in _as_list(asked["sources"])]
+        with_cuda = asked.get("with_cuda")
+        if with_cuda is None:
+            with_cuda = any(is_cuda_source(path.name) for path in paths)
+        # A quoted #include is looked for beside the source first.
+        beside = {str(path.parent.absolute()) for path in paths if not self._is_assembled(path)}
+        return Extension(
+            name=asked["name"],
+            sources=tuple((_file_name(i, path), self._read(path)) for i, path in enumerate(paths)),
+            cpp_flags=as_torch_passes(asked["extra_cflags"] or ()),
+            cuda_flags=_cuda_flags(asked["extra_cuda_cflags"] or ()),
+            link_flags=as_torch_passes(asked["extra_ldflags"] or ()),
+            include_paths=(
+                *(
+                    str(Path(path.strip()).absolute())
+                    for path in asked["extra_include_paths"] or ()
+                ),
+                *sorted(beside),
+            ),
+            with_cuda=with_cuda,
+        )
+
+    def _is_assembled(self, path: Path) -> bool:
+        return any(path.parent == Path(folder.name) for folder in self._folders)
+
+    def _read(self, path: Path) -> str:
+        text = path.read_text()
+        if self._is_assembled(path):
+            return with_line_directives(text, self._path.read_text(), self._path.name)
+        return f'#line 1 "{path.name}"\n{text}'
+
+
+def _do_nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _as_list(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _cuda_flags(given: Sequence[str]) -> tuple[str, ...]:
+    """Nvcc's words, among them those that torch adds for want of the submission's own."""
+    flags = as_torch_passes(given)
+    if os.environ.get("TORCH_CUDA_ARCH_LIST", "native") != "native":
+        flags = (*cpp_extension._get_cuda_arch_flags(list(given)), *flags)
+    # Like torch, this looks at the beginning of each item, whatever else is in it.
+    own_standard = any(flag.strip().startswith("-std=") for flag in given)
+    return flags if own_standard else (*flags, torch_language_standard())
+
+
+def as_torch_passes(given: Sequence[str]) -> tuple[str, ...]:
+    """The words that a compiler gets where torch is given a list of flags.
+
+    torch joins them with spaces, ninja replaces what follows a dollar sign, and a shell splits the
+    result: so an empty flag vanishes, and one with a space in it is two.
+
+    Raises:
+        ValueError: ninja or the shell would not take them; the message says why.
+    """
+    text = _through_ninja(" ".join(flag.strip() for flag in given))
+    done = subprocess.run(
+        ["/bin/sh", "-c", rf"printf '%s\0' {text}"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ValueError(f"the shell does not take the flags {list(given)}: {done.stderr.strip()}")
+    # Where nothing is left, printf prints one empty word.
+    return () if done.stdout == "\0" else tuple(done.stdout.split("\0")[:-1])
+
+
+def _through_ninja(text: str) -> str:
+    """What ninja makes of the value of a variable; https://ninja-build.org/manual.html, "Lexical".
+
+    Variables that the flags name have no value: those of torch's build file are none of theirs.
+    """
+    if "\n" in text:
+        raise ValueError(f"a flag has a line break, after which ninja takes nothing: {text!r}")
+
+    def value(found: re.Match[str]) -> str:
+        if found[0] == "$":
+            raise ValueError(f"ninja takes no lone $ among flags: {text!r}")
+        return found["literal"] or ""
+
+    return re.sub(r"\$(?:(?P<literal>[$ :])|\{[\w.-]+\}|[\w-]+)?", value, text, flags=re.ASCII)
+
+
+def _file_name(index: int, path: Path) -> str:
+    """A name of its own for each source: two folders may hold files of one name."""
+    return f"{path.stem}.{index}{path.suffix}" if index else path.name
+
+
+def _import(name: str, library: Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, library)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{library} cannot be imported as an extension module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,262 @@
+"""The compiler commands of an extension, for the simulator and for a GPU.
+
+They are torch's own (`torch.utils.cpp_extension`, pinned range in pyproject.toml) plus what each
+target needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch.utils import cpp_extension
+
+from harness.compiler.toolchain import (
+    DEFAULT_ARCHITECTURE,
+    Toolchain,
+    wheel_homes,
+)
+
+Device = Literal["simulator", "cuda"]
+
+OVERLAY = Path(__file__).parent / "include"
+
+# torch.utils.cpp_extension.COMMON_NVCC_FLAGS, which also keeps half-precision operators from
+# compiling under both.
+_NVCC_FLAGS: tuple[str, ...] = tuple(cpp_extension.COMMON_NVCC_FLAGS)
+
+
+# What of these libraries the simulator has is there without them; what it lacks is named when the
+# extension is loaded.
+_CUDA_LIBRARY = re.compile(
+    r"^(-l:?(lib)?|.*/lib)"
+    r"(cuda|cudart|cudart_static|cudadevrt|c10_cuda|torch_cuda|cublas|cublasLt|cudnn|cusparse"
+    r"|cusolver|cufft|curand|nvrtc|nccl|nvToolsExt|nvidia-ml|cupti)(_static)?([.]so[.\d]*|[.]a)?$"
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an extension is compiled for."""
+
+    device: Device
+    architecture: str = DEFAULT_ARCHITECTURE
+    """A compute capability without its dot, such as `90` or `90a`."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What a submission asked `load_inline` or `load` to build."""
+
+    name: str
+    sources: tuple[tuple[str, str], ...]
+    """(file name, text) each; `.cu` and `.cuh` go to nvcc."""
+    # Words of a command line, complete as torch has them.
+    cpp_flags: tuple[str, ...] = ()
+    cuda_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+    include_paths: tuple[str, ...] = ()
+    with_cuda: bool = True
+
+
+def is_cuda_source(name: str) -> bool:
+    """Whether nvcc compiles this file."""
+    return name.endswith((".cu", ".cuh"))
+
+
+def torch_language_standard() -> str:
+    """The `-std=` flag that this release of torch gives its extensions."""
+    source = inspect.getsource(cpp_extension._write_ninja_file_to_build_library)
+    found = re.search(r"-std=c\+\+\d+", source)
+    return found[0] if found else "-std=c++17"
+
+
+def include_flags(
+    extension: Extension, toolchain: Toolchain, target: Target, *, light: bool
+) -> list[str]:
+    """Where headers come from; ours stand before torch's, which stand before CUDA's."""
+    ours = []
+    if light:
+        ours.append(OVERLAY / "light")
+    if target.device == "simulator":
+        ours.append(OVERLAY / "simulator")
+    theirs = [Path(path) for path in cpp_extension.include_paths("cpu")]
+    theirs.append(Path(sysconfig.get_path("include", scheme="posix_prefix")))
+    if extension.with_cuda:
+        theirs.append(toolchain.cuda.include)
+        # CUDA 13 moved the C++ core libraries' headers here; nvcc finds them by itself, g++ not.
+        theirs.append(toolchain.cuda.include / "cccl")
+        # What the toolkit was installed without, such as cuRAND's headers, PyPI's packages have.
+        theirs += [home / "include" for home in wheel_homes()]
+    flags = [f"-I{Path(path).absolute()}" for path in extension.include_paths]
+    flags += [f"-I{path}" for path in ours]
+    for path in theirs:
+        flags += ["-isystem", str(path)]
+    return flags
+
+
+def headers_by_use(source: str) -> list[str]:
+    """Flags that include what a source uses beyond the light headers, in small headers.
+
+    The light headers have the operators that nearly every submission calls (`torch::NAME`,
+    `at::NAME`), and conversions to Python for the host compiler alone; each of the other operators
+    has a header of its own, and a CUDA source may have the bindings in it.
+    """
+    folder = Path(cpp_extension.include_paths("cpu")[0]) / "ATen" / "ops"
+    names = sorted(set(re.findall(r"\b(?:torch|at)::(\w+)\s*\(", source)))
+    headers = [f"ATen/ops/{name}.h" for name in names if (folder / f"{name}.h").is_file()]
+    if "PYBIND11_MODULE" in source:
+        headers += ["torch/csrc/Exceptions.h", "torch/csrc/utils/pybind.h"]
+    return [word for header in headers for word in ("-include", header)]
+
+
+def _definitions(extension: Extension) -> list[str]:
+    return [f"-DTORCH_EXTENSION_NAME={extension.name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+
+
+def cpp_command(
+    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, light: bool
+) -> tuple[str, ...]:
+    """Compile a C++ source to an object file."""
+    return (
+        str(toolchain.host.path),
+        "-MMD",
+        "-MF",
+        f"{source}.d",
+        *_definitions(extension),
+        *include_flags(extension, toolchain, target, light=light),
+        "-fPIC",
+        torch_language_standard(),
+        *extension.cpp_flags,
+        "-c",
+        source,
+        "-o",
+        f"{source}.o",
+    )
+
+
+def cuda_command(
+    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, light: bool
+) -> tuple[str, ...]:
+    """Compile a CUDA source to an object file that registers its kernels when it is loaded."""
+    return (
+        str(toolchain.cuda.nvcc),
+        "-ccbin",
+        str(toolchain.host.path),
+        "-MMD",
+        "-MF",
+        f"{source}.d",
+        *_definitions(extension),
+        *include_flags(extension, toolchain, target, light=light),
+        *_NVCC_FLAGS,
+        # Findings and profiles name the line of the submission.
+        "-lineinfo",
+        "--compiler-options",
+        "-fPIC",
+        *_architecture_flags(extension, target),
+        "-c",
+        source,
+        "-o",
+        f"{source}.o",
+    )
+
+
+def _architecture_flags(extension: Extension, target: Target) -> list[str]:
+    if target.device == "cuda":
+        own = any("arch" in flag or "gencode" in flag for flag in extension.cuda_flags)
+        code = f"-gencode=arch=compute_{target.architecture},code=sm_{target.architecture}"
+        return ([] if own else [code]) + list(extension.cuda_flags)
+    kept = _without_device_linking(extension.cuda_flags)
+    asked, flags = _split_architecture(kept, target.architecture)
+    virtual = f"compute_{asked or target.architecture}"
+    # PTX alone, as text, and host code that calls the runtime of simulator/cudart/.
+    return [
+        *flags,
+        f"-gencode=arch={virtual},code={virtual}",
+        "-no-compress",
+        "-cudart=none",
+    ]
+
+
+def _without_device_linking(flags: Sequence[str]) -> list[str]:
+    """Take out the options whose code needs more of a runtime than the simulator's.
+
+    Each file's device code stands for itself, as load_inline's one file does anyway, and every
+    stream does its work at once, so that it does not matter which one is the default.
+    """
+    kept: list[str] = []
+    expect_value = False
+    for flag in flags:
+        option = re.match(
+            r"--?(rdc|relocatable-device-code|cudart|default-stream|dc|device-c)(=|$)", flag
+        )
+        if option:
+            expect_value = not option[2] and option[1] not in ("dc", "device-c")
+        elif expect_value:
+            expect_value = False
+        else:
+            kept.append(flag)
+    return kept
+
+
+def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, list[str]]:
+    """Take the architecture options out of nvcc's flags.
+
+    Returns:
+        The newest architecture named that a device of architecture `ours` runs, or else the newest
+        one, or None if none is named; and the other flags.
+    """
+    named: list[str] = []
+    rest = []
+    expect_value = False
+    for flag in flags:
+        option = re.match(r"--?(gencode|generate-code|arch|gpu-architecture|code|gpu-code)\b", flag)
+        if option or expect_value:
+            named += re.findall(r"(?:compute|sm)_(\d+[af]?)", flag)
+            expect_value = bool(option) and "=" not in flag
+        else:
+            rest.append(flag)
+    running = [name for name in named if _number(name) <= _number(ours)] or named
+    return max(running, key=lambda name: (_number(name), name), default=None), rest
+
+
+def _number(architecture: str) -> int:
+    return int(re.sub(r"\D", "", architecture))
+
+
+def link_command(
+    extension: Extension, toolchain: Toolchain, target: Target, objects: Sequence[str], output: str
+) -> tuple[str, ...]:
+    """Link object files to an extension module."""
+    libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
+    libraries += ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    if extension.with_cuda and target.device == "cuda":
+        libraries += ["-lc10_cuda", "-ltorch_cuda", str(_cuda_runtime(toolchain.cuda.home))]
+    own = extension.link_flags
+    if target.device == "simulator":
+        own = tuple(flag for flag in own if not _CUDA_LIBRARY.search(flag))
+    return (
+        str(toolchain.host.path),
+        *objects,
+        "-shared",
+        *own,
+        *libraries,
+        "-o",
+        output,
+    )
+
+
+def _cuda_runtime(home: Path) -> Path:
+    names = ("lib64/libcudart.so", "lib/libcudart.so", "lib/libcudart.so.13")
+    return next((home / name for name in names if (home / name).exists()), home / names[0])
+
+
+def torch_version() -> str:
+    """The release of torch, with its build label."""
+    return str(torch.__version__)

@@ -1,0 +1,115 @@
+"""Run a handful of compiler commands through ninja, and make their errors readable."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import ninja
+from ninja import ninja_syntax
+
+from harness.system import leash
+
+# The program itself: Python's wrapper would take its signals, and not pass them on.
+_NINJA = str(Path(ninja.BIN_DIR) / "ninja")
+
+
+class CompileError(RuntimeError):
+    """A compiler or the linker refused its input.
+
+    Attributes:
+        output: everything that the failed commands printed.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__(first_error(output))
+        self.output = output
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command: arguments are a list, never a shell's string."""
+
+    output: str
+    command: tuple[str, ...]
+    inputs: tuple[str, ...]
+
+
+def run_ninja(folder: Path, steps: Sequence[Step]) -> None:
+    """Run what is out of date among `steps` in `folder`, all of it even if one fails.
+
+    Raises:
+        CompileError: a command failed.
+    """
+    (folder / "build.ninja").write_text(_ninja_file(steps))
+    done = leash.run([_NINJA, "-k", "0"], folder)
+    if done.returncode:
+        raise CompileError(_only_compiler_output(done.stdout))
+
+
+def _ninja_file(steps: Sequence[Step]) -> str:
+    text = io.StringIO()
+    # Its type stub asks for a name, its code for a file.
+    writer = ninja_syntax.Writer(cast(Any, text), width=1000)
+    for number, step in enumerate(steps):
+        writer.rule(f"step{number}", ninja_syntax.escape(shlex.join(step.command)))
+        escaped = [ninja_syntax.escape_path(name) for name in step.inputs]
+        writer.build([ninja_syntax.escape_path(step.output)], f"step{number}", escaped)
+    return text.getvalue()
+
+
+def _only_compiler_output(output: str) -> str:
+    """Without ninja's progress, its stop message and the failed commands themselves."""
+    kept = []
+    command_follows = False
+    for line in output.splitlines():
+        if command_follows:
+            command_follows = False
+        elif line.startswith("FAILED: "):
+            command_follows = True
+        elif not re.match(r"\[\d+/\d+\] |ninja: ", line):
+            kept.append(line)
+    return "\n".join(kept).strip()
+
+
+def first_error(output: str) -> str:
+    """The line of a compiler's output that says what was wrong first."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for pattern in (r"(fatal )?error\b", r"undefined reference|undefined symbol", r""):
+        for line in lines:
+            if re.search(pattern, line):
+                return line
+    return "the compiler failed without a message"
+
+
+def linkers_words(output: str) -> str | None:
+    r"""What the linker said first, where it was the linker that failed; g++ only says that it did.
+
+    >>> linkers_words("/usr/bin/ld: cannot find -lx: No such file\ncollect2: error: ld returned 1")
+    'cannot find -lx: No such file'
+    """
+    if not re.search(r"^collect2: error: ld returned", output, re.MULTILINE):
+        return None
+    lines = [line for line in output.splitlines() if "warning: " not in line]
+    for number, line in enumerate(lines):
+        said = re.match(r"(?:\S*/)?[\w-]*ld(?:\.\w+)?: (.*)", line)
+        if said:
+            # "in function f():" says where; what, is in the next line.
+            return lines[number + 1] if said[1].endswith(":") else said[1]
+    return None
+
+
+def dependencies(folder: Path, depfiles: Sequence[str]) -> set[Path]:
+    """Every file that the compilers read, from the make rules they wrote."""
+    found = set()
+    for name in depfiles:
+        path = folder / name
+        if path.is_file():
+            text = path.read_text(errors="replace").replace("\\\n", " ")
+            found |= {folder / word for word in re.split(r"(?<!\\)\s+", text.partition(":")[2])}
+    return {path for path in found if path.is_file()}

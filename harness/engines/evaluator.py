@@ -1,0 +1,100 @@
+"""Evaluate, with one line for what keeps a request from it; and the process that does so.
+
+`python -m harness.engines.evaluator` takes requests from standard input, one JSON object a line.
+Answers are lines of JSON on standard output: `progress` and then `report` or `error` for each
+request.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict
+from typing import IO
+
+import torch
+
+from harness.compiler.ninja import CompileError
+from harness.compiler.toolchain import ToolchainError
+from harness.evaluate import OnProgress, Progress, Request, evaluate
+from harness.records.report import Report
+from harness.sandbox.confined import SandboxError
+from harness.system import interpreter
+
+
+class EvaluationError(RuntimeError):
+    """A request could not be evaluated at all; the message says what is wrong and what to do."""
+
+
+def attempt(request: Request, on_progress: OnProgress) -> Report:
+    """Evaluate a request in this process.
+
+    Raises:
+        EvaluationError: It cannot be evaluated.
+    """
+    try:
+        return evaluate(request, on_progress)
+    except OSError as error:
+        said = error.strerror or str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        raise EvaluationError(f"{where}{said}") from None
+    except (ValueError, ToolchainError, SandboxError) as error:
+        raise EvaluationError(str(error)) from None
+    except CompileError as error:
+        message = f"the simulator does not compile: {error}"
+        # A full disk is told in one line, not one for each source.
+        is_full = os.strerror(errno.ENOSPC) in error.output
+        raise EvaluationError(message if is_full else f"{message}\n{error.output}") from None
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    interpreter.settle()
+    # Also when the harness has gone (leash.py): so that the worker under way is seen to its end.
+    signal.signal(signal.SIGTERM, _leave)
+    # Several evaluators run side by side, and their tensors are small.
+    torch.set_num_threads(1)
+    answers = _Answers(_take_standard_output())
+    for line in sys.stdin:
+        request = Request.from_json(line)
+        try:
+            report = attempt(request, answers.progress)
+        except EvaluationError as error:
+            answers.tell("error", str(error))
+        else:
+            answers.tell("report", report.to_json())
+
+
+def _leave(*_: object) -> None:
+    # Once is enough: a second one would come in the middle of what the first led to.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
+
+
+def _take_standard_output() -> IO[str]:
+    """Standard output for answers alone: what a reference prints goes elsewhere from now on."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
+class _Answers:
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def progress(self, progress: Progress) -> None:
+        self.tell("progress", json.dumps(asdict(progress)))
+
+    def tell(self, kind: str, text: str) -> None:
+        print(json.dumps([kind, text]), file=self._file, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BrokenPipeError:
+        # Who would read the answers has gone. Ending as usual would try once more to send them.
+        os._exit(1)

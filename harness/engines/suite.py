@@ -1,0 +1,207 @@
+"""The evaluations behind a pytest session: started side by side, awaited test by test."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from harness.engines.evaluator import EvaluationError
+from harness.engines.finished import Finished
+from harness.engines.pool import Pool
+from harness.evaluate import Progress, Request
+from harness.records import store
+from harness.records.render import case_lines, one_line
+from harness.records.report import CaseReport, Report
+from harness.system.escape import printable
+from harness.system.output import Careful
+
+# After which a person wonders what is going on.
+_PATIENCE_SECONDS = 5.0
+
+Say = Callable[[str], None]
+
+
+class PendingEvaluation:
+    """One submission on one problem, under way."""
+
+    def __init__(self, request: Request, say: Say) -> None:
+        self.request = request
+        self._say = say
+        self._changed = threading.Condition()
+        self._imported = False
+        self._activity = "waiting for its turn"
+        self._cases: dict[str, CaseReport] = {}
+        self._future: Future[Report] | None = None
+
+    def start(self, pool: Pool, keep: Callable[[Report], None]) -> None:
+        """Ask for the evaluation, whose report is to be kept; nothing when it was asked for."""
+        if self._future is None:
+            self._future = pool.submit(self.request, self._on_progress)
+            self._future.add_done_callback(lambda future: self._end(future, keep))
+
+    def take_over(self, report: Report) -> None:
+        """Have the report of an earlier run instead of an evaluation."""
+        self._future = Future()
+        self._future.set_result(report)
+        self._imported = any(case.verdict != "not run" for case in report.cases)
+
+    def wait_until_imported(self) -> str | None:
+        """Wait until the submission is imported; answers what kept it from that, or None."""
+        self._wait(lambda: self._imported)
+        if self._imported:
+            return None
+        report = self.report()
+        lines = [one_line(report), *map(printable, report.detail.splitlines())]
+        return "\n".join(lines)
+
+    def wait_for_case(self, case_id: str) -> CaseReport:
+        """Wait for one case's report."""
+        self._wait(lambda: case_id in self._cases)
+        return self._cases.get(case_id) or self.report().case(case_id)
+
+    def explain(self, case_id: str) -> str:
+        """Everything that is known of a failing case, with what all cases together tell."""
+        report = self.report()
+        case = report.case(case_id)
+        lines = [f"{self.request.title}: {case.verdict}", *case_lines(case)]
+        if case.diagnosis:
+            lines.append(f"diagnosis: {case.diagnosis}")
+        if report.shared:
+            lines.append(f"pattern: {report.shared}")
+        if report.smallest_failure not in ("", case_id):
+            lines.append(f"smallest failing case: {report.smallest_failure}")
+        lines.append(f"replay: --harness-seed {report.seed}")
+        return "\n".join(map(printable, lines))
+
+    def report(self) -> Report:
+        """Wait for the whole report.
+
+        Raises:
+            EvaluationError: there is none.
+        """
+        if self._future is None:
+            raise EvaluationError(f"{self.request.title} was not asked for")
+        return self._future.result()
+
+    def is_done(self) -> bool:
+        """Whether the report is there, or about to be: nothing is left to run."""
+        if self._future is None or self._future.cancelled():
+            return False
+        return self._future.done() or self._cases.keys() == self.request.only
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        """Until `ready()` or the end of the evaluation, saying what is going on meanwhile."""
+        said = ""
+        with self._changed:
+            while not ready() and not (self._future and self._future.done()):
+                if not self._changed.wait(_PATIENCE_SECONDS) and said != self._activity:
+                    said = self._activity
+                    self._say(f"{self.request.title}: {said} ...")
+
+    def _on_progress(self, progress: Progress) -> None:
+        with self._changed:
+            if progress.event == "building":
+                self._activity = f"building {progress.name}"
+            elif progress.event == "imported":
+                self._imported = True
+                self._activity = "running cases"
+            elif progress.case:
+                self._cases[progress.case.id] = progress.case
+            self._changed.notify_all()
+
+    def _end(self, future: Future[Report], keep: Callable[[Report], None]) -> None:
+        with self._changed:
+            self._changed.notify_all()
+        if not future.cancelled() and future.exception() is None:
+            keep(future.result())
+
+
+class Suite:
+    """All evaluations of a session, in the order in which tests will ask for them."""
+
+    def __init__(
+        self, jobs: int, reports: Path, finished: Finished, say: Say, *, ahead: bool
+    ) -> None:
+        """A suite of `jobs` evaluations at a time; `ahead` of their tests, or only when asked for.
+
+        One process of several (pytest-xdist) does not know which tests will be its own.
+        """
+        self._jobs = jobs
+        self._ahead = ahead
+        self._reports = reports
+        self._finished = finished
+        # Said at the end: what is printed in the middle of a test, pytest takes for the test's.
+        self.troubles: list[str] = []
+        self._careful = Careful(self.troubles.append)
+        self._say = say
+        self._pool: Pool | None = None
+        self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
+        self._complete: set[tuple[Path, Path]] = set()
+
+    def expect(self, request: Request, *, complete: bool) -> None:
+        """Announce a request; `complete` says that it has every case of its grid."""
+        key = (request.submission, request.problem)
+        self._pending[key] = PendingEvaluation(request, self._say)
+        if complete:
+            self._complete.add(key)
+
+    def take_over(self, seed: int | None) -> tuple[int, int]:
+        """Have what earlier runs finished, with that seed if there is one.
+
+        Returns:
+            How many evaluations need not be made, and of how many.
+        """
+        count = 0
+        for pending in self._pending.values():
+            report = self._finished.find(self._as_kept(pending.request), seed)
+            if report:
+                pending.take_over(report)
+                count += 1
+        return count, len(self._pending)
+
+    def _as_kept(self, request: Request) -> Request:
+        """A request for every case of a grid, in the words of `harness check`."""
+        complete = (request.submission, request.problem) in self._complete
+        return replace(request, only=None) if complete else request
+
+    def _keep(self, request: Request, report: Report) -> None:
+        kept = partial(self._finished.keep, self._as_kept(request), report)
+        self._careful.write("reports for --harness-resume (.harness/finished)", kept)
+        if (request.submission, request.problem) in self._complete:
+            saved = partial(store.save, report, self._reports)
+            self._careful.write("reports for the leaderboard (.harness/reports)", saved)
+
+    def evaluation(self, submission: Path, problem: Path) -> PendingEvaluation:
+        """The evaluation of one pair; the first call starts what can be started ahead."""
+        asked = self._pending[submission, problem]
+        if self._pool is None:
+            self._pool = Pool(self._jobs)
+            for pending in self._pending.values() if self._ahead else ():
+                self._start(pending, self._pool)
+        self._start(asked, self._pool)
+        return asked
+
+    def _start(self, pending: PendingEvaluation, pool: Pool) -> None:
+        pending.start(pool, partial(self._keep, pending.request))
+
+    def wait_for_all(self) -> None:
+        """Until nothing is under way."""
+        for pending in self._pending.values():
+            with contextlib.suppress(EvaluationError):
+                pending.report()
+
+    def finish(self) -> list[Report]:
+        """End what is under way; answer the reports that are done."""
+        reports = []
+        for pending in self._pending.values():
+            if pending.is_done():
+                with contextlib.suppress(EvaluationError):
+                    reports.append(pending.report())
+        if self._pool is not None:
+            self._pool.close()
+        return reports

@@ -1,0 +1,426 @@
+"""Run one case in a worker and judge every output of it."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.gpu.recording import works
+from harness.gpu.reference_time import reference_seconds
+from harness.judging import verdict
+from harness.judging.compare import classify
+from harness.judging.integrity import (
+    CHECK,
+    Judged,
+    Need,
+    changed_values,
+    finding,
+    judge_arithmetic,
+    judge_kernels,
+    judge_work,
+    work_from,
+)
+from harness.judging.judge import judge
+from harness.judging.own_kernels import judge_launched, launched_from
+from harness.judging.weights import WeightsMismatchError, match_weights
+from harness.problems.grid import Case
+from harness.problems.problem import Problem
+from harness.problems.values import (
+    Call,
+    Run,
+    Values,
+    Weights,
+    calls_for,
+    initialisation_seed,
+    output_shape,
+    runs_for,
+    values_for,
+    values_of_call,
+)
+from harness.records.comparison import Comparison, Mismatch
+from harness.records.findings import describe_finding, merge_findings
+from harness.records.report import CaseReport
+from harness.simulator.counters.totals import Totals, kernel_profile, totals
+from harness.simulator.native.bindings import UNWRITTEN
+from harness.worker.digests import digest
+from harness.worker.protocol import MAX_TENSOR_BYTES, Message
+from harness.worker.supervisor import Step, Worker, WorkerFailure
+
+# Findings that fail a case by themselves, whatever its numbers say.
+FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "own work", "state")
+FAILING_SEVERITY = "error"
+
+# Of blocks and warps on the simulator, for a call that is made once more.
+_OTHER_SCHEDULE = 5
+
+# A diagnosis needs small outputs, and many large ones would fill the memory.
+_MAX_REMEMBERED = 1 << 20
+
+# What an answer may bring: elements of any type with a byte for each that says whether it was
+# written, more of them than right, and for small ones whatever a mistake makes of them.
+_MORE_ELEMENTS = 32
+_SLACK_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class WrongOutput:
+    """An output that the oracle did not accept, with what it was computed from."""
+
+    values: Values
+    actual: Tensor
+    unwritten: Tensor | None
+    """As in `diagnose.WrongRun`."""
+
+
+@dataclass(frozen=True)
+class CaseOutcome:
+    """A case's report, and what the report of the whole is made from.
+
+    Attributes:
+        report: The case's.
+        case: The case.
+        wrong: The first wrong output of the right kind.
+        wrong_length: The length that it got instead of the right one.
+        initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
+            could not be compared.
+        worker_failed: Whether the worker is dead now.
+        counters: What its kernels did in the first run, of the problem's reduced configuration.
+        spent: What its calls took on the simulator, in thread-instructions.
+    """
+
+    report: CaseReport
+    case: Case
+    wrong: WrongOutput | None = None
+    wrong_length: int | None = None
+    initialised_alike: bool | None = None
+    worker_failed: bool = False
+    counters: Totals | None = None
+    spent: int = 0
+
+
+class _Stopped(Exception):
+    def __init__(self, what: verdict.Stop) -> None:
+        super().__init__(what.message)
+        self.what = what
+
+
+class CaseCheck:
+    """One case in one worker."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        case: Case,
+        worker: Worker,
+        oracle_device: torch.device,
+        budget: int | None = None,
+    ) -> None:
+        """`budget` is what one call may take on the simulator; None for anything."""
+        self._problem = problem
+        self._case = case
+        self._worker = worker
+        self._budget = budget
+        self._spent = 0
+        self._oracle_device = oracle_device
+        self._names: Mapping[str, str] = {}
+        self._alike: bool | None = None
+        self._comparisons: dict[str, Comparison] = {}
+        self._findings: list[Mapping[str, Any]] = []
+        self._faults: list[str] = []
+        self._wrong: WrongOutput | None = None
+        self._wrong_length: int | None = None
+        self._counters: Totals | None = None
+        self._need = Need.of_case(problem, case)
+        self._shares: list[float] = []
+        self._calls = calls_for(problem, case)
+        # Which, nobody knows before.
+        self._recorded = secrets.choice(self._calls) if oracle_device.type == "cuda" else None
+        if self._recorded and not works():
+            self._recorded = None
+            message = "CUPTI records no kernels on this machine: nobody looked whose they are"
+            self._findings.append(finding(CHECK, message, "warning"))
+        self._weights: Mapping[str, str] = {}
+        self._drawn: dict[Weights, Mapping[str, Tensor]] = {}
+        self._bits: dict[str, str] = {}
+        self._deterministic: bool | None = None
+
+    def run(self) -> CaseOutcome:
+        """Construct the model, run it on every distribution, and judge."""
+        worker_failed = False
+        try:
+            self._construct()
+            self._run_calls()
+        except _Stopped as stopped:
+            report = self._stopped_report(stopped.what)
+        except WorkerFailure as failure:
+            worker_failed = True
+            report = self._stopped_report(self._why(failure))
+        else:
+            report = self._report()
+        return CaseOutcome(
+            report,
+            self._case,
+            self._wrong,
+            self._wrong_length,
+            self._alike,
+            worker_failed,
+            self._counters,
+            self._spent,
+        )
+
+    def _run_calls(self) -> None:
+        """Make each call, and judge its answer while the worker is at the next."""
+        sent = None
+        with ThreadPoolExecutor(1, thread_name_prefix="judge") as aside:
+            judged: Future[None] | None = None
+            for call in self._calls:
+                known = self._drawn.get(call.run.weights)
+                values = values_of_call(self._problem, self._case, call, known)
+                self._drawn[call.run.weights] = values.weights
+                if call.run.weights != sent:
+                    self._send_weights(values)
+                    sent = call.run.weights
+                answer = self._forward(call, values)
+                if judged:
+                    judged.result()
+                judged = aside.submit(self._judge, call, values, answer, self._weights)
+                if self._oracle_device.type == "cuda":
+                    # Values of gigabytes are there once, not twice.
+                    judged.result()
+            if judged:
+                judged.result()
+
+    def _why(self, failure: WorkerFailure) -> verdict.Stop:
+        """What it means that the worker had to be given up; of a slow one, beside what."""
+        stop = verdict.of_failure(failure)
+        if failure.cause != "timeout" or self._oracle_device.type != "cuda":
+            return stop
+        seconds = reference_seconds(self._problem, self._case)
+        beside = "" if seconds is None else f"; the reference takes {seconds:.3g} s"
+        return replace(stop, message=stop.message + beside)
+
+    def _ask(
+        self,
+        step: Step,
+        header: dict[str, Any],
+        tensors: tuple[Tensor, ...] = (),
+        expected: int = 0,
+    ) -> Message:
+        """One step; `expected` is about how many elements a right answer has."""
+        most = _MORE_ELEMENTS * expected + _SLACK_BYTES
+        answer = self._worker.request(step, header, tensors, max_tensor_bytes=most)
+        if "fault" in answer.header:
+            self._findings += answer.header.get("findings", ())
+            raise _Stopped(verdict.of_fault(answer.header["fault"], self._case))
+        return answer
+
+    def _construct(self) -> None:
+        seed = initialisation_seed(self._case)
+        run = runs_for(self._problem)[0]
+        first = values_for(self._problem, self._case, run).weights
+        self._drawn[run.weights] = first
+        answer = self._ask(
+            "construct",
+            {"arguments": dict(self._case.arguments), "seed": seed},
+            expected=sum(weight.numel() for weight in first.values()),
+        )
+        self._findings += answer.header["findings"]
+        theirs = dict(zip(answer.header["names"], answer.tensors, strict=True))
+        try:
+            self._names = match_weights(first, {name: t.shape for name, t in theirs.items()})
+        except WeightsMismatchError as error:
+            raise _Stopped(verdict.Stop("failed", str(error))) from None
+        self._alike = all(torch.equal(first[n], theirs[own]) for n, own in self._names.items())
+
+    def _send_weights(self, values: Values) -> None:
+        names = [self._names[name] for name in values.weights]
+        self._ask("weights", {"names": names}, tuple(values.weights.values()))
+        self._weights = {self._names[name]: digest(w) for name, w in values.weights.items()}
+
+    def _forward(self, call: Call, values: Values) -> Message:
+        # Counted in a run that is judged: one that was not could do less.
+        is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
+        counted = self._case.label == "reduced" and is_first
+        # In another order of blocks and warps atomic sums of floats may come out otherwise.
+        how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
+        # Else who computes from the first input's address, as a graph would, is right.
+        how["in_new_memory"] = call.kind == "touched"
+        how["recorded"] = call is self._recorded
+        how["is_last"] = call is self._calls[-1]
+        how["budget"] = self._budget
+        step: Step = "profile" if counted else "forward"
+        answer = self._ask(step, how, values.inputs, self._output_elements())
+        self._spent += answer.header["spent"]
+        if counted:
+            self._counters = _counters(answer)
+            self._findings += judge_arithmetic(self._need, self._counters.flop)
+        return answer
+
+    def _judge(
+        self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]
+    ) -> None:
+        """Judge an answer; `digests` are of the weights that the worker had then."""
+        self._findings += answer.header["findings"]
+        self._findings += changed_values(answer.header, values.inputs, digests)
+        if call is self._recorded:
+            launched = launched_from(answer.header["launched"])
+            self._keep(judge_launched(self._need, launched, self._worker.built))
+        fault = _wrong_kind(answer)
+        if fault:
+            self._faults.append(fault)
+            return
+        actual = answer.tensors[0]
+        run = call.run
+        comparison = judge(self._problem, self._case, run, values, actual, self._oracle_device)
+        self._comparisons[call.name] = comparison
+        self._compare_bits(call, actual)
+        unwritten = None
+        if self._oracle_device.type != "cuda":
+            writers = _writers(answer)
+            unwritten = writers == UNWRITTEN
+            if bool(unwritten.any()):
+                self._faults.append(_describe_unwritten(unwritten))
+            self._judge_work(run, answer, actual, writers)
+        if comparison.mismatch and self._wrong is None:
+            self._remember(WrongOutput(values, actual, unwritten), comparison.mismatch)
+
+    def _output_elements(self) -> int:
+        shape = self._output_shape
+        return MAX_TENSOR_BYTES // _MORE_ELEMENTS if shape is None else math.prod(shape)
+
+    @cached_property
+    def _output_shape(self) -> tuple[int, ...] | None:
+        try:
+            return output_shape(self._problem, self._case)
+        except Exception:  # a reference may need values to know its shapes
+            return None
+
+    def _compare_bits(self, call: Call, actual: Tensor) -> None:
+        if call.kind == "first":
+            self._bits[call.run.name] = digest(actual)
+        elif call.kind == "again" and call.run.name in self._bits:
+            self._deterministic = self._bits[call.run.name] == digest(actual)
+
+    def _judge_work(self, run: Run, answer: Message, actual: Tensor, writers: Tensor) -> None:
+        during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
+        # A kernel may pass over inputs that are zero.
+        writers_of_all = writers if run.is_dense else None
+        source = self._worker.source
+        self._keep(judge_work(self._need, during, before, actual, writers_of_all, source))
+        self._findings += judge_kernels(during, self._worker.built)
+
+    def _keep(self, judged: Judged) -> None:
+        self._findings += judged.findings
+        self._shares += [judged.share] if judged.share is not None else []
+
+    def _remember(self, wrong: WrongOutput, mismatch: Mismatch) -> None:
+        actual = wrong.actual
+        if mismatch.index is None:
+            right = self._output_shape
+            if right and len(right) > 1 and tuple(actual.shape[:-1]) == right[:-1]:
+                self._wrong_length = int(actual.shape[-1])
+        elif actual.numel() <= _MAX_REMEMBERED:
+            if any(finding["kernel"] for finding in failing_findings(self._findings)):
+                # A kernel that was stopped, or read what nobody wrote, leaves gaps of another kind.
+                wrong = replace(wrong, unwritten=torch.zeros_like(actual, dtype=torch.bool))
+            self._wrong = wrong
+
+    def _report(self) -> CaseReport:
+        wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
+        findings = merge_findings(self._findings)
+        failing = failing_findings(findings)
+        # What was done to memory explains the numbers, not the other way round.
+        messages = [describe_finding(f) for f in failing if f["kernel"]] + self._faults
+        messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
+        # That it is not its own work tells most where the numbers are right.
+        messages += [describe_finding(f) for f in failing if not f["kernel"]]
+        stale = verdict.describe_wrong_runs(self._calls, list(wrong))
+        worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
+        return CaseReport(
+            id=self._case.id,
+            label=self._case.label,
+            arguments=self._case.arguments,
+            input_shapes=self._case.input_shapes,
+            verdict="failed" if messages else "passed",
+            message=messages[0] if messages else "",
+            precision=None if messages else classify(self._comparisons.values()),
+            worst=max(worst, default=None),
+            wrong_runs=tuple(wrong),
+            comparison=next(iter(wrong.values()), None),
+            findings=findings,
+            diagnosis=stale,
+            own_work=min(self._shares, default=None),
+            deterministic=self._deterministic,
+        )
+
+    def _stopped_report(self, what: verdict.Stop) -> CaseReport:
+        findings = merge_findings(self._findings)
+        failing = failing_findings(findings)
+        if failing and not what.is_cause:
+            # The exception is only how the submission, or CUDA, put it.
+            message = describe_finding(failing[0])
+            what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")
+        return CaseReport(
+            id=self._case.id,
+            label=self._case.label,
+            arguments=self._case.arguments,
+            input_shapes=self._case.input_shapes,
+            verdict=what.verdict,
+            message=what.message,
+            findings=findings,
+            detail=what.detail,
+        )
+
+
+def _counters(answer: Message) -> Totals:
+    try:
+        return totals([kernel_profile(kernel) for kernel in answer.header["kernels"]])
+    except (KeyError, TypeError, ValueError):
+        message = "the worker sent counters that do not fit"
+        raise _Stopped(verdict.Stop("error", message)) from None
+
+
+def _writers(answer: Message) -> Tensor:
+    """Who wrote each element of the output, which the simulated device always says."""
+    if [tensor.shape for tensor in answer.tensors[1:]] != [answer.tensors[0].shape]:
+        message = "the worker sent an output without saying who wrote it"
+        raise _Stopped(verdict.Stop("error", message))
+    return answer.tensors[1]
+
+
+def failing_findings(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that make a submission wrong."""
+    return [
+        finding
+        for finding in findings
+        if finding["check"] in FAILING_CHECKS
+        and finding.get("severity", FAILING_SEVERITY) == FAILING_SEVERITY
+    ]
+
+
+def _wrong_kind(answer: Message) -> str | None:
+    """What keeps an answer from being an output at all."""
+    header = answer.header
+    if header.get("type") != "torch.Tensor" or not answer.tensors:
+        return f"forward returned {header.get('type')}, not a tensor"
+    if header.get("device") != "cuda":
+        return f"the output is on {header.get('device')}, not on cuda"
+    if header.get("shares"):
+        return f"the output shares memory with {header['shares']}"
+    return None
+
+
+def _describe_unwritten(unwritten: Tensor) -> str:
+    first = tuple(int(i) for i in unwritten.nonzero()[0])
+    return (
+        f"{int(unwritten.sum())} of {unwritten.numel()} output elements were never written, "
+        f"the first at {list(first)}"
+    )

@@ -1,0 +1,117 @@
+"""Compare a submission's output with the oracle: a precision class, or a mismatch."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from harness.judging.oracle import CLASSES, Expected
+from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
+
+POISON = 0x7FB1DEAD
+"""Bits of the signalling NaN that the simulator fills fresh device memory with."""
+
+
+def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Comparison:
+    """Judge one output.
+
+    Args:
+        actual: What the submission gave, on any device.
+        expected: The oracle's answer.
+        exact: Whether the run's numbers are exact in float32 (`Run.is_exact`): then the fp32
+            class allows no error at all.
+
+    Returns:
+        The precision class and the worst error, or what is wrong.
+    """
+    kind = _wrong_kind(actual, expected)
+    if kind is not None:
+        return Comparison(None, None, Mismatch(kind))
+    actual = actual.to(expected.value.device)
+    unsound = _unsound(actual, expected.value)
+    if unsound.any():
+        message = _describe_unsound(actual, expected.value, unsound)
+        return Comparison(None, None, _mismatch(message, unsound, actual, expected.value))
+    # Where the oracle is not finite, the output agrees with it already.
+    error = (actual.double() - expected.value).abs()
+    error = torch.where(expected.value.isfinite(), error, 0.0)
+    worst = float((error / expected.bound(CLASSES[0])).max()) if error.numel() else 0.0
+    for precision in CLASSES:
+        bit_equal = not exact or precision.name != "fp32" or not error.any()
+        if bit_equal and bool((error <= expected.bound(precision)).all()):
+            return Comparison(precision.name, worst, None)
+    wrong = error > expected.bound(CLASSES[-1])
+    message = f"{_share(wrong)} differ from the reference by more than rounding explains"
+    return Comparison(None, worst, _mismatch(message, wrong, actual, expected.value))
+
+
+def classify(comparisons: Iterable[Comparison]) -> Precision | None:
+    """Give the tightest class that holds in every comparison; None if one has none, or for none."""
+    loosest = -1
+    for comparison in comparisons:
+        if comparison.precision is None:
+            return None
+        loosest = max(loosest, PRECISIONS.index(comparison.precision))
+    return PRECISIONS[loosest] if loosest >= 0 else None
+
+
+def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
+    if actual.shape != expected.value.shape:
+        return f"the output's shape is {tuple(actual.shape)}, not {tuple(expected.value.shape)}"
+    if actual.dtype != expected.dtype:
+        return f"the output's dtype is {actual.dtype}, not {expected.dtype}"
+    return None
+
+
+def _unsound(actual: Tensor, value: Tensor) -> Tensor:
+    """Mark the elements of which only one side is finite, or that are other infinities."""
+    disagree = actual.isfinite() != value.isfinite()
+    other = ~value.isfinite() & (actual.double().nan_to_num(0.0) != value.nan_to_num(0.0))
+    return disagree | other
+
+
+def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
+    unwritten = unsound & _poisoned(actual)
+    if unwritten.any():
+        first = _first(unwritten)
+        return (
+            f"{_share(unwritten)} are what fresh memory holds, the first at {first}: "
+            "never written, or copied from what was not"
+        )
+    if bool((unsound & ~value.isfinite()).any()):
+        return f"{_share(unsound)} are not the infinity or NaN that the reference gives"
+    return f"{_share(unsound)} are not finite, though the reference is"
+
+
+def _poisoned(actual: Tensor) -> Tensor:
+    if actual.dtype != torch.float32:
+        return torch.zeros_like(actual, dtype=torch.bool)
+    return actual.view(torch.int32) == POISON
+
+
+def _mismatch(message: str, wrong: Tensor, actual: Tensor, value: Tensor) -> Mismatch:
+    index = _first(wrong)
+    return Mismatch(
+        message=message,
+        index=index,
+        expected=_plain(float(value[index])),
+        actual=_plain(float(actual[index])),
+        count=int(wrong.sum()),
+        total=wrong.numel(),
+    )
+
+
+def _plain(number: float) -> float | str:
+    return number if math.isfinite(number) else str(number)
+
+
+def _first(wrong: Tensor) -> tuple[int, ...]:
+    place = int(wrong.flatten().to(torch.uint8).argmax())
+    index = torch.unravel_index(torch.tensor(place), wrong.shape)
+    return tuple(int(i) for i in index)
+
+
+def _share(wrong: Tensor) -> str:
+    count, total = int(wrong.sum()), wrong.numel()
+    return f"{count} of {total} elements ({count / total:.2%})"

@@ -1,0 +1,107 @@
+"""From the cases of a submission to its report: what only all of them together can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.judging.case_check import CaseOutcome
+from harness.judging.diagnose import WrongRun, diagnose, diagnose_length
+from harness.judging.kinds import of_one_kind, others
+from harness.judging.mistakes import Computation
+from harness.judging.oracle import CLASSES
+from harness.judging.pattern import smallest, what_failing_cases_share
+from harness.problems.grid import OWN
+from harness.records.comparison import Precision
+from harness.records.report import AMISS, CaseReport, Report, overall
+
+
+def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
+    """Add the cases to a report, with the verdict, the precision class and a diagnosis."""
+    failed = [outcome for outcome in outcomes if outcome.report.verdict == "failed"]
+    judged = [o.case for o in outcomes if o.report.verdict in ("passed", "failed")]
+    diagnosis = _diagnosis(failed)
+    cases = tuple(
+        replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
+        if o.report.verdict == "failed"
+        else o.report
+        for o in outcomes
+    )
+    amiss = [case for case in cases if case.verdict in AMISS]
+    shown = of_one_kind(amiss) if amiss else []
+    report = replace(
+        blank,
+        verdict=overall(cases),
+        cases=cases,
+        own_configuration=next((case.verdict for case in cases if case.label in OWN), None),
+        smallest_failure=_smallest(outcomes, shown),
+        other_failures=others(amiss, shown),
+        shared=what_failing_cases_share(judged, [o.case.id for o in failed]),
+        precision=_precision(cases),
+        counters=next((o.counters for o in outcomes if o.counters), None),
+        notes=(*blank.notes, *_notes(outcomes)),
+    )
+    return replace(report, message=_message(report))
+
+
+def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> str:
+    """Id of the smallest of some cases; empty for none."""
+    ids = {report.id for report in shown}
+    return smallest([o.case for o in outcomes if o.case.id in ids]).id if ids else ""
+
+
+def _diagnosis(failed: Sequence[CaseOutcome]) -> str:
+    wrong = []
+    for outcome in failed:
+        if outcome.wrong and outcome.case.is_convolution:
+            weights = outcome.wrong.values.weights
+            weight = next(v for n, v in weights.items() if n.rpartition(".")[2] == "weight")
+            bias = next((v for n, v in weights.items() if n.rpartition(".")[2] == "bias"), None)
+            (x,) = outcome.wrong.values.inputs
+            right = Computation.of(outcome.case.convolution, x, weight, bias)
+            run = WrongRun(right, outcome.wrong.actual, outcome.wrong.unwritten)
+            wrong.append(run)
+    found = diagnose(wrong)
+    if found:
+        return f"{found.name}: {found.advice}"
+    lengths = [(o.case.convolution, o.wrong_length) for o in failed if o.wrong_length is not None]
+    return diagnose_length(lengths) or ""
+
+
+def _precision(cases: Sequence[CaseReport]) -> Precision | None:
+    """The tightest class that holds in all cases that passed; a looser one holds there too."""
+    held = {case.precision for case in cases if case.verdict == "passed"}
+    return next((c.name for c in reversed(CLASSES) if c.name in held), None)
+
+
+def _message(report: Report) -> str:
+    if report.verdict == "passed":
+        return ""
+    if report.smallest_failure:
+        return report.case(report.smallest_failure).message
+    left_out = next((case for case in report.cases if case.verdict == "not run"), None)
+    if left_out and report.verdict == "unsupported":
+        return f"the simulator is too slow for it: {left_out.message}"
+    first = next((c for c in report.cases if c.verdict == report.verdict), None)
+    return first.message if first else "no case was run"
+
+
+def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
+    left_out = [o.report for o in outcomes if o.report.verdict == "not run"]
+    told = []
+    # Where a worker had to be given up, what it did not run any more has no reason of its own.
+    if left_out and not any(outcome.worker_failed for outcome in outcomes):
+        told = [f"{left_out[0].id}{_and_others(left_out)}: {left_out[0].message}"]
+    differ = sum(outcome.initialised_alike is False for outcome in outcomes)
+    if not differ:
+        return told
+    compared = sum(outcome.initialised_alike is not None for outcome in outcomes)
+    return [
+        *told,
+        f"after the same torch.manual_seed, ModelNew's own weights differ from the reference's in "
+        f"{differ} of {compared} cases",
+    ]
+
+
+def _and_others(cases: Sequence[CaseReport]) -> str:
+    return f" and {len(cases) - 1} other cases" if len(cases) > 1 else ""

@@ -1,0 +1,222 @@
+"""Name the mistake behind a wrong output of a transposed convolution.
+
+The known mistake whose result is what the submission gave, for every wrong run that is shown, is
+the diagnosis; where there is none, two or three mistakes that were made at once.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+
+import torch
+from torch import Tensor
+
+from harness.judging.mistakes import (
+    LENGTH_MISTAKES,
+    MISTAKES,
+    Computation,
+    Mistake,
+)
+from harness.judging.oracle import CLASSES, gamma
+from harness.problems.grid import Convolution
+
+# Of three mistakes, so many pairs are tried with a third; by what they explain of so many outputs.
+_PROMISING = 16
+_PROBES = 2
+# Of the largest sum, more than TF32 gets wrong.
+_FAR = 0.01
+# Numbers that each of several mistakes has to explain.
+_ENOUGH = 8
+
+
+@dataclass(frozen=True)
+class WrongRun:
+    """A run whose output the oracle did not accept.
+
+    Attributes:
+        right: What it should have computed.
+        actual: The output.
+        unwritten: Which of its elements nobody wrote; None where that is to be guessed from their
+            values.
+    """
+
+    right: Computation
+    actual: Tensor
+    unwritten: Tensor | None = None
+
+    @cached_property
+    def scale(self) -> float:
+        """More than any sum of so many terms is, whatever a mistake makes of them."""
+        right = self.right
+        bias = 0.0 if right.bias is None else float(right.bias.abs().max())
+        taps = right.weight.abs().amax(1).sum()
+        return float(taps * right.x.abs().max()) + 2 * bias
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What gives a submission's wrong outputs: a known mistake, or several at once.
+
+    Attributes:
+        name: The mistakes, short.
+        advice: What the kernel does and where to look.
+        alternatives: Names of other mistakes that give the same outputs.
+    """
+
+    name: str
+    advice: str
+    alternatives: tuple[str, ...] = ()
+
+
+def diagnose(runs: Sequence[WrongRun]) -> Diagnosis | None:
+    """Name the known mistakes that reproduce every one of some wrong outputs.
+
+    One mistake, if one does; else two, and else three.
+
+    Args:
+        runs: Wrong outputs of the right shape. The more they differ in their sizes, the fewer
+            mistakes fit them all.
+
+    Returns:
+        The diagnosis, or None when nothing known explains all of them.
+    """
+    if not runs:
+        return None
+    unwritten = _unwritten(runs)
+    if unwritten is not None:
+        return unwritten
+    # What is refuted is refuted by a small one.
+    runs = sorted(runs, key=lambda run: run.right.sizes.work)
+    for search in (_single, _pairs, _triples):
+        fitting = [made for made in search(runs) if all(_reproduces(made, run) for run in runs)]
+        if fitting:
+            first, *others = map(_named, fitting)
+            return replace(first, alternatives=tuple(other.name for other in others))
+    return None
+
+
+Made = tuple[Mistake, ...]
+"""Mistakes that are made at once, one after the other."""
+
+
+def _single(_: Sequence[WrongRun]) -> Iterator[Made]:
+    return ((mistake,) for mistake in MISTAKES)
+
+
+def _pairs(runs: Sequence[WrongRun]) -> Iterator[Made]:
+    if _tells_enough(runs, mistakes=2):
+        yield from itertools.combinations(MISTAKES, 2)
+
+
+def _triples(runs: Sequence[WrongRun]) -> Iterator[Made]:
+    """Those pairs that explain most, each with every other mistake."""
+    if not _tells_enough(runs, mistakes=3):
+        return
+    probes = runs[:_PROBES]
+    pairs = sorted(
+        itertools.combinations(MISTAKES, 2),
+        key=lambda pair: sum(_explained(pair, probe) for probe in probes),
+        reverse=True,
+    )
+    seen = set[frozenset[str]]()
+    for pair in pairs[:_PROMISING]:
+        for third in MISTAKES:
+            made = tuple(mistake for mistake in MISTAKES if mistake in (*pair, third))
+            names = frozenset(mistake.name for mistake in made)
+            if len(made) == len(pair) + 1 and names not in seen:
+                seen.add(names)
+                yield made
+
+
+def _tells_enough(runs: Sequence[WrongRun], mistakes: int) -> bool:
+    """Whether what so many mistakes at once explain is no accident of a few numbers."""
+    return len(runs) >= mistakes and sum(run.actual.numel() for run in runs) >= _ENOUGH * mistakes
+
+
+def _named(made: Made) -> Diagnosis:
+    name = " and ".join(mistake.name for mistake in made)
+    return Diagnosis(name, " ".join(mistake.advice for mistake in made))
+
+
+def _output(made: Made, right: Computation) -> Tensor:
+    return reduce(lambda changed, mistake: mistake.change(changed), made, right).output()
+
+
+def _tolerance(made: Made, right: Computation) -> Tensor:
+    """Give the tf32 class's bound for a computation that is linear in absolute values."""
+    tf32 = CLASSES[1]
+    terms = right.weight.shape[0] * right.weight.shape[2] + 1.0
+    grown = (1.0 + tf32.roundoff) ** tf32.roundings
+    rounding = gamma(torch.tensor(terms), tf32.accumulation)
+    return (grown - 1.0 + rounding * grown) * _output(made, right.absolute()) + tf32.smallest
+
+
+def _difference(made: Made, run: WrongRun) -> Tensor:
+    return (run.actual.cpu().double() - _output(made, run.right)).abs()
+
+
+def _agrees(made: Made, run: WrongRun) -> Tensor:
+    return _difference(made, run) <= _tolerance(made, run.right)
+
+
+def _explained(made: Made, run: WrongRun) -> float:
+    """The share of the output that mistakes explain, roughly."""
+    return float((_difference(made, run) <= _FAR * run.scale).double().mean())
+
+
+def _reproduces(made: Made, run: WrongRun) -> bool:
+    difference = _difference(made, run)
+    # What is far off needs no tolerance, which takes as long again.
+    is_near = bool((difference <= _FAR * run.scale).all())
+    return is_near and bool((difference <= _tolerance(made, run.right)).all())
+
+
+def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
+    """Recognise outputs that are right but for elements left at 0, or at what memory held."""
+    places = []
+    for run in runs:
+        actual = run.actual.cpu()
+        wrong = ~_agrees((), run)
+        blank = (actual == 0) | ~actual.isfinite() if run.unwritten is None else run.unwritten
+        if not wrong.any() or not blank[wrong].all():
+            return None
+        places.append(_places(wrong, blank))
+    shared = [kind for kind in places[0] if all(kind in place for place in places)]
+    where = places[0][shared[0]] if shared else "in several places"
+    return Diagnosis(
+        "elements not written",
+        f"What is written is right, but output is left unwritten {where}; check the grid's size "
+        "and the test against the output's size.",
+    )
+
+
+def _places(wrong: Tensor, blank: Tensor) -> dict[str, str]:
+    """Say where the wrong elements lie, if they are a tail of each row, of the whole, or both."""
+    found = {}
+    length = wrong.shape[-1]
+    start = int(wrong.nonzero()[:, -1].min())
+    if start > 0 and blank[..., start:].all():
+        found["of each row"] = f"from position {start} of {length} on"
+    first = int(wrong.flatten().nonzero().min())
+    if first > 0 and blank.flatten()[first:].all():
+        found["of the whole"] = f"from element {first} of {wrong.numel()} on"
+    return found
+
+
+def diagnose_length(wrong: Sequence[tuple[Convolution, int]]) -> str | None:
+    """Say which mistake in the formula of the output length gives some wrong lengths.
+
+    Args:
+        wrong: The sizes of cases with a wrong shape, and the output length that each got.
+
+    Returns:
+        One sentence, or None when no known mistake explains all of them.
+    """
+    for mistake, length in LENGTH_MISTAKES:
+        if wrong and all(length(sizes) == actual for sizes, actual in wrong):
+            return (
+                f"In the output length, {mistake}; it is (length - 1) * stride - 2 * padding "
+                "+ dilation * (kernel_size - 1) + output_padding + 1."
+            )
+    return None

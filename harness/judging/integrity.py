@@ -1,0 +1,252 @@
+"""Whether a submission does its own work: what happened on the device, against what is needed.
+
+The simulated device records every operator of torch, kernel and copy of a call, and who wrote each
+element of the output. What counts is products: an output of a transposed convolution takes a known
+number of them, and whoever forms them does the work. Moving data, casting, padding, and adding a
+bias are nobody's work; scaling an input is a small share of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.judging.operators import called_as, is_library, multiplies
+from harness.problems.grid import Case, Convolution
+from harness.problems.problem import Problem
+from harness.simulator.device.record import KERNEL, Work
+from harness.worker.digests import digest
+
+CHECK = "own work"
+
+# Torch may form less than this share of the products, or so many for each number that goes in or
+# comes out: a few passes over input, weight and output are preparation, however small the case.
+_MOST_SHARE = 0.5
+_MOST_PASSES = 4
+# The least arithmetic of kernels, in operations for each product: algorithms that save products
+# save a few times, not more.
+_LEAST_OPERATIONS = 0.25
+# An output that came from the host is told apart from tables and sizes.
+_LEAST_HOST_BYTES = 4096
+_NUMBER_BYTES = 4
+_MOST_OF_NAMES = 200
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a call takes, of a transposed convolution.
+
+    Attributes:
+        products: That are summed in all outputs.
+        numbers: In input, weight and output together.
+        operands: In input and weight; `inputs` in the input alone.
+        has_terms: For each output position, whether anything is summed there but the bias.
+    """
+
+    products: int
+    numbers: int
+    operands: int
+    inputs: int
+    has_terms: Tensor
+
+    @classmethod
+    def of_case(cls, problem: Problem, case: Case) -> Need | None:
+        """Count it; None for another problem, of which it is not known."""
+        return cls.of(case.convolution) if problem.is_transposed_convolution else None
+
+    @classmethod
+    def of(cls, sizes: Convolution) -> Need:
+        """Count it."""
+        reached = torch.arange(sizes.length) * sizes.stride - sizes.padding
+        taps = torch.zeros(sizes.output_length, dtype=torch.int64)
+        for tap in range(sizes.kernel_size):
+            at = reached + tap * sizes.dilation
+            at = at[(at >= 0) & (at < sizes.output_length)]
+            taps[at] += 1
+        channels = sizes.in_channels // sizes.groups
+        inputs = sizes.batch * sizes.in_channels * sizes.length
+        operands = inputs + channels * sizes.out_channels * sizes.kernel_size
+        numbers = operands + sizes.batch * sizes.out_channels * sizes.output_length
+        products = int(taps.sum()) * sizes.batch * sizes.out_channels * channels
+        return cls(products, numbers, operands, inputs, taps > 0)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was made of one call: findings, and the share of the work that its kernels did."""
+
+    findings: tuple[Mapping[str, Any], ...]
+    share: float | None
+
+
+def finding(check: str, message: str, severity: str = "error") -> dict[str, Any]:
+    """A finding that is about no place in a kernel."""
+    return {"check": check, "severity": severity, "message": message, "kernel": "", "count": 1}
+
+
+def judge_work(
+    need: Need | None,
+    during: Sequence[Work],
+    before: Sequence[Work],
+    output: Tensor,
+    writers: Tensor | None,
+    source: str = "",
+) -> Judged:
+    """Judge one call.
+
+    Args:
+        need: What it takes; None where that is not known.
+        during: What was done from the call's beginning to its end.
+        before: What was done since the call before.
+        output: What it returned, on the CPU.
+        writers: Who wrote each element of it, as `SimulatedDevice.writers` has it.
+        source: The submission's text, by whose words operators are called.
+
+    Returns:
+        What makes it not the submission's own work.
+    """
+    if not output.numel() or (need is not None and not need.products):
+        return Judged((), None)
+    everything = [*before, *during]
+    library = [work for work in everything if _is_library(work)]
+    torch_products = sum(work.multiplied or work.elements for work in library)
+    torch_products += sum(work.elements for work in everything if _multiplies(work))
+    has_kernels = any(work.worker == "kernel" for work in during)
+    share = None
+    if need is not None:
+        share = max(0.0, 1.0 - torch_products / need.products) if has_kernels else 0.0
+    from_host = [*_of_host(during, output)]
+    if from_host and share is not None:
+        share = 0.0
+    messages = [
+        *_of_library(library, need, source),
+        *_of_operators(everything, torch_products, need if not library else None),
+        *([] if has_kernels else ["no kernel of its own was launched"]),
+        *from_host,
+        *_of_operands_on_host(during, need),
+        *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
+    ]
+    return Judged(tuple(finding(CHECK, message) for message in messages), share)
+
+
+def judge_kernels(during: Iterable[Work], built: Sequence[bytes]) -> tuple[Mapping[str, Any], ...]:
+    """Judge whose the kernels of a call are, which the worker alone can tell apart.
+
+    Args:
+        during: What was done in it.
+        built: The shared objects that were built for the submission: all that has kernels.
+    """
+    names = {work.name for work in during if work.worker == "kernel"}
+    strange = sorted(name for name in names if not any(name.encode() in file for file in built))
+    message = f"kernels ran that were not built for it: {', '.join(strange)[:_MOST_OF_NAMES]}"
+    return (finding(CHECK, message),) if strange else ()
+
+
+def judge_arithmetic(need: Need | None, operations: int) -> tuple[Mapping[str, Any], ...]:
+    """Judge what the kernels of a call counted.
+
+    Args:
+        need: What the call takes.
+        operations: Floating-point operations of all its kernels.
+    """
+    if need is None or operations >= _LEAST_OPERATIONS * need.products:
+        return ()
+    message = (
+        f"its kernels did {operations:,} floating-point operations; the output is made of "
+        f"{need.products:,} products"
+    )
+    return (finding(CHECK, message),)
+
+
+def changed_values(
+    told: Mapping[str, Any], inputs: Sequence[Tensor], weights: Mapping[str, str]
+) -> tuple[Mapping[str, Any], ...]:
+    """Findings of inputs and weights that a call has changed in place.
+
+    Args:
+        told: The worker's answer, with digests of what they are after the call.
+        inputs: What they were.
+        weights: Digests of what these were, by the names that the worker uses.
+    """
+    found = []
+    if told["inputs"] != [digest(each) for each in inputs]:
+        found.append(finding("state", "the input was changed in place"))
+    now = told["weights"]
+    changed = [name for name, before in weights.items() if now.get(name) != before]
+    if changed:
+        found.append(finding("state", f"{', '.join(changed)} changed in place"))
+    return tuple(found)
+
+
+def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
+    """What a worker told, checked already (harness/worker/answers.py)."""
+    fields = ("worker", "name", "count", "elements", "multiplied")
+    return tuple(Work(**{name: each[name] for name in fields}) for each in plain)
+
+
+def _is_library(work: Work) -> bool:
+    return work.worker == "operator" and is_library(work.name)
+
+
+def _multiplies(work: Work) -> bool:
+    return work.worker == "operator" and multiplies(work.name)
+
+
+def _of_library(library: Sequence[Work], need: Need | None, source: str) -> Iterator[str]:
+    for work in library:
+        name = called_as(work.name, source)
+        if need is None or not work.multiplied:
+            yield f"{name} ran, which is a library's work"
+        else:
+            yield f"{name} did the work ({percent(work.multiplied / need.products)})"
+
+
+def _of_operators(everything: Iterable[Work], products: int, need: Need | None) -> Iterator[str]:
+    if need is None:
+        return
+    if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):
+        names = ", ".join(sorted(work.name for work in everything if _multiplies(work)))
+        yield (
+            f"operators of torch formed {percent(products / need.products)} of as many products "
+            f"as the output takes ({names})"
+        )
+
+
+def _of_host(during: Iterable[Work], output: Tensor) -> Iterator[str]:
+    came = sum(work.elements for work in during if work.name == "from host")
+    if came >= max(output.nbytes / 2, _LEAST_HOST_BYTES):
+        yield f"{came:,} bytes came from the host during the call, the output is {output.nbytes:,}"
+
+
+def _of_operands_on_host(during: Iterable[Work], need: Need | None) -> Iterator[str]:
+    """Whoever works on the host needs the operands there; weights alone may be laid out there."""
+    if need is None:
+        return
+    went = sum(work.elements for work in during if work.name == "to host")
+    if went >= max(_NUMBER_BYTES * (need.operands - need.inputs / 2), _LEAST_HOST_BYTES):
+        of_all = _NUMBER_BYTES * need.operands
+        yield f"{went:,} bytes went to the host during the call, input and weights are {of_all:,}"
+
+
+def _of_writers(writers: Tensor, need: Need | None) -> Iterator[str]:
+    if need is None:
+        if not bool((writers == KERNEL).any()):
+            yield "none of the output was written by its own kernels, or made of what they wrote"
+        return
+    if writers.shape[-1:] != need.has_terms.shape:
+        return
+    by_kernels = (writers == KERNEL)[..., need.has_terms]
+    if not bool(by_kernels.all()):
+        yield (
+            f"of {by_kernels.numel():,} output elements that have terms, its own kernels wrote "
+            f"{int(by_kernels.sum()):,}, or what they were made of"
+        )
+
+
+def percent(share: float) -> str:
+    """A share of a whole, which is never more than all of it, in three digits."""
+    return f"{100 * min(share, 1.0):.3g} %"

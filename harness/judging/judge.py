@@ -1,0 +1,76 @@
+"""Judge one output against the oracle, in slices of the batch where the whole is too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from harness.judging.compare import classify, compare
+from harness.judging.oracle import expected
+from harness.problems.grid import Case
+from harness.problems.problem import Problem
+from harness.problems.values import Run, Values
+from harness.records.comparison import Comparison, Mismatch
+
+# The oracle keeps about four float64 tensors of an output's size at a time.
+_MAX_ELEMENTS = 1 << 25
+
+
+def judge(
+    problem: Problem, case: Case, run: Run, values: Values, actual: Tensor, device: torch.device
+) -> Comparison:
+    """Compare a run's output with the oracle.
+
+    Args:
+        problem: The reference.
+        case: The case.
+        run: One of the case's runs.
+        values: The run's weights and inputs, on the CPU.
+        actual: What the submission gave, on the CPU.
+        device: Where the oracle computes.
+
+    Returns:
+        The precision class and the worst error, or what is wrong.
+    """
+    weights = {name: weight.to(device) for name, weight in values.weights.items()}
+
+    def compare_rows(start: int, end: int) -> Comparison:
+        rows = [x[start:end].to(device) for x in values.inputs]
+        right = expected(problem, case, weights, rows)
+        return compare(actual[start:end], right, exact=run.is_exact)
+
+    batch = values.inputs[0].shape[0] if values.inputs[0].dim() else 1
+    can_be_sliced = problem.is_transposed_convolution and actual.shape[:1] == (batch,)
+    if not can_be_sliced or actual.numel() <= _MAX_ELEMENTS:
+        inputs = [x.to(device) for x in values.inputs]
+        return compare(actual, expected(problem, case, weights, inputs), exact=run.is_exact)
+    rows = max(1, batch * _MAX_ELEMENTS // actual.numel())
+    starts = range(0, batch, rows)
+    return _merge([(start, compare_rows(start, start + rows)) for start in starts], actual)
+
+
+def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Comparison:
+    """One comparison from those of consecutive rows, each with its first row."""
+    wrong = list(_mismatches(parts))
+    worst = [part.worst for _, part in parts if part.worst is not None]
+    if not wrong:
+        return Comparison(classify(part for _, part in parts), max(worst, default=None), None)
+    first = wrong[0]
+    if first.index is None:
+        return Comparison(None, None, first)
+    count = sum(mismatch.count for mismatch in wrong)
+    message = f"{count} of {actual.numel()} elements are wrong; of the first: {first.message}"
+    total = replace(first, message=message, count=count, total=actual.numel())
+    return Comparison(None, max(worst, default=None), total)
+
+
+def _mismatches(parts: Sequence[tuple[int, Comparison]]) -> Iterator[Mismatch]:
+    for start, part in parts:
+        if part.mismatch is None:
+            continue
+        index = part.mismatch.index
+        moved = None if index is None else (index[0] + start, *index[1:])
+        yield replace(part.mismatch, index=moved)

@@ -1,0 +1,401 @@
+"""Known mistakes in kernels for transposed convolution, each as a change of the right computation.
+
+Changes can be made one after the other, as people make mistakes; and adding one is adding a line to
+a table.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from harness.problems.grid import Convolution
+
+Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+
+
+def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Divide as is right: only positions that the stride divides have an input."""
+    return numerator.div(stride, rounding_mode="floor"), numerator % stride == 0
+
+
+def rounding_down(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Divide without asking whether it divides; negative positions are refused before."""
+    return numerator.div(stride, rounding_mode="floor"), numerator >= 0
+
+
+def multiplying(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Multiply by the stride, as a convolution that is not transposed does."""
+    return numerator * stride, torch.ones_like(numerator, dtype=torch.bool)
+
+
+def undivided(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Take the numerator for the position itself."""
+    del stride
+    return multiplying(numerator, 1)
+
+
+def truncating(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Divide as C++ does, without asking whether it divides: -1 / 2 is 0."""
+    return numerator.div(stride, rounding_mode="trunc"), torch.ones_like(
+        numerator, dtype=torch.bool
+    )
+
+
+@dataclass(frozen=True)
+class Computation:
+    """A transposed convolution as a kernel does it; tensors are float64.
+
+    Attributes:
+        x: Input (batch, in_channels, length).
+        weight: Weight (in_channels, out_channels / groups, kernel_size).
+        bias: Bias (out_channels,), or None.
+        sizes: What the convolution was asked for; the output has its shape, whatever a mistake
+            makes of the numbers below.
+        stride: As in `nn.ConvTranspose1d`, in input steps per output step.
+        padding: Output positions cropped from the left end.
+        dilation: Distance between taps.
+        numerator: Gives, for output positions (output length, 1) and taps (kernel_size,), what the
+            stride divides.
+        divide: Gives, for numerators (output length, kernel_size), input positions and a mask.
+        finish: What becomes of the output.
+    """
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    sizes: Convolution
+    stride: int
+    padding: int
+    dilation: int
+    numerator: "Numerator" = lambda c, t, k: t + c.padding - k * c.dilation
+    divide: Divide = exactly
+    finish: Callable[[Tensor], Tensor] = lambda y: y
+
+    @classmethod
+    def of(
+        cls, sizes: Convolution, x: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> "Computation":
+        """The right one: takes the sizes at their word, and the numbers in float64 on the CPU."""
+        return cls(
+            x=_exact(x),
+            weight=_exact(weight),
+            bias=None if bias is None else _exact(bias),
+            sizes=sizes,
+            stride=sizes.stride,
+            padding=sizes.padding,
+            dilation=sizes.dilation,
+        )
+
+    def absolute(self) -> "Computation":
+        """Give the one whose sums are the sums of absolute values."""
+        bias = None if self.bias is None else self.bias.abs()
+        return replace(self, x=self.x.abs(), weight=self.weight.abs(), bias=bias)
+
+    def output(self) -> Tensor:
+        """Compute by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
+
+        Returns:
+            The output (batch, out_channels, output length), float64.
+        """
+        sizes = self.sizes
+        t = torch.arange(sizes.output_length).unsqueeze(1)
+        k = torch.arange(sizes.kernel_size)
+        position, has_input = self.divide(self.numerator(self, t, k), self.stride)
+        has_input = has_input & (position >= 0) & (position < sizes.length)
+        taps = self.x[:, :, position.clamp(0, sizes.length - 1)] * has_input
+        channels = sizes.in_channels // sizes.groups
+        grouped = taps.reshape(sizes.batch, sizes.groups, channels, *position.shape)
+        weight = self.weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)
+        y = torch.einsum("ngctk,gcok->ngot", grouped, weight).flatten(1, 2)
+        return self.finish(y if self.bias is None else y + self.bias.unsqueeze(1))
+
+
+Numerator = Callable[[Computation, Tensor, Tensor], Tensor]
+Change = Callable[[Computation], Computation]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known mistake.
+
+    Attributes:
+        name: Short, for reports.
+        advice: What the kernel does, and where to look, in one sentence.
+        change: What it makes of a computation.
+    """
+
+    name: str
+    advice: str
+    change: Change
+
+    def compute(self, right: Computation) -> Tensor:
+        """The output that a kernel with this mistake gives."""
+        return self.change(right).output()
+
+
+def _exact(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().double()
+
+
+def _read_weight_as_out_in(c: Computation) -> Tensor:
+    """Read the weight's memory as (out_channels, in_channels / groups, kernel_size)."""
+    groups, taps = c.sizes.groups, c.sizes.kernel_size
+    read = c.weight.reshape(groups, c.sizes.out_channels // groups, -1, taps)
+    return read.transpose(1, 2).reshape(c.weight.shape)
+
+
+def _first_group(channels: Tensor, groups: int, dim: int) -> Tensor:
+    """Repeat the first group's channels in place of every group's."""
+    first = channels.chunk(groups, dim)[0]
+    return torch.cat([first] * groups, dim)
+
+
+def _first_channel_only(c: Computation) -> Computation:
+    is_first = torch.arange(c.sizes.in_channels) % (c.sizes.in_channels // c.sizes.groups) == 0
+    return replace(c, weight=c.weight * is_first[:, None, None])
+
+
+def _without(tensor: Tensor, position: int) -> Tensor:
+    """Zero one position of the last dimension."""
+    changed = tensor.clone()
+    changed[..., position] = 0.0
+    return changed
+
+
+def _bias_of_group(c: Computation) -> Computation:
+    if c.bias is None:
+        return c
+    return replace(c, bias=_first_group(c.bias, c.sizes.groups, 0))
+
+
+def _testing_output_position(c: Computation) -> Computation:
+    """Test t, and not t + padding - k * dilation, for divisibility by the stride."""
+    t = torch.arange(c.sizes.output_length).unsqueeze(1)
+
+    def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+        position, _ = rounding_down(numerator, stride)
+        return position, (t % stride == 0) & (numerator >= 0)
+
+    return replace(c, divide=divide)
+
+
+def _channels_last(y: Tensor) -> Tensor:
+    """Write the output's memory as (batch, output length, out_channels)."""
+    return y.transpose(1, 2).reshape(y.shape)
+
+
+def _position_of_a_convolution(c: Computation) -> Computation:
+    return replace(
+        c, numerator=lambda c, t, k: t * c.stride - c.padding + k * c.dilation, divide=undivided
+    )
+
+
+MISTAKES: tuple[Mistake, ...] = (
+    Mistake(
+        "no divisibility test",
+        "The kernel divides t + padding - k * dilation by the stride without testing that it "
+        "divides; skip the tap where (t + padding - k * dilation) % stride is not 0.",
+        lambda c: replace(c, divide=rounding_down),
+    ),
+    Mistake(
+        "no divisibility test, nor one for negative positions",
+        "The kernel divides t + padding - k * dilation by the stride without testing that it "
+        "divides, and C++ rounds -1 / 2 to 0; test for < 0 and for the remainder before dividing.",
+        lambda c: replace(c, divide=truncating),
+    ),
+    Mistake(
+        "divisibility tested on the output position",
+        "The kernel tests t % stride; test (t + padding - k * dilation) % stride.",
+        _testing_output_position,
+    ),
+    Mistake(
+        "stride ignored",
+        "The input position is not divided by the stride.",
+        lambda c: replace(c, stride=1),
+    ),
+    Mistake(
+        "padding ignored",
+        "The input position leaves the padding out; it is (t + padding - k * dilation) / stride.",
+        lambda c: replace(c, padding=0),
+    ),
+    Mistake(
+        "padding applied twice",
+        "The padding counts twice; look for a second place that shifts by it.",
+        lambda c: replace(c, padding=2 * c.padding),
+    ),
+    Mistake(
+        "padding with the wrong sign",
+        "The padding is subtracted from the output position where it must be added.",
+        lambda c: replace(c, padding=-c.padding),
+    ),
+    Mistake(
+        "output shifted right by one",
+        "The position counts one too few; it is t + padding - k * dilation, with t from 0.",
+        lambda c: replace(c, padding=c.padding - 1),
+    ),
+    Mistake(
+        "output shifted left by one",
+        "The position counts one too many; it is t + padding - k * dilation, with t from 0.",
+        lambda c: replace(c, padding=c.padding + 1),
+    ),
+    Mistake(
+        "output_padding used as padding",
+        "The input position is computed with output_padding where padding belongs; "
+        "output_padding only lengthens the output. Look for swapped arguments.",
+        lambda c: replace(c, padding=c.sizes.output_padding),
+    ),
+    Mistake(
+        "output_padding added to padding",
+        "output_padding shifts the input position; it only lengthens the output.",
+        lambda c: replace(c, padding=c.padding + c.sizes.output_padding),
+    ),
+    Mistake(
+        "stride multiplied instead of divided",
+        "The input position is (t + padding - k * dilation) * stride; divide by the stride, and "
+        "skip the tap where it does not divide.",
+        lambda c: replace(c, divide=multiplying),
+    ),
+    Mistake(
+        "position of a convolution that is not transposed",
+        "The input position is t * stride - padding + k * dilation; it is "
+        "(t + padding - k * dilation) / stride, where the stride divides.",
+        _position_of_a_convolution,
+    ),
+    Mistake(
+        "taps counted in the wrong direction",
+        "The input position is computed with + k * dilation; it is t + padding - k * dilation.",
+        lambda c: replace(c, numerator=lambda c, t, k: t + c.padding + k * c.dilation),
+    ),
+    Mistake(
+        "offset of a flipped kernel without flipping it",
+        "The input position is t + (kernel_size - 1 - k) * dilation - padding; it is "
+        "t + padding - k * dilation.",
+        lambda c: replace(
+            c,
+            numerator=lambda c, t, k: t + (c.sizes.kernel_size - 1 - k) * c.dilation - c.padding,
+        ),
+    ),
+    Mistake(
+        "dilation ignored",
+        "The taps lie 1 apart and not dilation apart; the input position needs k * dilation.",
+        lambda c: replace(c, dilation=1),
+    ),
+    Mistake(
+        "kernel flipped",
+        "Tap k is used where tap kernel_size - 1 - k belongs.",
+        lambda c: replace(c, weight=c.weight.flip(-1)),
+    ),
+    Mistake(
+        "last tap left out",
+        "The loop over the kernel ends one tap early.",
+        lambda c: replace(c, weight=_without(c.weight, -1)),
+    ),
+    Mistake(
+        "first tap left out",
+        "The loop over the kernel starts one tap late.",
+        lambda c: replace(c, weight=_without(c.weight, 0)),
+    ),
+    Mistake(
+        "last input position left out",
+        "The test for the end of the input is off by one; position length - 1 is valid.",
+        lambda c: replace(c, x=_without(c.x, -1)),
+    ),
+    Mistake(
+        "first input position left out",
+        "The test for the start of the input is off by one; position 0 is valid.",
+        lambda c: replace(c, x=_without(c.x, 0)),
+    ),
+    Mistake(
+        "weight read as [out, in, k]",
+        "The weight is indexed as [out, in, k]; nn.ConvTranspose1d keeps it as "
+        "[in, out / groups, k].",
+        lambda c: replace(c, weight=_read_weight_as_out_in(c)),
+    ),
+    Mistake(
+        "weight read as [out, in, k], group offset missing",
+        "The weight is indexed as [out, in, k], and every group reads the first group's; "
+        "nn.ConvTranspose1d keeps it as [in, out / groups, k], the groups along the first index.",
+        lambda c: replace(c, weight=_first_group(_read_weight_as_out_in(c), c.sizes.groups, 0)),
+    ),
+    Mistake(
+        "group offset of the input channel missing",
+        "Every group reads the first group's input channels; add group * (in_channels / groups) "
+        "to the channel of the input.",
+        lambda c: replace(c, x=_first_group(c.x, c.sizes.groups, 1)),
+    ),
+    Mistake(
+        "group offset of the weight missing",
+        "Every group reads the first group's weights; add group * (in_channels / groups) to the "
+        "weight's first index.",
+        lambda c: replace(c, weight=_first_group(c.weight, c.sizes.groups, 0)),
+    ),
+    Mistake(
+        "group offset missing in input and weight",
+        "Every group computes the first group's output; the input's and the weight's channel lack "
+        "group * (in_channels / groups).",
+        lambda c: replace(
+            c,
+            x=_first_group(c.x, c.sizes.groups, 1),
+            weight=_first_group(c.weight, c.sizes.groups, 0),
+        ),
+    ),
+    Mistake(
+        "only the first input channel summed",
+        "The sum over the input channels of a group has one term only.",
+        _first_channel_only,
+    ),
+    Mistake(
+        "batch offset missing",
+        "Every row of the batch reads the first row's input; the batch index is missing.",
+        lambda c: replace(c, x=c.x[:1].expand_as(c.x)),
+    ),
+    Mistake(
+        "bias ignored",
+        "The bias is not added.",
+        lambda c: replace(c, bias=None),
+    ),
+    Mistake(
+        "bias added twice",
+        "The bias is added twice; look for one in the kernel and one in Python.",
+        lambda c: c if c.bias is None else replace(c, bias=2.0 * c.bias),
+    ),
+    Mistake(
+        "bias indexed within the group",
+        "The bias is indexed by the channel within its group; use the output channel.",
+        _bias_of_group,
+    ),
+    Mistake(
+        "input read as [batch, length, channels]",
+        "The input is indexed as if its channels came last.",
+        lambda c: replace(c, x=c.x.reshape(c.x.shape[0], -1, c.x.shape[1]).mT),
+    ),
+    Mistake(
+        "output written as [batch, length, channels]",
+        "The output is indexed as if its channels came last.",
+        lambda c: replace(c, finish=_channels_last),
+    ),
+)
+"""The known mistakes; where several explain an output, the earlier is named first."""
+
+
+LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
+    ("output_padding is left out", lambda c: c.output_length - c.output_padding),
+    ("padding is subtracted once, not twice", lambda c: c.output_length + c.padding),
+    ("padding is left out", lambda c: c.output_length + 2 * c.padding),
+    ("padding is subtracted four times", lambda c: c.output_length - 2 * c.padding),
+    (
+        "dilation is left out",
+        lambda c: c.output_length - (c.dilation - 1) * (c.kernel_size - 1),
+    ),
+    (
+        "dilation * kernel_size stands for dilation * (kernel_size - 1) + 1",
+        lambda c: c.output_length + c.dilation - 1,
+    ),
+    ("length * stride stands for (length - 1) * stride", lambda c: c.output_length + c.stride),
+    ("stride is left out", lambda c: c.output_length - (c.length - 1) * (c.stride - 1)),
+    ("the last + 1 is missing", lambda c: c.output_length - 1),
+    ("the last + 1 comes twice", lambda c: c.output_length + 1),
+)
+"""What each known mistake in the formula makes of the output length."""

@@ -1,0 +1,160 @@
+"""What failing cases have in common, in one sentence, and which of them is the smallest."""
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from harness.problems.grid import Case
+from harness.problems.problem import NEUTRAL
+
+# With fewer failures, or fewer cases that are right, some accidental property or pair of
+# properties nearly always fits.
+_ENOUGH_FOR_ONE = 2
+_ENOUGH_FOR_PAIR = 4
+_WORTH_SAYING = 0.5
+# Of those without the property: where most of them fail too, it tells nothing.
+_MOST_OTHERS = 0.25
+
+
+@dataclass(frozen=True)
+class _Property:
+    """Something true of some cases: its words, those for its opposite, and whom it holds for."""
+
+    words: str
+    opposite: str
+    holds: frozenset[str]
+
+
+def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> str:
+    """Find the simplest property that separates failing cases from the others.
+
+    Args:
+        cases: The cases with a verdict of their own: passed or failed, not declined.
+        failed: Ids of those that failed.
+
+    Returns:
+        One sentence, such as "all 23 with stride > 1 fail; none with stride 1", or "" when
+        nothing simple separates them.
+    """
+    every = frozenset(case.id for case in cases)
+    failures = every & frozenset(failed)
+    if not failures:
+        return ""
+    if failures == every:
+        return f"all {len(every)} cases fail" if len(every) > 1 else ""
+    if len(failures) < _ENOUGH_FOR_ONE or len(every - failures) < _ENOUGH_FOR_ONE:
+        return ""
+    properties = list(_properties(cases))
+    for one in properties:
+        if one.holds == failures:
+            return f"all {len(failures)} with {one.words} fail; none {one.opposite}"
+    if len(failures) >= _ENOUGH_FOR_PAIR:
+        for one, other in itertools.combinations(properties, 2):
+            if one.holds & other.holds == failures:
+                words = f"{one.words} and {other.words}"
+                return f"all {len(failures)} with {words} fail; none of the others"
+    return _nearest(properties, every, failures)
+
+
+def smallest(cases: Collection[Case]) -> Case:
+    """Give the case that is easiest to follow by hand: the least work, then the plainest.
+
+    Args:
+        cases: At least one case.
+
+    Raises:
+        ValueError: There is no case.
+    """
+    if not cases:
+        raise ValueError("there is no smallest of no cases; give the failing ones")
+    return min(cases, key=_size)
+
+
+def _size(case: Case) -> tuple[int, int, str]:
+    unusual = sum(case.arguments.get(name, value) != value for name, value in NEUTRAL.items())
+    elements = sum(_product(shape) for shape in case.input_shapes)
+    work = case.convolution.work if case.is_convolution else elements
+    return work, unusual, case.id
+
+
+def _product(shape: Sequence[int]) -> int:
+    result = 1
+    for size in shape:
+        result *= size
+    return result
+
+
+def _nearest(
+    properties: Sequence[_Property], every: frozenset[str], failures: frozenset[str]
+) -> str:
+    """Describe the property that separates best, if it does so well enough to help."""
+    passes = every - failures
+
+    def separation(one: _Property) -> float:
+        caught = len(one.holds & failures) / len(failures)
+        return caught - len(one.holds & passes) / len(passes)
+
+    best = max(properties, key=separation, default=None)
+    if best is None or separation(best) < _WORTH_SAYING:
+        return ""
+    inside, outside, others = best.holds & failures, failures - best.holds, every - best.holds
+    if len(outside) > _MOST_OTHERS * len(others):
+        return ""
+    return (
+        f"{len(inside)} of {len(best.holds)} with {best.words} fail; "
+        f"{len(outside)} of the {len(others)} others"
+    )
+
+
+def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
+    """Give what can be said of the cases, what is said most simply first."""
+    facts = {case.id: _facts(case) for case in cases}
+    names = list(dict.fromkeys(name for fact in facts.values() for name in fact))
+    for name in names:
+        values = {case: fact[name] for case, fact in facts.items() if name in fact}
+        if all(isinstance(value, bool) for value in values.values()):
+            yield from _of_flag(name, values)
+        else:
+            yield from _of_number(name, values)
+
+
+def _of_flag(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
+    holds = frozenset(case for case, value in values.items() if value)
+    if name not in NEUTRAL:
+        yield _Property(name, "of the others", holds)
+        return
+    yield _Property(name, f"without {name}", holds)
+    yield _Property(f"no {name}", f"with {name}", frozenset(values) - holds)
+
+
+def _of_number(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
+    distinct = sorted({v for v in values.values() if isinstance(v, int)})
+    shown = name if name in NEUTRAL else name.replace("_", " ")
+    for low in distinct[:-1]:
+        holds = frozenset(c for c, v in values.items() if isinstance(v, int) and v > low)
+        below = f"{shown} {low}" if low == distinct[0] else f"{shown} {low} or less"
+        yield _Property(f"{shown} > {low}", f"with {below}", holds)
+        rest = frozenset(values) - holds
+        yield _Property(below, f"with {shown} > {low}", rest)
+    for value in distinct:
+        holds = frozenset(case for case, v in values.items() if v == value)
+        yield _Property(f"{shown} {value}", "of the others", holds)
+
+
+def _facts(case: Case) -> dict[str, object]:
+    """Give a case's numbers, and what relates them, by the words that say it."""
+    if not case.is_convolution:
+        return dict(case.arguments)
+    c = case.convolution
+    sizes = asdict(c)
+    parameters = {name: sizes[name] for name in NEUTRAL}
+    others = {name: value for name, value in sizes.items() if name not in NEUTRAL}
+    return {
+        **parameters,
+        **others,
+        "output_length": c.output_length,
+        "a kernel smaller than the stride": c.kernel_size < c.stride,
+        "padding beyond dilation * (kernel_size - 1)": c.padding > c.dilation * (c.kernel_size - 1),
+        "as many groups as input channels": c.groups == c.in_channels,
+        "more output than input channels": c.out_channels > c.in_channels,
+    }

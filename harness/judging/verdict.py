@@ -1,0 +1,103 @@
+"""From what happened in a step to what it means, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.compiler.ninja import first_error
+from harness.problems.grid import OWN, Case
+from harness.problems.values import Call
+from harness.records.report import Verdict
+from harness.worker.supervisor import WorkerFailure
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a step ended what was being done.
+
+    Attributes:
+        verdict: What it makes of the case, or of all of them.
+        message: One line.
+        detail: Several lines for who wants to know more.
+        is_cause: Whether it explains what was found in memory, and not the other way round.
+    """
+
+    verdict: Verdict
+    message: str
+    detail: str = ""
+    is_cause: bool = False
+
+
+def of_import_fault(fault: Mapping[str, Any]) -> Stop:
+    """What an exception at import means that a worker reported: there, nothing can be declined.
+
+    Args:
+        fault: `worker.faults.Fault` as plain data.
+    """
+    stop = of_fault(fault)
+    if stop.verdict != "declined":
+        return stop
+    return Stop("error", f"raises at import: {stop.message}", stop.detail)
+
+
+def of_fault(fault: Mapping[str, Any], case: Case | None = None) -> Stop:
+    """What an exception means that a worker reported.
+
+    Args:
+        fault: `worker.faults.Fault` as plain data.
+        case: What it was raised for. Nobody may decline the problem's own configuration; what needs
+            more shared memory than there is may be declined by letting CUDA refuse the launch.
+    """
+    kind = fault.get("kind")
+    message = str(fault.get("message", "no message"))
+    detail = str(fault.get("detail", ""))
+    if kind == "build":
+        return Stop("error", f"does not compile: {first_error(detail)}", detail)
+    if kind == "unsupported":
+        return Stop("unsupported", message, detail, is_cause=True)
+    if kind == "budget":
+        why = f"not run: {message} in one call; --call-budget allows more"
+        return Stop("not run", why, detail)
+    if kind == "library":
+        return Stop("failed", f"own work: {message}", detail, is_cause=True)
+    if kind == "refusal" and case and case.label in OWN:
+        return Stop("failed", f"declines the problem's own configuration: {message}", detail)
+    if kind == "refusal" or (kind == "launch refused" and case and case.overfills_shared_memory):
+        return Stop("declined", message, detail)
+    return Stop("error", message, detail)
+
+
+def of_changed_file(became: str) -> Stop:
+    """What it means that a worker may have imported something else than was to be checked."""
+    return Stop("error", f"the file was {became} before the worker had read it; check it again")
+
+
+def of_failure(failure: WorkerFailure) -> Stop:
+    """What it means that a worker had to be given up."""
+    return Stop("error", str(failure))
+
+
+def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
+    """What it tells which calls of a case went wrong, where it tells anything.
+
+    Args:
+        calls: All of them, as they followed one another on one instance.
+        wrong: The names of those with a wrong output.
+    """
+    if not wrong:
+        return ""
+    if all(call.kind != "first" for call in calls if call.name in wrong):
+        return f"Wrong only when values came back, or nearly: {', '.join(wrong)}."
+    # Touched inputs lie in new memory, where who goes by an address is right once more.
+    in_one_memory = [call for call in calls if call.kind != "touched"]
+    right = [call for call in in_one_memory if call.name not in wrong]
+    first = calls[0]
+    if first not in right:
+        return ""
+    if all(call.run == first.run for call in right):
+        return "Right only at the first call: something of the first call is kept."
+    if right == [call for call in in_one_memory if call.run.weights == first.run.weights]:
+        return "Wrong only after the weights changed: something computed from old weights is kept."
+    return f"Wrong only with these inputs: {', '.join(wrong)}."

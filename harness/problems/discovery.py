@@ -1,0 +1,450 @@
+"""Find submissions, and read what their constructors take, without importing them.
+
+A submission is untrusted: everything known about it here is read from its syntax tree.
+"""
+
+import ast
+import hashlib
+import inspect
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from torch import nn
+
+from harness.problems.problem import NEUTRAL, Problem
+
+_ENTRY = "ModelNew"
+# Parsing takes a thousand times as much memory, and what people write is a hundredth of it.
+_MOST_BYTES = 1 << 20
+# Bases that add nothing to a constructor.
+_PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "torch.nn.Module"})
+
+
+class Kind(StrEnum):
+    """How a constructor's parameter can be passed."""
+
+    POSITIONAL_ONLY = "positional only"
+    POSITIONAL_OR_KEYWORD = "positional or keyword"
+    VAR_POSITIONAL = "*args"
+    KEYWORD_ONLY = "keyword only"
+    VAR_KEYWORD = "**kwargs"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of `ModelNew`'s constructor.
+
+    Attributes:
+        name: Its name, without asterisks.
+        kind: How it can be passed.
+        required: Whether a call must give it.
+        default: Its default where that is a literal; None where it has none or it is computed.
+    """
+
+    name: str
+    kind: Kind = Kind.POSITIONAL_OR_KEYWORD
+    required: bool = True
+    default: object = None
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A file that defines `ModelNew`.
+
+    Attributes:
+        name: The file's stem; unique among the submissions of one discovery.
+        path: The file, absolute.
+        content_hash: SHA-256 of the file's bytes, in hexadecimal.
+        parameters: What `ModelNew`'s constructor takes, without self.
+        may_use_shared_memory: Whether a kernel of it may; not, where all kernels are in this file
+            and none has `__shared__`.
+    """
+
+    name: str
+    path: Path
+    content_hash: str
+    parameters: tuple[Parameter, ...]
+    may_use_shared_memory: bool = True
+
+    @property
+    def accepts_any(self) -> bool:
+        """Whether the constructor takes any keyword (`**kwargs`)."""
+        return any(parameter.kind is Kind.VAR_KEYWORD for parameter in self.parameters)
+
+    def accepts(self, name: str) -> bool:
+        """Whether the constructor can be given `name` as a keyword."""
+        kinds = (Kind.POSITIONAL_OR_KEYWORD, Kind.KEYWORD_ONLY)
+        named = any(p.name == name and p.kind in kinds for p in self.parameters)
+        return named or self.accepts_any
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A path that gave no submission, and why, in one line."""
+
+    path: Path
+    message: str
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What lies under the given paths, both parts sorted by path."""
+
+    submissions: tuple[Submission, ...]
+    rejected: tuple[Rejected, ...]
+
+
+class UnreadableError(ValueError):
+    """A file holds no `ModelNew` that can be read; the message is one line."""
+
+
+def discover(paths: Iterable[Path | str]) -> Discovery:
+    """Find the submissions among files and folders.
+
+    Folders are searched recursively for *.py, leaving out hidden folders, __pycache__, virtual
+    environments, conftest.py, and files that start with "_" or "test_". A file given by name is
+    always read.
+
+    Args:
+        paths: Files and folders, in any order; what is given twice counts once.
+
+    Returns:
+        The submissions, and the paths that gave none with the reason.
+    """
+    files = {_resolved(file) for path in paths for file in _files(Path(path))}
+    submissions: list[Submission] = []
+    rejected: list[Rejected] = []
+    for file in sorted(files):
+        try:
+            submissions.append(_read(file))
+        except UnreadableError as error:
+            rejected.append(Rejected(file, str(error)))
+    clashes = list(_clashes(submissions))
+    clashing = {clash.path for clash in clashes}
+    return Discovery(
+        tuple(submission for submission in submissions if submission.path not in clashing),
+        tuple(sorted([*rejected, *clashes], key=lambda item: item.path)),
+    )
+
+
+def fits(submission: Submission, problem: Problem) -> str | None:
+    """Say why a submission cannot stand for a problem, or None when it can.
+
+    Init arguments are passed by name. A submission may leave out a parameter of the problem's
+    `Model` only while the problem gives it the value that changes nothing.
+
+    Args:
+        submission: What was discovered.
+        problem: What was loaded.
+
+    Returns:
+        The reason in one line, or None.
+    """
+    for parameter in submission.parameters:
+        if not parameter.required:
+            continue
+        if parameter.kind is Kind.POSITIONAL_ONLY:
+            return f"takes {parameter.name} by position only; init arguments are passed by name"
+        if parameter.name not in problem.parameter_names:
+            names = ", ".join(problem.parameter_names)
+            return f"requires {parameter.name}, which {problem.name} does not have; it has {names}"
+    for name, value in problem.arguments.items():
+        if not submission.accepts(name) and _matters(problem, name, value):
+            return f"does not take {name}, and {problem.name} needs {name}={value!r}"
+    return None
+
+
+def _matters(problem: Problem, name: str, value: object) -> bool:
+    if name not in problem.defaults or value != problem.defaults[name]:
+        return True
+    return name in NEUTRAL and value != NEUTRAL[name]
+
+
+def _resolved(path: Path) -> Path:
+    """The file that a link leads to; a link that leads nowhere is named itself."""
+    return Path(os.path.realpath(path)) if _exists(path) else path.absolute()
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Give the files to read under a path; a path with none is given itself, to be rejected."""
+    if not path.is_dir():
+        yield path
+        return
+    empty = True
+    for folder, subfolders, names in os.walk(path):
+        here = Path(folder)
+        subfolders[:] = sorted(name for name in subfolders if _is_searched(here / name))
+        for name in sorted(names):
+            if _may_be_submission(name):
+                empty = False
+                yield here / name
+    if empty:
+        yield path
+
+
+def _is_searched(folder: Path) -> bool:
+    hidden = folder.name.startswith(".") or folder.name == "__pycache__"
+    return not hidden and not _exists(folder / "pyvenv.cfg")
+
+
+def _exists(path: Path) -> bool:
+    """Whether it is there; what is too long for the system to look at is not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _may_be_submission(name: str) -> bool:
+    return (
+        name.endswith(".py") and not name.startswith(("_", "test_", ".")) and name != "conftest.py"
+    )
+
+
+def _clashes(submissions: Sequence[Submission]) -> Iterator[Rejected]:
+    """Reject every submission that shares its name: which one is meant is not ours to guess."""
+    by_name: dict[str, list[Path]] = {}
+    for submission in submissions:
+        by_name.setdefault(submission.name, []).append(submission.path)
+    for name, paths in by_name.items():
+        for path in paths:
+            others = ", ".join(str(other) for other in paths if other != path)
+            if others:
+                yield Rejected(path, f"has the same name as {others}; rename one ({name})")
+
+
+def _read(path: Path) -> Submission:
+    """Read one file; raises UnreadableError with the reason when it gives no submission."""
+    content = _content(path)
+    try:
+        parameters = _constructor(_ENTRY, _definitions(_parse(content).body), ())
+    except RecursionError as error:
+        raise UnreadableError("is nested too deeply to be read") from error
+    digest = hashlib.sha256(content).hexdigest()
+    shared = b"__shared__" in content or b"__global__" not in content
+    return Submission(path.stem, path, digest, parameters, shared)
+
+
+def _content(path: Path) -> bytes:
+    if path.is_symlink():
+        raise UnreadableError(f"is a link to {path.readlink()}, which does not exist")
+    if not path.exists():
+        raise UnreadableError("does not exist")
+    if path.is_dir():
+        raise UnreadableError("this folder holds no .py file that could be a submission")
+    if path.suffix != ".py":
+        raise UnreadableError("is not a Python file; a submission ends in .py")
+    if not path.is_file():
+        raise UnreadableError("is not a regular file, and cannot be read as one")
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}") from error
+    if len(content) > _MOST_BYTES:
+        raise UnreadableError(f"is longer than {_MOST_BYTES >> 20} MiB, and is not read")
+    return content
+
+
+def mentions_model_new(path: Path) -> bool:
+    """Whether a file is worth reading as a submission; of one that cannot be read, it is unknown.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return _ENTRY.encode() in file.read(_MOST_BYTES)
+
+
+def _parse(content: bytes) -> ast.Module:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(
+            f"is not UTF-8: byte 0x{content[error.start]:02x} in line {line}"
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            # CUDA source in a plain string often holds escapes that Python warns about.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        where = f" in line {error.lineno}" if error.lineno else ""
+        raise UnreadableError(f"does not parse{where}: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = str(error) or type(error).__name__
+        raise UnreadableError(f"does not parse: {reason}") from error
+
+
+@dataclass(frozen=True)
+class _Import:
+    """A name that an import statement binds, and what it stands for, such as torch.nn."""
+
+    target: str
+
+
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.expr | _Import
+
+
+def _definitions(body: Sequence[ast.stmt]) -> dict[str, _Definition]:
+    """Map names to what last binds them; of an if or a try, the first branch wins."""
+    found: dict[str, _Definition] = {}
+    for statement in body:
+        match statement:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                found[statement.name] = statement
+            case ast.Assign(targets=targets, value=value):
+                found.update({t.id: value for t in targets if isinstance(t, ast.Name)})
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                found[name] = value
+            case ast.Import() | ast.ImportFrom():
+                found.update(_imports(statement))
+            case ast.If() | ast.Try() | ast.With():
+                for branch in _branches(statement):
+                    found.update(_definitions(branch))
+    return found
+
+
+def _imports(statement: ast.Import | ast.ImportFrom) -> dict[str, _Definition]:
+    if isinstance(statement, ast.ImportFrom):
+        module = "." * statement.level + (statement.module or "")
+        return {a.asname or a.name: _Import(f"{module}.{a.name}") for a in statement.names}
+    return {
+        alias.asname or alias.name.partition(".")[0]: _Import(
+            alias.name if alias.asname else alias.name.partition(".")[0]
+        )
+        for alias in statement.names
+    }
+
+
+def _branches(statement: ast.If | ast.Try | ast.With) -> list[list[ast.stmt]]:
+    """Give a statement's branches, the one that counts last."""
+    if isinstance(statement, ast.With):
+        return [statement.body]
+    if isinstance(statement, ast.If):
+        # What runs as a script does not run when the harness imports the file.
+        is_script = "__name__" in ast.unparse(statement.test)
+        return [statement.orelse] if is_script else [statement.orelse, statement.body]
+    handlers = [handler.body for handler in statement.handlers]
+    return [*handlers, statement.body, statement.orelse, statement.finalbody]
+
+
+def _constructor(
+    name: str, names: Mapping[str, _Definition], seen: tuple[str, ...]
+) -> tuple[Parameter, ...]:
+    """Read the constructor's parameters of the class that `name` stands for in this file."""
+    definition = names.get(name)
+    if name in seen:
+        raise UnreadableError(f"{_ENTRY} is defined in terms of itself")
+    match definition:
+        case ast.ClassDef():
+            return _class_constructor(definition, names, (*seen, name))
+        case ast.Name(id=other):
+            return _constructor(other, names, (*seen, name))
+        case ast.Attribute() | _Import():
+            return _torch_constructor(_dotted(definition, names))
+        case None if name == _ENTRY:
+            raise UnreadableError(f"defines no {_ENTRY}; a submission is a file with that class")
+        case None:
+            return _torch_constructor(name)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            raise UnreadableError(f"{name} is a function; it must be a class")
+        case _:
+            shown = ast.unparse(definition)
+            raise UnreadableError(f"{name} is computed ({shown:.60}); define it with class {name}")
+
+
+def _class_constructor(
+    node: ast.ClassDef, names: Mapping[str, _Definition], seen: tuple[str, ...]
+) -> tuple[Parameter, ...]:
+    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        raise UnreadableError(
+            f"class {node.name} has its constructor written by @dataclass; write __init__ out"
+        )
+    own = _definitions(node.body).get("__init__")
+    if isinstance(own, ast.FunctionDef):
+        return _parameters(own.args)
+    if own is not None:
+        raise UnreadableError(f"class {node.name}: __init__ is not a plain def; write it out")
+    for base in node.bases:
+        target = base.value if isinstance(base, ast.Subscript) else base
+        if isinstance(target, ast.Name) and isinstance(
+            names.get(target.id), ast.ClassDef | ast.Name
+        ):
+            inherited = _constructor(target.id, names, seen)
+        else:
+            inherited = _torch_constructor(_dotted(target, names))
+        if inherited:
+            return inherited
+    return ()
+
+
+def _dotted(node: ast.expr | _Import, names: Mapping[str, _Definition]) -> str:
+    """Spell what an expression names with its import resolved: nn.Conv1d as torch.nn.Conv1d."""
+    match node:
+        case _Import(target=target):
+            return target
+        case ast.Name(id=name):
+            bound = names.get(name)
+            return bound.target if isinstance(bound, _Import) else name
+        case ast.Attribute(value=value, attr=attribute):
+            return f"{_dotted(value, names)}.{attribute}"
+        case _:
+            return ast.unparse(node)
+
+
+def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
+    """Read the signature of a class that is not in the file: torch.nn's own are known."""
+    if dotted in _PLAIN_BASES:
+        return ()
+    prefix, _, name = dotted.rpartition(".")
+    known = getattr(nn, name, None) if prefix in ("torch.nn", "torch.nn.modules.conv") else None
+    if not (isinstance(known, type) and issubclass(known, nn.Module)):
+        raise UnreadableError(
+            f"{_ENTRY} takes its constructor from {dotted:.60}, which is not in this file; "
+            "a submission is self-contained"
+        )
+    return tuple(
+        Parameter(
+            parameter.name,
+            Kind[parameter.kind.name],
+            parameter.default is parameter.empty and not str(parameter).startswith("*"),
+            None if parameter.default is parameter.empty else parameter.default,
+        )
+        for parameter in inspect.signature(known).parameters.values()
+    )
+
+
+def _parameters(args: ast.arguments) -> tuple[Parameter, ...]:
+    """Read a def's parameters, without self."""
+    positional = [(arg, Kind.POSITIONAL_ONLY) for arg in args.posonlyargs]
+    positional += [(arg, Kind.POSITIONAL_OR_KEYWORD) for arg in args.args]
+    missing = len(positional) - len(args.defaults)
+    defaults = [None] * missing + list(args.defaults)
+    found = [_parameter(a, k, d) for (a, k), d in zip(positional, defaults, strict=True)][1:]
+    if args.vararg:
+        found.append(Parameter(args.vararg.arg, Kind.VAR_POSITIONAL, required=False))
+    found += [
+        _parameter(arg, Kind.KEYWORD_ONLY, default)
+        for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    ]
+    if args.kwarg:
+        found.append(Parameter(args.kwarg.arg, Kind.VAR_KEYWORD, required=False))
+    return tuple(found)
+
+
+def _parameter(arg: ast.arg, kind: Kind, default: ast.expr | None) -> Parameter:
+    if default is None:
+        return Parameter(arg.arg, kind)
+    try:
+        value: object = ast.literal_eval(default)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        value = None
+    return Parameter(arg.arg, kind, required=False, default=value)

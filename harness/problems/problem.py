@@ -1,0 +1,302 @@
+"""Load a reference file in KernelBench's format: `Model`, `get_inputs()`, `get_init_inputs()`.
+
+References are trusted and imported; submissions never are. Nothing here allocates the reference's
+own inputs: their shapes are read on torch's meta device, because they can be gigabytes.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import json
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from harness.system.errors import HarnessError
+
+NEUTRAL: Mapping[str, object] = MappingProxyType(
+    {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
+)
+"""Values with which a parameter of a transposed convolution changes nothing."""
+
+_PROBE_LENGTH = 4
+
+
+class ProblemError(HarnessError, ValueError):
+    """A reference file cannot be used; the message is one line and says what to do."""
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input of a reference's forward: its shape and its dtype, such as "float32"."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+# There is one for the whole process: two threads that construct models would draw in turns.
+_TORCH_GENERATOR = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A reference as loaded.
+
+    Attributes:
+        name: The file's stem.
+        path: The file, absolute.
+        content_hash: SHA-256 of the file's bytes, in hexadecimal.
+        model: The reference's `Model` class.
+        arguments: The problem's own constructor arguments by name, `Model`'s defaults included.
+        defaults: `Model`'s defaults by name; a name that is missing is required.
+        inputs: What `get_inputs()` gives, as shapes and dtypes.
+        is_transposed_convolution: Whether `Model` computes one `nn.ConvTranspose1d` and nothing
+            else.
+    """
+
+    name: str
+    path: Path
+    content_hash: str
+    model: type[nn.Module]
+    arguments: Mapping[str, object] = field(hash=False)
+    defaults: Mapping[str, object] = field(hash=False)
+    inputs: tuple[InputSpec, ...]
+    is_transposed_convolution: bool
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of `Model`'s constructor parameters, in order."""
+        return tuple(self.arguments)
+
+    @property
+    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the problem's own inputs."""
+        return tuple(spec.shape for spec in self.inputs)
+
+    def build(self, arguments: Mapping[str, object], seed: int | None = None) -> nn.Module:
+        """Make a `Model`, and leave torch's random generator as it was.
+
+        Args:
+            arguments: Of the constructor, by name.
+            seed: What its initialisation is drawn from; None for anything.
+        """
+        with _TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
+            if seed is not None:
+                # As torch.manual_seed, which besides queues a call and its traceback for each GPU.
+                torch.default_generator.manual_seed(seed)
+            return self.model(**arguments)
+
+
+def load(path: Path | str) -> Problem:
+    """Import a reference file and read everything about it that its cases need.
+
+    Args:
+        path: A Python file in KernelBench's format.
+
+    Returns:
+        The problem.
+
+    Raises:
+        ProblemError: The file is missing, fails on import, or is not in KernelBench's format.
+    """
+    path = Path(path).resolve()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ProblemError(
+            f"{path}: cannot be read ({error.strerror}); give the path of a reference file"
+        ) from error
+    _check_text(path, content)
+    content_hash = hashlib.sha256(content).hexdigest()
+    module = _import(path, content_hash)
+    model = _model_class(module, path)
+    arguments, defaults = _bind(model, module, path)
+    inputs = _input_specs(module, path)
+    return Problem(
+        name=path.stem,
+        path=path,
+        content_hash=content_hash,
+        model=model,
+        arguments=MappingProxyType(arguments),
+        defaults=MappingProxyType(defaults),
+        inputs=inputs,
+        is_transposed_convolution=_is_transposed_convolution(model, arguments, inputs, path),
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _check_text(path: Path, content: bytes) -> None:
+    """See that a file is text: of one that is not, an import blames something else.
+
+    Raises:
+        ProblemError: It is none in UTF-8, nor in the encoding that it names.
+    """
+    try:
+        is_text = "\0" not in importlib.util.decode_source(content)
+    except (SyntaxError, UnicodeDecodeError):
+        is_text = False
+    if not is_text:
+        raise ProblemError(f"{path}: is not UTF-8; save it as UTF-8, as Python wants it")
+
+
+def _import(path: Path, content_hash: str) -> ModuleType:
+    # The module stays in sys.modules: torch.compile looks up a model's globals there. The name
+    # holds path and content, so that two references with one stem never meet.
+    key = hashlib.sha256(f"{path}\0{content_hash}".encode()).hexdigest()[:16]
+    name = f"_harness_reference_{key}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ProblemError(f"{path}: is not a Python file; a reference ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ProblemError(
+            f"{path}: fails when imported ({_first_line(error)}); run it with python to see where"
+        ) from error
+    return module
+
+
+def _model_class(module: ModuleType, path: Path) -> type[nn.Module]:
+    for name in ("Model", "get_inputs", "get_init_inputs"):
+        if not callable(getattr(module, name, None)):
+            raise ProblemError(
+                f"{path}: has no {name}; a reference defines Model, get_inputs and get_init_inputs"
+            )
+    model = module.Model
+    if not (isinstance(model, type) and issubclass(model, nn.Module)):
+        raise ProblemError(f"{path}: Model is not a torch.nn.Module; derive it from nn.Module")
+    return model
+
+
+def _init_inputs(module: ModuleType, path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
+    """Return (positional, by name) from a list, a dict, or KernelBench's [[...], {...}]."""
+    try:
+        given = module.get_init_inputs()
+    except Exception as error:
+        raise ProblemError(
+            f"{path}: get_init_inputs() fails ({_first_line(error)}); mend the reference"
+        ) from error
+    if isinstance(given, Mapping):
+        return (), given
+    if not isinstance(given, list | tuple):
+        raise ProblemError(
+            f"{path}: get_init_inputs() gives {type(given).__name__}; return a list or a dict"
+        )
+    if len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], Mapping):
+        return given[0], given[1]
+    return given, {}
+
+
+def _bind(
+    model: type[nn.Module], module: ModuleType, path: Path
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the problem's own arguments by name, and `Model`'s defaults."""
+    positional, by_name = _init_inputs(module, path)
+    signature = inspect.signature(model)
+    for parameter in signature.parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ProblemError(
+                f"{path}: Model takes {parameter}, which has no name to bind to; "
+                "spell its parameters out"
+            )
+    try:
+        bound = signature.bind(*positional, **by_name)
+    except TypeError as error:
+        raise ProblemError(
+            f"{path}: get_init_inputs() does not fit Model{signature} ({error}); make them agree"
+        ) from error
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    try:
+        json.dumps(arguments)
+    except TypeError as error:
+        raise ProblemError(
+            f"{path}: get_init_inputs() gives something JSON cannot hold ({error}); "
+            "use numbers, strings, booleans, None and lists of them"
+        ) from error
+    defaults = {
+        name: parameter.default
+        for name, parameter in signature.parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    return arguments, defaults
+
+
+def _input_specs(module: ModuleType, path: Path) -> tuple[InputSpec, ...]:
+    try:
+        with torch.device("meta"):
+            given = module.get_inputs()
+    except Exception as error:
+        raise ProblemError(
+            f"{path}: get_inputs() fails on torch's meta device ({_first_line(error)}); "
+            "create tensors with torch's factories, and leave device and values alone"
+        ) from error
+    if not isinstance(given, list | tuple) or not given:
+        raise ProblemError(f"{path}: get_inputs() must give a list of tensors")
+    for value in given:
+        if not isinstance(value, Tensor):
+            raise ProblemError(
+                f"{path}: get_inputs() gives {type(value).__name__} among its inputs; "
+                "only tensors are supported, so make it an init argument"
+            )
+    return tuple(
+        InputSpec(tuple(value.shape), str(value.dtype).removeprefix("torch.")) for value in given
+    )
+
+
+def _is_transposed_convolution(
+    model: type[nn.Module],
+    arguments: Mapping[str, object],
+    inputs: Sequence[InputSpec],
+    path: Path,
+) -> bool:
+    """Whether `Model` gives what its only module with parameters, a ConvTranspose1d, gives.
+
+    Looking at the modules is not enough: a reference may put an activation after the convolution,
+    and then the error bound of a plain sum does not hold.
+    """
+    rng = torch.random.get_rng_state()
+    try:
+        instance = model(**arguments)
+    except Exception as error:
+        raise ProblemError(
+            f"{path}: Model cannot be built with its own arguments ({_first_line(error)})"
+        ) from error
+    finally:
+        torch.random.set_rng_state(rng)
+    owners = [m for m in instance.modules() if any(True for _ in m.parameters(recurse=False))]
+    if len(owners) != 1 or type(owners[0]) is not nn.ConvTranspose1d:
+        return False
+    if len(inputs) != 1 or len(inputs[0].shape) != 3 or inputs[0].dtype != "float32":
+        return False
+    sizes = {"in_channels", "out_channels", "kernel_size", *NEUTRAL} & set(arguments)
+    if len(sizes - set(NEUTRAL)) < 3 or not all(isinstance(arguments[n], int) for n in sizes):
+        return False
+    try:
+        return _same_as(instance, owners[0])
+    except Exception as error:
+        raise ProblemError(
+            f"{path}: Model fails on a small input ({_first_line(error)})"
+        ) from error
+
+
+def _same_as(model: nn.Module, convolution: nn.ConvTranspose1d) -> bool:
+    generator = torch.Generator().manual_seed(0)
+    length = _PROBE_LENGTH + 2 * cast("int", convolution.padding[0])
+    x = torch.randn(1, convolution.in_channels, length, generator=generator)
+    with torch.no_grad():
+        return torch.equal(model(x), convolution(x))

@@ -1,0 +1,46 @@
+"""Find reference files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from harness.problems.problem import Problem, ProblemError, load
+from harness.system.errors import UsageError
+
+
+def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
+    """Load reference files, and those in folders.
+
+    Raises:
+        ProblemError: A file is no reference, a folder has none, or two have the same name.
+    """
+    files: list[Path] = []
+    for path in paths:
+        inside = sorted(p for p in path.glob("*.py") if not p.name.startswith("_"))
+        if path.is_dir() and not inside:
+            raise ProblemError(f"{path}: no reference (*.py) in this folder")
+        files += inside if path.is_dir() else [path]
+    problems: dict[str, Problem] = {}
+    for file in dict.fromkeys(file.resolve() for file in files):
+        problem = load(file)
+        if problem.name in problems:
+            twin = problems[problem.name].path
+            raise ProblemError(f"{file}: has the same name as {twin}; rename one of them")
+        problems[problem.name] = problem
+    return tuple(problems.values())
+
+
+def named(problems: Sequence[Problem], name: str | None) -> tuple[Problem, ...]:
+    """The one of that name; all of them for None.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if name is None:
+        return tuple(problems)
+    chosen = tuple(problem for problem in problems if problem.name == name)
+    if not chosen:
+        names = ", ".join(problem.name for problem in problems)
+        raise UsageError(f"--problem {name}: no such reference; there are {names}")
+    return chosen

@@ -1,0 +1,209 @@
+"""What a submission's kernels do, counted on the simulator in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.evaluate import Request, settings_for
+from harness.judging import verdict
+from harness.judging.case_check import failing_findings
+from harness.problems.discovery import Submission
+from harness.problems.grid import Case, cases_for
+from harness.problems.problem import Problem
+from harness.problems.values import (
+    initialisation_seed,
+    runs_for,
+    values_for,
+)
+from harness.records.findings import describe_finding, merge_findings
+from harness.simulator.counters.counters import (
+    AccessCounts,
+    BranchCounts,
+    KernelCounters,
+)
+from harness.simulator.counters.totals import KernelProfile, kernel_profile
+from harness.simulator.lowering.program import COPY
+from harness.worker.protocol import Message
+from harness.worker.supervisor import Step, Worker, WorkerFailure
+
+SCHEMA = 2
+"""Of the JSON form.
+
+1: the first. 2: `operations` without those of matrix instructions, which are
+`matrix_operations`; `nbytes` of each access; asynchronous copies among the accesses.
+"""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All kernels of one submission on one problem.
+
+    Attributes:
+        submission: Its name.
+        problem: The reference's name.
+        case: Id of the configuration that was run.
+        arguments: Of `ModelNew` in that configuration.
+        input_shapes: Of forward's inputs.
+        kernels: In the order of their first launch.
+        findings: What the device's checks found meanwhile, a line each.
+        failed: Whether one of them makes the submission wrong.
+    """
+
+    submission: str
+    problem: str
+    case: str
+    arguments: Mapping[str, object]
+    input_shapes: tuple[tuple[int, ...], ...]
+    kernels: tuple[KernelProfile, ...]
+    findings: tuple[str, ...]
+    failed: bool
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+class ProfileError(RuntimeError):
+    """The submission did not run to its end; the message says why."""
+
+
+def profile(request: Request, problem: Problem, submission: Submission) -> Profile:
+    """Run the problem's own configuration once, reduced to what can be simulated, and count.
+
+    The request's grid and cases do not matter.
+
+    Raises:
+        ProfileError: the submission cannot be built or run.
+        harness.compiler.toolchain.ToolchainError: there is nothing to compile with.
+        harness.compiler.ninja.CompileError: the simulator itself does not compile.
+    """
+    cases = cases_for(problem, submission, "quick", "simulator", seed=request.seed)
+    case = next(case for case in cases if case.label == "reduced")
+    try:
+        with Worker(settings_for(request), request.deadlines, lambda _: None) as worker:
+            answer = _run(worker, problem, case)
+    except WorkerFailure as failure:
+        raise ProfileError(str(failure)) from None
+    findings = merge_findings(answer.header["findings"])
+    return Profile(
+        submission=submission.name,
+        problem=problem.name,
+        case=case.id,
+        arguments=case.arguments,
+        input_shapes=case.input_shapes,
+        kernels=tuple(map(kernel_profile, answer.header["kernels"])),
+        findings=tuple(describe_finding(finding) for finding in findings),
+        failed=bool(failing_findings(findings)),
+    )
+
+
+def _run(worker: Worker, problem: Problem, case: Case) -> Message:
+    values = values_for(problem, case, runs_for(problem)[0])
+    _ask(worker, "import", {})
+    seed = initialisation_seed(case)
+    _ask(worker, "construct", {"arguments": dict(case.arguments), "seed": seed})
+    return _ask(worker, "profile", {}, values.inputs)
+
+
+def _ask(
+    worker: Worker, step: Step, header: dict[str, Any], tensors: Sequence[Any] = ()
+) -> Message:
+    answer = worker.request(step, header, tensors)
+    if "fault" in answer.header:
+        stop = verdict.of_fault(answer.header["fault"])
+        findings = failing_findings(answer.header.get("findings", ()))
+        raise ProfileError(describe_finding(findings[0]) if findings else stop.message)
+    return answer
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One line about what costs most.
+
+    `cost` is in passes through the memory pipeline or turns of a warp that need not be: rough, and
+    only for the order of the remarks.
+    """
+
+    cost: float
+    text: str
+
+
+def remarks(kernels: Sequence[KernelProfile], most: int = 3) -> tuple[str, ...]:
+    """The lines that matter most, the most expensive first."""
+    found = [remark for kernel in kernels for remark in _remarks(kernel)]
+    found.sort(key=lambda remark: -remark.cost)
+    return tuple(remark.text for remark in found[:most])
+
+
+def _remarks(kernel: KernelProfile) -> Iterator[Remark]:
+    counters = kernel.counters
+    by_line: dict[tuple[Any, ...], list[AccessCounts]] = {}
+    for access in counters.accesses:
+        key = (access.kind, access.space, access.file, access.line)
+        by_line.setdefault(key, []).append(access)
+    for accesses in by_line.values():
+        yield from _of_sectors(accesses)
+        yield from _of_conflicts(accesses)
+    yield from _of_idle_lanes(counters)
+    if kernel.resources and kernel.resources.spill_load_bytes:
+        spilled = kernel.resources.spill_load_bytes
+        yield Remark(
+            sum(counters.warp_instructions.values()) / 10,
+            f"{counters.kernel}: {spilled} bytes of registers are spilled to local memory",
+        )
+
+
+def _of_sectors(accesses: Sequence[AccessCounts]) -> Iterator[Remark]:
+    sectors, ideal = (sum(getattr(a, n) for a in accesses) for n in ("sectors", "ideal_sectors"))
+    if sectors < 1.5 * ideal or not ideal:
+        return
+    requests = sum(a.requests for a in accesses)
+    first = accesses[0]
+    strides = {a.stride for a in accesses}
+    why = "neighbouring threads are not neighbours in memory"
+    if len(strides) == 1 and None not in strides:
+        does = {"load": "read", COPY: "copy"}.get(first.kind, "write")
+        why = f"neighbouring threads {does} {abs(strides.pop() or 0)} bytes apart"
+    yield Remark(
+        sectors - ideal,
+        f"global {_several(first)}: {sectors / requests:.3g} sectors per request, "
+        f"{ideal / requests:.3g} would do: {why}, {_place(first)}",
+    )
+
+
+def _of_conflicts(accesses: Sequence[AccessCounts]) -> Iterator[Remark]:
+    needed, ideal = (
+        sum(getattr(a, n) for a in accesses) for n in ("wavefronts", "ideal_wavefronts")
+    )
+    if needed >= 1.5 * ideal > 0:
+        first = accesses[0]
+        yield Remark(
+            needed - ideal,
+            f"shared {_several(first)}: {needed / ideal:.3g}-way bank conflicts at {_place(first)}",
+        )
+
+
+def _several(access: AccessCounts) -> str:
+    return "asynchronous copies" if access.kind == COPY else f"{access.kind}s"
+
+
+def _of_idle_lanes(counters: KernelCounters) -> Iterator[Remark]:
+    lanes = counters.lanes_per_instruction
+    if lanes > 24:
+        return
+    turns = sum(counters.warp_instructions.values()) * (1 - lanes / 32)
+    divergent = [branch for branch in counters.branches if branch.divergent]
+    if divergent:
+        worst = max(divergent, key=lambda branch: branch.divergent)
+        why = f"divergent branch at {_place(worst)}"
+    else:
+        x, y, z = counters.block
+        why = f"blocks of {x * y * z} threads do not fill their warps"
+    yield Remark(turns, f"{1 - lanes / 32:.0%} of the lanes idle in {counters.kernel}: {why}")
+
+
+def _place(where: AccessCounts | BranchCounts) -> str:
+    return f"{Path(where.file).name}:{where.line}" if where.file else "an unknown line"

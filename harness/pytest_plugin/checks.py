@@ -1,0 +1,69 @@
+"""The tests that pytest collects once for each submission (see pytest_plugin.py)."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from harness.engines.suite import PendingEvaluation
+from harness.pytest_plugin.speeds import (
+    SUBMISSION,
+    DeviceClock,
+    NotTimed,
+    Outcome,
+    SpeedFailure,
+)
+
+
+def test_builds(evaluation: PendingEvaluation) -> None:
+    """The file can be imported, and every extension that it loads at import compiles."""
+    problem = evaluation.wait_until_imported()
+    if problem is not None:
+        pytest.fail(problem, pytrace=False)
+
+
+def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
+    """Every output of one configuration is what the reference gives, within its error bound."""
+    report = evaluation.wait_for_case(case)
+    if report.verdict == "declined":
+        pytest.skip(f"declined: {report.message}")
+    if report.verdict == "not run":
+        whole = evaluation.report()
+        if whole.verdict == "unsupported":
+            # So much was left out that nothing is known of the submission.
+            pytest.fail(whole.message, pytrace=False)
+        pytest.skip(report.message)
+    if report.verdict != "passed":
+        pytest.fail(evaluation.explain(case), pytrace=False)
+
+
+def test_speed(
+    outcome: Outcome, contender: str, device_clock: DeviceClock, benchmark: BenchmarkFixture
+) -> None:
+    """Device time at the problem's own size, beside that of its baselines in the same rounds."""
+    try:
+        timing = outcome.timing(contender)
+    except NotTimed as reason:
+        pytest.skip(str(reason))
+    except SpeedFailure as reason:
+        pytest.fail(str(reason), pytrace=False)
+    if timing is None:
+        pytest.skip("left out; see above")
+    samples = iter(timing.samples_ms)
+    benchmark.pedantic(  # type: ignore[no-untyped-call]
+        lambda: device_clock.advance(next(samples)), rounds=len(timing.samples_ms)
+    )
+    result = outcome.result
+    if result is None or contender != SUBMISSION:
+        return
+    benchmark.extra_info.update(
+        precision=result.precision,
+        speedup=result.speedup,
+        baseline=result.baseline,
+        bytes=result.bytes,
+        flops=result.flops,
+        floor_fraction=result.floor_fraction,
+        samples_ms=list(result.samples_ms),
+    )
+    if result.findings:
+        pytest.fail("; ".join(result.findings), pytrace=False)

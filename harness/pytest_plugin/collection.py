@@ -1,0 +1,402 @@
+"""Collect and run submissions: registered by pytest_plugin.py where a reference is known.
+
+A file that speaks of `ModelNew` is collected as a submission. Nothing is imported; the tests are
+those of checks.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness import devices
+from harness.cli.options import check_sandbox, sandbox_note
+from harness.compiler.flags import Device
+from harness.engines.finished import FOLDER as FINISHED
+from harness.engines.finished import Finished
+from harness.engines.suite import PendingEvaluation, Suite
+from harness.evaluate import Request, fresh_run
+from harness.gpu.state import describe_gpu
+from harness.problems.discovery import (
+    Rejected,
+    Submission,
+    discover,
+    fits,
+    mentions_model_new,
+)
+from harness.problems.grid import Grid, cases_for, fresh_seed
+from harness.problems.problem import Problem
+from harness.problems.references import load_references
+from harness.pytest_plugin import checks
+from harness.pytest_plugin.hints import is_pythons_own
+from harness.pytest_plugin.speeds import (
+    SUBMISSION,
+    DeviceClock,
+    Outcome,
+    SpeedSession,
+)
+from harness.records.render import one_line
+from harness.records.store import FOLDER
+from harness.speed.measure import baseline_name
+from harness.system.errors import HarnessError
+from harness.system.processors import cores_each
+from harness.worker.kinds import BASELINE_KINDS, BASELINE_PRECISIONS
+from harness.worker.supervisor import Deadlines
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the options ask for."""
+
+    problems: tuple[Problem, ...]
+    device: Device
+    grid: Grid
+    seed: int
+    deadlines: Deadlines
+    call_budget: int
+    schedule: int
+    readable: tuple[Path, ...]
+    untrusted: bool
+
+
+PLAN = pytest.StashKey[Plan]()
+SUITE = pytest.StashKey[Suite]()
+SPEED = pytest.StashKey[SpeedSession]()
+CLOCK = pytest.StashKey[DeviceClock]()
+TAKEN_OVER = pytest.StashKey[tuple[int, int]]()
+NAMES = pytest.StashKey[dict[str, Path]]()
+
+
+def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
+    """What the options ask for.
+
+    Raises:
+        pytest.UsageError: it cannot be done.
+    """
+    seed = config.getoption("--harness-seed")
+    # The processes of pytest-xdist must draw the same values: they check parts of one grid.
+    shared = getattr(config, "workerinput", {}).get("harness_seed")
+    try:
+        check_sandbox(config.getoption("--readable"), untrusted=config.getoption("--untrusted"))
+        return Plan(
+            problems=load_references(references),
+            device=devices.choose(config.getoption("--device")),
+            grid=config.getoption("--grid"),
+            seed=next(s for s in (seed, shared, fresh_seed()) if s is not None),
+            deadlines=Deadlines(step=config.getoption("--step-seconds")),
+            call_budget=config.getoption("--call-budget"),
+            schedule=config.getoption("--harness-schedule"),
+            readable=tuple(config.getoption("--readable")),
+            untrusted=config.getoption("--untrusted"),
+        )
+    except HarnessError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell pytest-xdist's processes the seed."""
+    node.workerinput["harness_seed"] = node.config.stash[PLAN].seed
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say on what and from which seed, and whether without a sandbox."""
+    plan = config.stash[PLAN]
+    names = ", ".join(problem.name for problem in plan.problems)
+    note = sandbox_note()
+    return [
+        f"harness: {plan.device}, grid {plan.grid}, seed {plan.seed}, problems: {names}",
+        *([f"harness: {note}"] if note else []),
+    ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Collect a submission as one, and never as a test module, which would import it."""
+    if _speaks_of_model_new(file_path) or _is_unreadable(file_path):
+        yield
+        return [SubmissionFile.from_parent(parent, path=file_path)]
+    return (yield)
+
+
+def _speaks_of_model_new(path: Path) -> bool:
+    if path.suffix != ".py" or is_pythons_own(path):
+        return False
+    try:
+        return mentions_model_new(path)
+    except OSError:
+        return False
+
+
+def _is_unreadable(path: Path) -> bool:
+    """Whether a file may be a submission, and nobody can tell: pytest would try to import it."""
+    own = path.suffix != ".py" or is_pythons_own(path)
+    return not own and not os.access(path, os.R_OK)
+
+
+class SubmissionFile(pytest.Module):
+    """A submission's file; its tests are those of checks.py."""
+
+    submission: Submission
+
+    def _getobj(self) -> Any:
+        # What pytest would do here is import the file.
+        return checks
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """The tests, or one that fails with the reason why the file is no submission."""
+        found = discover([self.path])
+        rejected = found.rejected or tuple(self._twin(found.submissions[0]))
+        if rejected:
+            return [RejectedFile.from_parent(self, name="is_submission", rejected=rejected[0])]
+        (self.submission,) = found.submissions
+        problems = self.config.stash[PLAN].problems
+        reasons = {problem.name: fits(self.submission, problem) for problem in problems}
+        if all(reasons.values()):
+            why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            unfit = Rejected(self.path, f"fits no problem: {why}")
+            return [RejectedFile.from_parent(self, name="is_submission", rejected=unfit)]
+        return super().collect()
+
+    def _twin(self, submission: Submission) -> Iterator[Rejected]:
+        first = self.config.stash[NAMES].setdefault(submission.name, self.path)
+        if first != self.path:
+            yield Rejected(self.path, f"has the same name as {first}; rename one of them")
+
+    def problems(self) -> list[Problem]:
+        """Those that the submission can stand for."""
+        plan = self.config.stash[PLAN]
+        return [problem for problem in plan.problems if fits(self.submission, problem) is None]
+
+
+class RejectedFile(pytest.Item):
+    """A file that is no submission: fails, and says why in one line."""
+
+    def __init__(self, *, rejected: Rejected, **options: Any) -> None:
+        super().__init__(**options)
+        self._rejected = rejected
+
+    def runtest(self) -> None:
+        """Fail."""
+        pytest.fail(f"{self._rejected.path.name}: {self._rejected.message}", pytrace=False)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
+        """The line alone."""
+        del style
+        return str(excinfo.value)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where, for the summary."""
+        return self.path, None, "is a submission"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test_builds for each submission, one test_matches_reference for each case of a grid."""
+    file = metafunc.definition.getparent(SubmissionFile)
+    if file is None:
+        return
+    plan = file.config.stash[PLAN]
+    if "contender" in metafunc.fixturenames:
+        _generate_speed_tests(metafunc, file)
+        return
+    if "case" not in metafunc.fixturenames:
+        first = file.problems()[0]
+        metafunc.parametrize("problem", [pytest.param(first, id=pytest.HIDDEN_PARAM)])
+        return
+    pairs = [
+        pytest.param(problem, case.id, id=f"{problem.name}-{case.id}")
+        for problem in file.problems()
+        for case in cases_for(problem, file.submission, plan.grid, plan.device, seed=plan.seed)
+    ]
+    metafunc.parametrize(("problem", "case"), pairs)
+
+
+def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> None:
+    """One test for the submission and each baseline on each problem; without a GPU, a skip."""
+    plan = file.config.stash[PLAN]
+    clock = file.config.stash.setdefault(CLOCK, DeviceClock())
+    why_not = _why_no_speed(file.config, plan)
+    names = [SUBMISSION]
+    if why_not is None:
+        names += [
+            baseline_name(kind, precision)
+            for kind in BASELINE_KINDS
+            for precision in BASELINE_PRECISIONS
+        ]
+    contenders = [
+        pytest.param(
+            problem,
+            name,
+            id=f"{problem.name}-{name}",
+            marks=[
+                pytest.mark.benchmark(group=problem.name, timer=clock),
+                *([pytest.mark.skip(reason=why_not)] if why_not else []),
+            ],
+        )
+        for problem in file.problems()
+        for name in names
+    ]
+    metafunc.parametrize(("problem", "contender"), contenders)
+
+
+def _why_no_speed(config: pytest.Config, plan: Plan) -> str | None:
+    if plan.device != "cuda":
+        return "no GPU: how long the simulator takes says nothing about speed"
+    if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
+        return "under pytest-xdist other tests would be in the times; run without -n"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which cases the selected tests need, so that they can be evaluated side by side."""
+    config = session.config
+    plan = config.stash[PLAN]
+    under_xdist = hasattr(config, "workerinput")
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    own = 1 if under_xdist else devices.default_jobs(plan.device)
+    jobs = config.getoption("--harness-jobs") or own
+    folder = config.invocation_params.dir
+    finished = Finished(folder / FINISHED, plan.device)
+    suite = config.stash[SUITE] = Suite(
+        jobs, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
+    )
+    config.stash[SPEED] = SpeedSession(
+        suite,
+        folder / config.getoption("--harness-results"),
+        config.getoption("--speed-seconds"),
+        _sayer(config),
+    )
+    run = fresh_run()
+    wanted: dict[tuple[Path, Path], set[str]] = {}
+    timed: set[tuple[Path, Path]] = set()
+    files: dict[Path, SubmissionFile] = {}
+    for item in session.items:
+        file = item.getparent(SubmissionFile)
+        if file is None or not isinstance(item, pytest.Function):
+            continue
+        files[file.path] = file
+        chosen: dict[str, Any] = dict(item.callspec.params)
+        key = (file.path, chosen["problem"].path)
+        cases = wanted.setdefault(key, set())
+        if "case" in chosen:
+            cases.add(chosen["case"])
+        elif "contender" in chosen and plan.device == "cuda":
+            timed.add(key)
+    for (path, problem_path), selected in wanted.items():
+        problem = next(p for p in plan.problems if p.path == problem_path)
+        grid = cases_for(problem, files[path].submission, plan.grid, plan.device, seed=plan.seed)
+        every = {case.id for case in grid}
+        # Only what is right in every case is worth timing.
+        ids = every if (path, problem_path) in timed else selected
+        request = Request(
+            submission=path,
+            problem=problem_path,
+            device=plan.device,
+            grid=plan.grid,
+            seed=plan.seed,
+            only=frozenset(ids),
+            deadlines=plan.deadlines,
+            call_budget=plan.call_budget,
+            schedule=plan.schedule,
+            readable=plan.readable,
+            untrusted=plan.untrusted,
+            run=run,
+            cores=cores_each(jobs * processes, len(wanted)),
+        )
+        suite.expect(request, complete=len(ids) == len(every))
+    if config.getoption("--harness-resume"):
+        config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
+    _warn_of_strangers(session, {path.parent for path in files})
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
+    """Say how much is left to do of a run that was broken off."""
+    if TAKEN_OVER not in config.stash:
+        return None
+    count, every = config.stash[TAKEN_OVER]
+    return f"harness: {count} of {every} reports are an earlier run's (--harness-resume)"
+
+
+def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None:
+    """Name the files beside submissions that are none, lest somebody waits for their results."""
+    for folder in sorted(folders):
+        for path in sorted(folder.glob("*.py")):
+            if not is_pythons_own(path) and not _speaks_of_model_new(path):
+                for rejected in discover([path]).rejected:
+                    message = f"not collected: {rejected.path}: {rejected.message}"
+                    session.warn(pytest.PytestWarning(message))
+
+
+def _sayer(config: pytest.Config) -> Any:
+    """A function that prints a line beside pytest's own, where there is a terminal to print on."""
+    reporter = cast(Any, config.pluginmanager.get_plugin("terminalreporter"))
+    capture = cast(Any, config.pluginmanager.get_plugin("capturemanager"))
+
+    def say(line: str) -> None:
+        if reporter is not None and capture is not None:
+            with capture.global_and_fixture_disabled():
+                reporter.ensure_newline()
+                reporter.write_line(f"  {line}")
+
+    return say
+
+
+@pytest.fixture
+def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvaluation:
+    """The evaluation of the test's submission on its problem."""
+    suite: Suite = request.config.stash[SUITE]
+    return suite.evaluation(request.path, problem.path)
+
+
+@pytest.fixture
+def outcome(
+    request: pytest.FixtureRequest, evaluation: PendingEvaluation, problem: Problem
+) -> Outcome:
+    """What was measured of the test's submission on its problem."""
+    file = request.node.getparent(SubmissionFile)
+    return request.config.stash[SPEED].outcome(evaluation, file.submission, problem)
+
+
+@pytest.fixture
+def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
+    """What pytest-benchmark takes for the time."""
+    return request.config.stash[CLOCK]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(
+    config: pytest.Config, machine_info: dict[str, Any]
+) -> None:
+    """Add the GPU and what its times depend on."""
+    if config.stash[PLAN].device == "cuda":
+        machine_info["gpu"] = describe_gpu()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line for each submission on each problem, and for what could not be written."""
+    reports = config.stash.get(REPORTS, [])
+    if reports:
+        terminalreporter.section("submissions")
+        for report in reports:
+            terminalreporter.write_line(one_line(report))
+    if SUITE in config.stash:
+        for trouble in config.stash[SUITE].troubles:
+            terminalreporter.write_line(trouble)
+
+
+REPORTS = pytest.StashKey[list[Any]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End what is under way, keep what is done."""
+    if SUITE in session.config.stash:
+        session.config.stash[REPORTS] = session.config.stash[SUITE].finish()

@@ -1,0 +1,103 @@
+"""`pytest path/to/kernels --reference path/to/reference`: the options.
+
+pytest loads this in every repository of an environment that has the harness, so that it imports
+next to nothing until a reference is known: from the option, or from `harness_reference` in the
+project's pytest configuration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import defaults
+from harness.cli import option_types
+from harness.pytest_plugin import hints as pytest_hints
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the options."""
+    group = parser.getgroup("harness", "CUDA kernel submissions")
+    group.addoption(
+        "--reference",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="reference file, or folder of them, that submissions are checked against (repeatable)",
+    )
+    group.addoption(
+        "--device",
+        choices=defaults.DEVICES,
+        default="auto",
+        help="where submissions run (default: the GPU if there is one, else the simulator)",
+    )
+    group.addoption(
+        "--grid",
+        choices=("quick", "full"),
+        default="quick",
+        help="parameter cases: all pairs of values, or all triples",
+    )
+    group.addoption(
+        "--harness-seed",
+        type=int,
+        metavar="N",
+        help="what inputs and weights are drawn from (default: system entropy; it is printed)",
+    )
+    group.addoption(
+        "--harness-schedule",
+        type=option_types.schedule,
+        default=0,
+        metavar="N",
+        help="seed that permutes the simulator's order of blocks and warps (default: 0, natural)",
+    )
+    group.addoption(
+        "--harness-jobs",
+        type=option_types.count,
+        metavar="N",
+        help="submissions checked at a time (default: one for each processor, on a GPU as many as "
+        "its memory has room for)",
+    )
+    group.addoption(
+        "--harness-resume",
+        action="store_true",
+        help="take over the reports that an earlier run had finished, of the same contents and by "
+        "the same means, and run the rest",
+    )
+    option_types.add_limits(group.addoption)
+    option_types.add_sandbox(group.addoption)
+    group.addoption(
+        "--speed-seconds",
+        type=option_types.seconds,
+        default=30.0,
+        metavar="S",
+        help="time on a GPU for the rounds of one submission on one problem, at most "
+        "(default: %(default)s)",
+    )
+    group.addoption(
+        "--harness-results",
+        type=Path,
+        default=defaults.RESULTS,
+        metavar="FOLDER",
+        help="where measured speeds are added (default: %(default)s)",
+    )
+    parser.addini(
+        "harness_reference", type="paths", help="what --reference defaults to", default=[]
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the references and collect submissions from now on; or only say how, without any."""
+    given = [Path(path) for path in config.getoption("--reference")]
+    references = given or list(config.getini("harness_reference"))
+    if not references:
+        config.pluginmanager.register(pytest_hints, "harness-hints")
+        return
+    from harness.pytest_plugin import collection as collection
+
+    config.stash[collection.PLAN] = collection.plan_of(config, references)
+    config.stash[collection.NAMES] = {}
+    config.pluginmanager.register(collection, "harness-collection")
+    if getattr(config.option, "dist", "no") == "load":
+        # The cases of one submission share a worker: keep a file's tests in one process.
+        config.option.dist = "loadfile"

@@ -1,0 +1,113 @@
+"""The measurements of a pytest session, made when nothing else needs the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.engines.suite import PendingEvaluation, Suite
+from harness.gpu.driver import DriverError
+from harness.problems.discovery import Submission
+from harness.problems.problem import Problem
+from harness.speed import result as results
+from harness.speed.contender import ContenderError
+from harness.speed.measure import measure
+from harness.speed.outcome import speed_result
+from harness.speed.plan import Entry, Plan
+from harness.speed.result import SpeedResult, Timing
+from harness.worker.supervisor import WorkerFailure
+
+Say = Callable[[str], None]
+
+SUBMISSION = "submission"
+"""How the submission is called among the contenders of its tests."""
+
+
+class NotTimed(Exception):
+    """A submission was not timed, for a reason that is no fault of its speed."""
+
+
+class SpeedFailure(Exception):
+    """A submission that could not be timed, or whose times are not to be believed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A kept result, or why there is none."""
+
+    result: SpeedResult | None
+    reason: Exception | None = None
+
+    def timing(self, contender: str) -> Timing | None:
+        """Of the submission, or of a baseline by its name; None where it was left out.
+
+        Raises:
+            NotTimed, SpeedFailure: There is no result.
+        """
+        if self.result is None:
+            assert self.reason is not None  # noqa: S101 - one of the two is there
+            raise self.reason
+        if contender == SUBMISSION:
+            return self.result.timing
+        return self.result.baselines.get(contender)
+
+
+class DeviceClock:
+    """A clock that goes on by device time: what pytest-benchmark reads as its timer."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self._seconds
+
+    def advance(self, milliseconds: float) -> None:
+        """Let a call's time pass."""
+        self._seconds += milliseconds / 1e3
+
+
+class SpeedSession:
+    """Times each submission on each problem once, whoever asks how often."""
+
+    def __init__(self, suite: Suite, folder: Path, seconds: float, say: Say) -> None:
+        self._suite = suite
+        self._folder = folder
+        self._seconds = seconds
+        self._say = say
+        self._outcomes: dict[tuple[Path, Path], Outcome] = {}
+
+    def outcome(
+        self, evaluation: PendingEvaluation, submission: Submission, problem: Problem
+    ) -> Outcome:
+        """Measure, or answer what was measured."""
+        key = (submission.path, problem.path)
+        if key not in self._outcomes:
+            try:
+                self._outcomes[key] = Outcome(self._measured(evaluation, submission, problem))
+            except (NotTimed, SpeedFailure) as reason:
+                self._outcomes[key] = Outcome(None, reason)
+        return self._outcomes[key]
+
+    def _measured(
+        self, evaluation: PendingEvaluation, submission: Submission, problem: Problem
+    ) -> SpeedResult:
+        report = evaluation.report()
+        if report.verdict != "passed" or report.precision is None:
+            raise NotTimed(f"not timed: {report.verdict}")
+        # Whatever else runs on the machine would be in the times.
+        self._suite.wait_for_all()
+        plan = Plan(
+            problem=problem,
+            submission=submission,
+            entries=(Entry(submission.name, submission.path, report.precision),),
+            request=evaluation.request,
+            seconds=self._seconds,
+        )
+        try:
+            result = speed_result(report, report.precision, measure(plan, self._say))
+        except (ContenderError, WorkerFailure, DriverError) as error:
+            raise SpeedFailure(f"{evaluation.request.title}: {error}") from None
+        results.append(result, self._folder)
+        return result

@@ -1,0 +1,125 @@
+"""Reports as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.problems.grid import OWN
+from harness.records.findings import describe_finding
+from harness.records.report import CaseReport, Report, Verdict
+from harness.system import escape
+
+_WORDS: Mapping[Verdict, str] = {
+    "passed": "right",
+    "failed": "wrong",
+    "error": "in error",
+    "unsupported": "unsupported",
+    "declined": "declined",
+    "not run": "not run",
+}
+"""What is said of cases, in this order."""
+_DETAIL_LINES = 25
+_DETAIL_COLUMNS = 160
+
+
+def one_line(report: Report) -> str:
+    """The verdict, its reason, the numbers of cases and, for what passed, how precise it is."""
+    head = f"{report.submission} on {report.problem}: {report.verdict}"
+    counts = _counts(report)
+    if report.verdict == "passed":
+        worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
+        share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
+        bits = "" if report.is_deterministic else ", nondeterministic"
+        return escape.one_line(f"{head}: {counts}; {report.precision}{worst}{share}{bits}")
+    some_ran = report.count("not run") < len(report.cases)
+    return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))
+
+
+def _counts(report: Report) -> str:
+    """How the problem's own configuration did, which is asked first, and how the others did."""
+    cases = [case for case in report.cases if case.label not in OWN]
+    own = report.own_configuration
+    which = "others" if own else "cases"
+    told = [f"own configuration {_WORDS[own]}"] if own else []
+    amiss = [
+        (verdict, count)
+        for verdict in _WORDS
+        if verdict != "passed" and (count := sum(case.verdict == verdict for case in cases))
+    ]
+    if cases and not amiss:
+        alone = "the other one" if own else "the only case"
+        told.append(f"{f'all {len(cases)} {which}' if len(cases) > 1 else alone} right")
+    elif cases:
+        (verdict, count), *rest = amiss
+        words = [f"{count} of {len(cases)} {which} {_WORDS[verdict]}"]
+        words += [f"{count} {_WORDS[verdict]}" for verdict, count in rest]
+        told.append(", ".join(words))
+    return "; ".join(told)
+
+
+def _own(share: float | None) -> str:
+    return f"{share:.1%} of the work by its own kernels"
+
+
+def full(report: Report) -> str:
+    """The verdict and what leads to its reason: the smallest failure, the pattern, the findings."""
+    explained = (f"  {escape.printable(line)}" for line in _explanation(report))
+    return "\n".join((one_line(report), *explained))
+
+
+def _explanation(report: Report) -> Iterator[str]:
+    if report.smallest_failure:
+        failure = report.case(report.smallest_failure)
+        if failure.diagnosis:
+            yield f"diagnosis: {failure.diagnosis}"
+        if report.shared:
+            yield f"pattern: {report.shared}"
+        yield f"smallest failing case: {failure.id} ({failure.label})"
+        for line in case_lines(failure):
+            yield f"  {line}"
+    for other in report.other_failures:
+        cases = "1 case" if other.count == 1 else f"{other.count} cases"
+        yield f"also, in {cases} such as {other.case}: {other.message}"
+    yield from _shortened(report.detail)
+    for note in report.notes:
+        yield f"note: {note}"
+    if report.verdict not in ("passed", "not run"):
+        shown = report.smallest_failure
+        yield f"replay: --seed {report.seed}" + (f" --case {shown}" if shown else "")
+
+
+def case_lines(case: CaseReport) -> Iterator[str]:
+    """What is known about one case beside its verdict and its diagnosis, a line each."""
+    arguments = ", ".join(f"{name}={value}" for name, value in case.arguments.items())
+    shapes = ", ".join(str(tuple(shape)) for shape in case.input_shapes)
+    yield f"ModelNew({arguments}) on input {shapes}"
+    yield case.message or case.verdict
+    mismatch = case.comparison and case.comparison.mismatch
+    if mismatch:
+        if mismatch.message != case.message:
+            yield f"output: {mismatch.message}"
+        if mismatch.index is not None:
+            yield (
+                f"first wrong index {list(mismatch.index)}: expected {mismatch.expected}, "
+                f"got {mismatch.actual}"
+            )
+        yield f"wrong in the runs: {', '.join(case.wrong_runs)}"
+    for finding in _others(case):
+        yield describe_finding(finding)
+    yield from _shortened(case.detail)
+
+
+def _others(case: CaseReport) -> Iterator[Mapping[str, Any]]:
+    """The findings that the case's message does not tell already."""
+    for finding in case.findings:
+        if describe_finding(finding) != case.message:
+            yield finding
+
+
+def _shortened(detail: str) -> Iterator[str]:
+    lines = detail.splitlines()
+    for line in lines[:_DETAIL_LINES]:
+        yield line if len(line) <= _DETAIL_COLUMNS else f"{line[:_DETAIL_COLUMNS]} ..."
+    if len(lines) > _DETAIL_LINES:
+        yield f"... and {len(lines) - _DETAIL_LINES} more lines (--json has them all)"

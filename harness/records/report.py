@@ -1,0 +1,269 @@
+"""What is known about one submission on one problem, as plain JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from harness.problems.grid import OWN, Case
+from harness.records.comparison import Comparison, Mismatch, Precision
+from harness.simulator.counters.totals import Totals
+
+SCHEMA = 4
+"""Of the JSON form.
+
+1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
+on the problem's own configuration, and the other kinds of failure.
+"""
+
+Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
+
+AMISS: tuple[Verdict, ...] = ("error", "failed", "unsupported")
+"""What keeps a case from being right, or from being known to be."""
+
+# What decides the verdict of the whole: the first of these that any case has.
+_GRAVEST_FIRST: tuple[Verdict, ...] = (
+    "error",
+    "failed",
+    "unsupported",
+    "not run",
+    "passed",
+    "declined",
+)
+
+
+MOST_LEFT_OUT = 0.1
+"""Share of the cases that need not be run in a check that passes."""
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """One extension that the submission had compiled.
+
+    Attributes:
+        name: As the submission named it.
+        seconds: How long compiling took when it was done.
+        reused: Whether it came from the cache.
+        headers: `light`, or `full` where those were not enough.
+    """
+
+    name: str
+    seconds: float
+    reused: bool
+    headers: str
+
+
+@dataclass(frozen=True)
+class OtherFailure:
+    """Cases that did not fail as the one that is shown.
+
+    Attributes:
+        count: How many have a message of this kind.
+        case: Id of one of them.
+        message: Its message.
+    """
+
+    count: int
+    case: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """How one case went.
+
+    Attributes:
+        id: The case's.
+        label: The case's.
+        arguments: The case's.
+        input_shapes: The case's.
+        verdict: `not run` where nothing could be said, because the submission did not get so far.
+        message: Why it is not `passed`, in one line; empty if it is.
+        precision: The tightest class that holds in every run of the case.
+        worst: The largest error as a fraction of the fp32 bound.
+        wrong_runs: Names of the runs with a wrong output.
+        comparison: The first wrong output's, where there is one.
+        findings: What the device's checks found, as plain data.
+        diagnosis: The known mistake behind it, where one fits.
+        detail: Several lines for who wants to know more: a traceback, a compiler's output.
+        seconds: How long the case took.
+        own_work: The share of the work that the submission's own kernels did; None where that is
+            not known.
+        deterministic: Whether the same call twice gave the same bits; None if it was not tried.
+    """
+
+    id: str
+    label: str
+    arguments: Mapping[str, object]
+    input_shapes: tuple[tuple[int, ...], ...]
+    verdict: Verdict
+    message: str = ""
+    precision: Precision | None = None
+    worst: float | None = None
+    wrong_runs: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+    findings: tuple[Mapping[str, Any], ...] = ()
+    diagnosis: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+    own_work: float | None = None
+    deterministic: bool | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """One submission on one problem.
+
+    Attributes:
+        submission: Its name.
+        path: Its file.
+        content_hash: SHA-256 of the file's bytes, in hexadecimal.
+        problem: The problem's name.
+        problem_hash: SHA-256 of the reference's bytes, in hexadecimal.
+        device: What it ran on.
+        grid: Which cases.
+        seed: From which every value was drawn; the same seed gives the same values.
+        versions: Of what may change the result.
+        verdict: The gravest of the cases', or what kept them from running.
+        message: Why it is not `passed`, in one line.
+        precision: The tightest class that holds in every case that ran.
+        shared: What the failing cases have in common.
+        own_configuration: The verdict on the problem's own configuration; None where it was not
+            among the cases.
+        smallest_failure: Id of the failing case that is easiest to follow by hand, among those that
+            fail as the problem's own configuration does, or else as most do.
+        other_failures: What else went wrong elsewhere.
+        builds: What was compiled.
+        cases: How each went.
+        counters: What the kernels did in the problem's reduced configuration; None without the
+            simulator, or where it did not get so far.
+        notes: What is worth knowing and changes no verdict.
+        detail: Several lines: the compiler's output, a traceback.
+        seconds: How long all of it took.
+    """
+
+    submission: str
+    path: str
+    content_hash: str
+    problem: str
+    problem_hash: str
+    device: str
+    grid: str
+    seed: int
+    versions: Mapping[str, str]
+    verdict: Verdict
+    message: str = ""
+    precision: Precision | None = None
+    shared: str = ""
+    own_configuration: Verdict | None = None
+    smallest_failure: str = ""
+    other_failures: tuple[OtherFailure, ...] = ()
+    builds: tuple[BuildReport, ...] = ()
+    cases: tuple[CaseReport, ...] = ()
+    counters: Totals | None = None
+    notes: tuple[str, ...] = ()
+    detail: str = ""
+    seconds: float = 0.0
+    schema: int = field(default=SCHEMA)
+
+    def count(self, verdict: Verdict) -> int:
+        """Number of cases with a verdict."""
+        return Counter(case.verdict for case in self.cases)[verdict]
+
+    @property
+    def worst(self) -> float | None:
+        """The largest error of all cases as a fraction of the fp32 bound; None if none is known."""
+        return max((c.worst for c in self.cases if c.worst is not None), default=None)
+
+    @property
+    def own_work(self) -> float | None:
+        """The share of the work that its kernels did; None if none is known.
+
+        That of the problem's own configuration where it ran: of a tiny output's work a bias or a
+        scaled input is much.
+        """
+        own = [c.own_work for c in self.cases if c.label in OWN and c.own_work is not None]
+        known = own or [c.own_work for c in self.cases if c.own_work is not None]
+        return min(known, default=None)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether the same call twice gave the same bits, wherever that was tried."""
+        return all(case.deterministic is not False for case in self.cases)
+
+    def case(self, case_id: str) -> CaseReport:
+        """One case's report.
+
+        Raises:
+            KeyError: There is none of that id.
+        """
+        for case in self.cases:
+            if case.id == case_id:
+                return case
+        raise KeyError(case_id)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Make a report from what `to_json` gave.
+
+        Raises:
+            ValueError: It is of another schema, or no report at all.
+        """
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise ValueError(f"not a report of schema {SCHEMA}; check the submission again")
+        try:
+            data["cases"] = tuple(case_from_json(case) for case in data["cases"])
+            data["other_failures"] = tuple(OtherFailure(**o) for o in data["other_failures"])
+            data["builds"] = tuple(BuildReport(**build) for build in data["builds"])
+            data["counters"] = data["counters"] and Totals(**data["counters"])
+            data["notes"] = tuple(data["notes"])
+            return cls(**data)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a report that does not fit schema {SCHEMA}: {error}") from None
+
+
+def case_from_json(data: dict[str, Any]) -> CaseReport:
+    """Make a case's report from plain data, which is used up.
+
+    Raises:
+        KeyError, TypeError: The data does not fit.
+    """
+    comparison = data["comparison"]
+    if comparison:
+        mismatch = comparison["mismatch"]
+        if mismatch:
+            index = mismatch["index"]
+            mismatch = Mismatch(**{**mismatch, "index": None if index is None else tuple(index)})
+        data["comparison"] = Comparison(**{**comparison, "mismatch": mismatch})
+    data["input_shapes"] = tuple(tuple(shape) for shape in data["input_shapes"])
+    data["wrong_runs"] = tuple(data["wrong_runs"])
+    data["findings"] = tuple(data["findings"])
+    return CaseReport(**data)
+
+
+def not_run(case: Case, why: str) -> CaseReport:
+    """The report of a case that nothing can be said about."""
+    return CaseReport(case.id, case.label, case.arguments, case.input_shapes, "not run", why)
+
+
+def overall(cases: Sequence[CaseReport]) -> Verdict:
+    """The gravest verdict among cases: `passed` if every case passed or was declined.
+
+    A few may not have been run, since they are beyond the budget; who leaves out more of them, or
+    the problem's own configuration, takes more than the simulator does.
+    """
+    seen = {case.verdict for case in cases}
+    verdict: Verdict = next((each for each in _GRAVEST_FIRST if each in seen), "not run")
+    if verdict != "not run" or "passed" not in seen:
+        return verdict
+    left_out = [case for case in cases if case.verdict == "not run"]
+    is_little = len(left_out) <= MOST_LEFT_OUT * len(cases)
+    return "passed" if is_little and all(c.label not in OWN for c in left_out) else "unsupported"

@@ -1,0 +1,99 @@
+"""What class an instruction is counted in, and how many floating-point operations it stands for.
+
+Additions and multiplications count one, fused ones two, as in Nsight Compute; what a division or
+square root is made of does not count. Operations of matrix instructions are a count of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from harness.simulator.ptx.ptx import Instruction
+
+SPACES = ("global", "shared", "local", "param", "generic")
+
+_CONTROL = frozenset({"bra", "brx", "ret", "exit", "call", "trap", "brkpt"})
+_BARRIER = frozenset({"bar", "barrier", "membar", "fence", "mbarrier"})
+_SPECIAL = frozenset({"div", "rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"})
+_OPERATIONS: Mapping[str, int] = MappingProxyType(
+    {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
+)
+_OTHER = frozenset({"mov", "shfl", "vote", "match", "redux", "activemask", "cvta", "isspacep"})
+_HALF = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
+_MATRIX: Mapping[str, int] = MappingProxyType({"mma": 32, "wmma": 32, "wgmma": 128})
+"""Threads that work on matrices together, by opcode."""
+_MATRIX_MEMORY: Mapping[str, str] = MappingProxyType({"ldmatrix": "load", "stmatrix": "store"})
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
+INTEGERS = frozenset({"b1", "s4", "u4", "s8", "u8"})
+"""Types of factors whose products are no floating-point operations."""
+
+
+def classify(instruction: Instruction) -> str:
+    """The class that an instruction is counted in."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    kind = modifiers[-1] if modifiers else ""
+    if opcode in ("ld", "ldu", "st", "atom", "red"):
+        name = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
+        return f"{name} {_space(modifiers)}"
+    if opcode in _MATRIX_MEMORY:
+        return f"{_MATRIX_MEMORY[opcode]} shared"
+    if opcode == "wmma" and modifiers[0] in ("load", "store"):
+        return f"{modifiers[0]} {_space(modifiers)}"
+    if opcode == "cp":
+        return "copy"
+    if opcode in _BARRIER:
+        return "barrier"
+    if opcode in _CONTROL:
+        return "control"
+    if opcode == "cvt":
+        return "conversion"
+    if opcode in _SPECIAL and kind[:1] in ("f", "b"):
+        return "special"
+    if opcode in _MATRIX:
+        return "matrix"
+    if opcode in _OTHER:
+        return "other"
+    # A comparison is of the type of its operands, a selection of its result's.
+    if kind in _HALF:
+        return "half"
+    return {"f32": "float32", "f64": "float64", "f32x2": "float32"}.get(
+        kind, "integer" if kind[:1] in ("s", "u", "b", "p") else "other"
+    )
+
+
+def _space(modifiers: Sequence[str]) -> str:
+    """The state space that is named, or the generic one."""
+    spaces = (m.split("::")[0] for m in modifiers)
+    return next((space for space in spaces if space in (*SPACES, "const")), "generic")
+
+
+def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
+    """The type and number of what one thread's execution counts for; not of matrix instructions."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    kind = modifiers[-1] if modifiers else ""
+    if opcode in _MATRIX or (kind not in _HALF and kind not in ("f32", "f64", "f32x2")):
+        return kind, 0
+    each = 2 if kind.endswith("x2") else 1
+    return kind.removesuffix("x2"), _OPERATIONS.get(opcode, 0) * each
+
+
+def matrix_operations(instruction: Instruction) -> tuple[str, int]:
+    """The type of the factors of a matrix product, and a thread's share of its operations.
+
+    >>> name = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+    >>> opcode, *modifiers = name.split(".")
+    >>> matrix_operations(Instruction(opcode, tuple(modifiers), (), None, None, name))
+    ('tf32', 64)
+    """
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode not in _MATRIX or (opcode != "mma" and modifiers[0] not in ("mma", "mma_async")):
+        return "", 0
+    position, shape = next(
+        (i, found) for i, m in enumerate(modifiers) if (found := _SHAPE.match(m))
+    )
+    # What follows are the types of D, A, B and perhaps C; wmma names D and C alone for float16.
+    types = [m for m in modifiers[position + 1 :] if m not in ("row", "col", "satfinite")]
+    m, n, k = (int(number) for number in shape.groups())
+    return "f16" if len(types) == 2 else types[1], 2 * m * n * k // _MATRIX[opcode]

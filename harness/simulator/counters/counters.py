@@ -1,0 +1,311 @@
+"""What a kernel did, counted exactly: instructions, bytes, sectors, bank conflicts, branches.
+
+Instructions are PTX's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.counters.classes import (
+    INTEGERS,
+    SPACES,
+    classify,
+    floating_point_operations,
+    matrix_operations,
+)
+from harness.simulator.hardware.geometry import WARP, Geometry
+from harness.simulator.lowering.program import Access, Program
+from harness.simulator.native.bindings import SiteCounts, SiteProfile
+from harness.simulator.ptx.ptx import TYPE_BYTES, Location
+
+
+@dataclass(frozen=True)
+class AccessCounts:
+    """One load, store or atomic of the source, summed over the warps that executed it.
+
+    An asynchronous copy is two, one that reads and one that writes. `bytes_per_thread` is what a
+    thread accesses at a time, at least; `stride` is the distance in bytes between neighbouring
+    threads where most of them are equally far apart, else None. Wavefronts are counted for shared
+    memory, sectors for global.
+    """
+
+    kind: str
+    space: str
+    bytes_per_thread: int
+    file: str | None
+    line: int | None
+    requests: int
+    threads: int
+    nbytes: int
+    """Bytes requested."""
+    sectors: int
+    ideal_sectors: int
+    wavefronts: int
+    ideal_wavefronts: int
+    stride: int | None
+
+
+@dataclass(frozen=True)
+class BranchCounts:
+    """One branch of the source: warps that came to it, and those whose threads parted there."""
+
+    file: str | None
+    line: int | None
+    executed: int
+    divergent: int
+
+
+@dataclass(frozen=True)
+class KernelCounters:
+    """What one launch of a kernel, or several, did.
+
+    Instructions are by class, once summed over threads and once over warps; `parted_instructions`
+    are those of warps of which some threads were elsewhere or had ended.
+    """
+
+    kernel: str
+    launches: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared_bytes: int
+    thread_instructions: Mapping[str, int]
+    warp_instructions: Mapping[str, int]
+    operations: Mapping[str, int]
+    """Floating-point operations by type, without those of matrix instructions."""
+    matrix_operations: Mapping[str, int]
+    """Multiplications and additions of matrix instructions, by the type of the factors."""
+    accesses: tuple[AccessCounts, ...]
+    branches: tuple[BranchCounts, ...]
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations of all kinds."""
+        of_matrices = (n for kind, n in self.matrix_operations.items() if kind not in INTEGERS)
+        return sum(self.operations.values()) + sum(of_matrices)
+
+    @property
+    def lanes_per_instruction(self) -> float:
+        """Threads that take part in an instruction of a warp, on average; at most 32."""
+        warps = sum(self.warp_instructions.values())
+        return sum(self.thread_instructions.values()) / warps if warps else 0.0
+
+
+_NUMBERS = [field[0] for field in SiteCounts._fields_]
+_REQUESTS, _PAIRS = _NUMBERS.index("requests"), _NUMBERS.index("pairs")
+_STRIDE, _SPACE = _NUMBERS.index("stride"), _NUMBERS.index("space")
+"""Places among the numbers of `SiteCounts`; those before the stride add up."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What one process has counted of a launch: arrays as in `Counts`."""
+
+    threads: npt.NDArray[np.int64]
+    warps: npt.NDArray[np.int64]
+    divergent: npt.NDArray[np.int64]
+    sites: npt.NDArray[np.uint64]
+    """A row for each place in the code: the numbers of `SiteCounts`."""
+
+
+class Counts:
+    """Counts while a launch runs."""
+
+    def __init__(self, program: Program, geometry: Geometry, lanes: int, sites: int) -> None:
+        self._program = program
+        self._geometry = geometry
+        blocks = len(program.blocks)
+        self._threads = np.zeros(blocks, np.int64)
+        self._warps = np.zeros(blocks, np.int64)
+        self._divergent = np.zeros(blocks, np.int64)
+        threads = geometry.threads
+        warps = -(-threads // WARP)
+        lane = np.arange(lanes)
+        self._warp_of = (lane // threads * warps + lane % threads // WARP).astype(np.uint32)
+        self._lane_of = (lane % threads % WARP).astype(np.uint8)
+        self._starts = np.flatnonzero(self._lane_of == 0)
+        self._sites = (SiteCounts * max(sites, 1))()
+        self._table = np.ctypeslib.as_array(self._sites).view(np.uint64).reshape(-1, len(_NUMBERS))
+        self._profile = SiteProfile(
+            self._warp_of.ctypes.data, self._lane_of.ctypes.data, ctypes.addressof(self._sites)
+        )
+        self.pointer = ctypes.addressof(self._profile)
+
+    def _any(self, lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which warps have a thread among `lanes`."""
+        return np.logical_or.reduceat(lanes, self._starts)
+
+    def executed(self, position: int, current: npt.NDArray[np.bool_] | None, count: int) -> None:
+        """A block of code has run."""
+        self._threads[position] += count
+        whole = current is None
+        self._warps[position] += (
+            len(self._starts) if whole or current is None else int(self._any(current).sum())
+        )
+
+    def parted(
+        self, position: int, taking: npt.NDArray[np.bool_], staying: npt.NDArray[np.bool_]
+    ) -> None:
+        """Threads have parted at the end of a block of code."""
+        self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
+
+    def totals(self) -> Totals:
+        """A copy of the counts so far."""
+        by_block = (self._threads.copy(), self._warps.copy(), self._divergent.copy())
+        return Totals(*by_block, self._table.copy())
+
+    def start_from(self, sites: npt.NDArray[np.uint64]) -> None:
+        """Goes on from what another process has counted at places in the code."""
+        self._table[...] = sites
+
+    def add(self, part: Totals, started_from: npt.NDArray[np.uint64]) -> bool:
+        """Adds what another process has counted since it started from these counts of places.
+
+        Returns:
+            Whether that can be: not where the two have seen different strides first, of which one
+            process would have kept one.
+        """
+        ours, theirs = self._table, part.sites
+        both = (ours[:, _REQUESTS] > 0) & (theirs[:, _REQUESTS] > 0)
+        paired = (ours[:, _PAIRS] > 0) & (theirs[:, _PAIRS] > 0)
+        differ = ours != theirs
+        if (paired & differ[:, _STRIDE]).any() or (both & differ[:, _SPACE]).any():
+            return False
+        self._threads += part.threads
+        self._warps += part.warps
+        self._divergent += part.divergent
+        first_there = (ours[:, _PAIRS] == 0) & (theirs[:, _REQUESTS] > 0)
+        ours[first_there, _STRIDE:] = theirs[first_there, _STRIDE:]
+        ours[:, :_STRIDE] += theirs[:, :_STRIDE] - started_from[:, :_STRIDE]
+        return True
+
+    def result(self, sites: list[Access], dynamic_shared_bytes: int) -> KernelCounters:
+        """The counts so far."""
+        threads: Counter[str] = Counter()
+        warps: Counter[str] = Counter()
+        operations: Counter[str] = Counter()
+        of_matrices: Counter[str] = Counter()
+        branches = []
+        for index, block in enumerate(self._program.blocks):
+            by_thread, by_warp = int(self._threads[index]), int(self._warps[index])
+            if not by_warp:
+                continue
+            for instruction in block.executed:
+                name = classify(instruction)
+                threads[name] += by_thread
+                warps[name] += by_warp
+                for counter, (kind, per_thread) in (
+                    (operations, floating_point_operations(instruction)),
+                    (of_matrices, matrix_operations(instruction)),
+                ):
+                    if per_thread:
+                        counter[kind] += per_thread * by_thread
+            if block.counted_branch:
+                file, line = _file_and_line(block.counted_branch.location)
+                branches.append(BranchCounts(file, line, by_warp, int(self._divergent[index])))
+        return KernelCounters(
+            self._program.name,
+            1,
+            self._geometry.grid,
+            self._geometry.block,
+            dynamic_shared_bytes,
+            dict(threads),
+            dict(warps),
+            dict(operations),
+            dict(of_matrices),
+            tuple(
+                _access(step, counts)
+                for step, counts in zip(sites, self._sites, strict=False)
+                if counts.requests
+            ),
+            tuple(branches),
+        )
+
+
+def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:
+    return (location.outermost.file, location.outermost.line) if location else (None, None)
+
+
+def _access(step: Access, counts: SiteCounts) -> AccessCounts:
+    alike = 2 * counts.pairs_alike > counts.pairs
+    return AccessCounts(
+        kind=step.kind,
+        space=SPACES[counts.space],
+        bytes_per_thread=TYPE_BYTES[step.type] * step.elements,
+        file=step.location.file if step.location else None,
+        line=step.location.line if step.location else None,
+        requests=counts.requests,
+        threads=counts.threads,
+        nbytes=counts.bytes,
+        sectors=counts.sectors,
+        ideal_sectors=counts.ideal_sectors,
+        wavefronts=counts.wavefronts,
+        ideal_wavefronts=counts.ideal_wavefronts,
+        stride=counts.stride if alike else None,
+    )
+
+
+def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:
+    """Two launches of one kernel, summed; the shape of the launch is the last one's."""
+    return KernelCounters(
+        two.kernel,
+        one.launches + two.launches,
+        two.grid,
+        two.block,
+        two.dynamic_shared_bytes,
+        _sum(one.thread_instructions, two.thread_instructions),
+        _sum(one.warp_instructions, two.warp_instructions),
+        _sum(one.operations, two.operations),
+        _sum(one.matrix_operations, two.matrix_operations),
+        _sum_accesses((*one.accesses, *two.accesses)),
+        _sum_branches((*one.branches, *two.branches)),
+    )
+
+
+def _sum(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + two.get(name, 0) for name in {**one, **two}}
+
+
+def _sum_accesses(accesses: tuple[AccessCounts, ...]) -> tuple[AccessCounts, ...]:
+    summed: dict[tuple[object, ...], AccessCounts] = {}
+    for a in accesses:
+        key = (a.kind, a.space, a.bytes_per_thread, a.file, a.line, a.stride)
+        b = summed.get(key)
+        summed[key] = (
+            a
+            if b is None
+            else AccessCounts(
+                a.kind,
+                a.space,
+                a.bytes_per_thread,
+                a.file,
+                a.line,
+                a.requests + b.requests,
+                a.threads + b.threads,
+                a.nbytes + b.nbytes,
+                a.sectors + b.sectors,
+                a.ideal_sectors + b.ideal_sectors,
+                a.wavefronts + b.wavefronts,
+                a.ideal_wavefronts + b.ideal_wavefronts,
+                a.stride,
+            )
+        )
+    return tuple(summed.values())
+
+
+def _sum_branches(branches: tuple[BranchCounts, ...]) -> tuple[BranchCounts, ...]:
+    summed: dict[tuple[object, ...], BranchCounts] = {}
+    for a in branches:
+        b = summed.get((a.file, a.line))
+        summed[a.file, a.line] = (
+            a
+            if b is None
+            else BranchCounts(a.file, a.line, a.executed + b.executed, a.divergent + b.divergent)
+        )
+    return tuple(summed.values())

@@ -1,0 +1,111 @@
+"""What the kernels of one forward did: each for itself, and all together in a few numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.simulator.counters.counters import (
+    AccessCounts,
+    BranchCounts,
+    KernelCounters,
+)
+from harness.simulator.hardware.resources import Occupancy, Resources, occupancy
+
+
+@dataclass(frozen=True)
+class KernelProfile:
+    """One kernel: what was counted, and what ptxas says, where it says anything."""
+
+    counters: KernelCounters
+    resources: Resources | None
+    occupancy: Occupancy | None
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All kernels of one forward together; exact, and the same in every run.
+
+    Attributes:
+        launches: Of kernels.
+        warp_instructions: PTX instructions that warps executed.
+        thread_instructions: The same, summed over the threads that took part.
+        flop: Floating-point operations, fused ones counting two.
+        requests: Loads, stores, atomics and asynchronous copies of warps in global memory; a bulk
+            copy counts as many as loads of whole warps would be.
+        sectors: Of 32 bytes that those touched.
+        wavefronts: Passes that shared memory took; `ideal_wavefronts` without bank conflicts.
+        local_bytes: Read and written in local memory, with what ptxas spills of registers, as if
+            every thread came by each spill once.
+        registers: Of a thread of the kernel that takes most; None where ptxas says nothing.
+        occupancy: The fraction of a multiprocessor's warps, of the kernel that reaches least.
+    """
+
+    launches: int
+    warp_instructions: int
+    thread_instructions: int
+    flop: int
+    requests: int
+    sectors: int
+    wavefronts: int
+    ideal_wavefronts: int
+    local_bytes: int
+    registers: int | None
+    occupancy: float | None
+
+    @property
+    def sectors_per_request(self) -> float | None:
+        """In global memory; None where nothing was asked for."""
+        return self.sectors / self.requests if self.requests else None
+
+    @property
+    def bank_conflicts(self) -> float | None:
+        """Passes through shared memory over those needed; None where it was not used."""
+        return self.wavefronts / self.ideal_wavefronts if self.ideal_wavefronts else None
+
+
+def kernel_profile(plain: Mapping[str, Any]) -> KernelProfile:
+    """Make one kernel's profile from what a worker answers to the step `profile`."""
+    data = dict(plain["counters"])
+    data["grid"], data["block"] = tuple(data["grid"]), tuple(data["block"])
+    data["accesses"] = tuple(AccessCounts(**access) for access in data["accesses"])
+    data["branches"] = tuple(BranchCounts(**branch) for branch in data["branches"])
+    counters = KernelCounters(**data)
+    if not plain["resources"]:
+        return KernelProfile(counters, None, None)
+    resources = Resources(**plain["resources"])
+    shared = resources.shared_bytes + counters.dynamic_shared_bytes
+    fitting = occupancy(resources.registers, shared, math.prod(counters.block))
+    return KernelProfile(counters, resources, fitting)
+
+
+def totals(kernels: Sequence[KernelProfile]) -> Totals:
+    """Sum up the kernels of one forward."""
+    counters = [kernel.counters for kernel in kernels]
+    accesses = [access for counted in counters for access in counted.accesses]
+    in_global = [access for access in accesses if access.space == "global"]
+    in_shared = [access for access in accesses if access.space == "shared"]
+    in_local = sum(access.nbytes for access in accesses if access.space == "local")
+    return Totals(
+        launches=sum(counted.launches for counted in counters),
+        warp_instructions=sum(sum(counted.warp_instructions.values()) for counted in counters),
+        thread_instructions=sum(sum(counted.thread_instructions.values()) for counted in counters),
+        flop=sum(counted.flop for counted in counters),
+        requests=sum(access.requests for access in in_global),
+        sectors=sum(access.sectors for access in in_global),
+        wavefronts=sum(access.wavefronts for access in in_shared),
+        ideal_wavefronts=sum(access.ideal_wavefronts for access in in_shared),
+        local_bytes=in_local + sum(map(_spilled_bytes, kernels)),
+        registers=max((k.resources.registers for k in kernels if k.resources), default=None),
+        occupancy=min((k.occupancy.fraction for k in kernels if k.occupancy), default=None),
+    )
+
+
+def _spilled_bytes(kernel: KernelProfile) -> int:
+    if kernel.resources is None:
+        return 0
+    counters = kernel.counters
+    threads = math.prod(counters.grid) * math.prod(counters.block) * counters.launches
+    return threads * (kernel.resources.spill_store_bytes + kernel.resources.spill_load_bytes)

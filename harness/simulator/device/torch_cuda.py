@@ -1,0 +1,375 @@
+"""`torch.cuda` of the simulated device: the Python half of what device.cpp registers.
+
+A CPU-only torch has the module but raises in most of its functions. What submissions and
+`nn.Module.cuda()` need is replaced; the rest goes on raising.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, cast
+
+import torch
+
+from harness.simulator.hardware.errors import UnsupportedCall
+from harness.simulator.hardware.properties import DEVICE
+
+_DISABLE_TIMING, _BLOCKING_SYNC = 2, 1
+"""cudaEventDisableTiming and cudaEventBlockingSync."""
+
+
+def cuda_error(runtime: ctypes.CDLL, error: int, remark: str = "") -> Exception:
+    """What torch raises for a cudaError_t, with the runtime's reason."""
+    why = runtime.sim_explanation(error).decode()
+    text = f"CUDA error: {runtime.cudaGetErrorString(error).decode()}"
+    return torch.AcceleratorError(f"{text}{f' ({why})' if why else ''}{remark}")
+
+
+class Calls:
+    """Calls of the CUDA runtime that raise what torch raises."""
+
+    def __init__(self, runtime: ctypes.CDLL) -> None:
+        runtime.sim_current_stream.restype = ctypes.c_void_p
+        runtime.sim_set_current_stream.argtypes = [ctypes.c_void_p]
+        runtime.sim_stream_from_pool.restype = ctypes.c_void_p
+        runtime.cudaGetErrorString.restype = ctypes.c_char_p
+        runtime.sim_explanation.restype = ctypes.c_char_p
+        runtime.sim_peak_bytes.restype = ctypes.c_uint64
+        self.runtime = runtime
+
+    def __call__(self, name: str, *arguments: object) -> None:
+        """Call a function that returns a cudaError_t; pointers and handles are c_void_p.
+
+        Raises:
+            torch.AcceleratorError: it failed.
+        """
+        error = getattr(self.runtime, name)(*arguments)
+        if error:
+            # Torch takes an error that it raises out of the thread's state.
+            self.runtime.cudaGetLastError()
+            raise cuda_error(self.runtime, error)
+
+
+class Event:
+    """A CUDA event, with torch's interface; it exists from its first record on, as torch's."""
+
+    calls: ClassVar[Calls]
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
+        del interprocess
+        self._flags = (0 if enable_timing else _DISABLE_TIMING) | blocking * _BLOCKING_SYNC
+        self._handle = ctypes.c_void_p()
+
+    def __del__(self) -> None:
+        if self._handle:
+            self.calls.runtime.cudaEventDestroy(self._handle)
+
+    @property
+    def cuda_event(self) -> int:
+        """What C++ calls cudaEvent_t; 0 before the first record."""
+        return self._handle.value or 0
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Take the time."""
+        if not self._handle:
+            self.calls("cudaEventCreateWithFlags", ctypes.byref(self._handle), self._flags)
+        self.calls("cudaEventRecord", self._handle, _handle_of(self.calls, stream))
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Make a stream wait, which it need not: the event has happened."""
+        if self._handle:
+            self.calls("cudaStreamWaitEvent", _handle_of(self.calls, stream), self._handle, 0)
+
+    def query(self) -> bool:
+        """Whether the event has happened; it has."""
+        if self._handle:
+            self.calls("cudaEventQuery", self._handle)
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for the event, which has happened."""
+        if self._handle:
+            self.calls("cudaEventSynchronize", self._handle)
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this event to `end`, by this machine's clock.
+
+        Raises:
+            ValueError: one of them was not made for timing, or not recorded.
+        """
+        if (self._flags | end._flags) & _DISABLE_TIMING:
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if not (self._handle and end._handle):
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        milliseconds = ctypes.c_float()
+        self.calls("cudaEventElapsedTime", ctypes.byref(milliseconds), self._handle, end._handle)
+        return milliseconds.value
+
+
+class Stream:
+    """A CUDA stream, on which everything is already done.
+
+    Attributes:
+        cuda_stream: what C++ calls cudaStream_t; 0 is the default stream.
+    """
+
+    calls: ClassVar[Calls]
+
+    def __init__(
+        self,
+        device: object = None,
+        priority: int = 0,
+        *,
+        cuda_stream: int | None = None,
+        **_: object,
+    ) -> None:
+        check_device(device)
+        self.priority = priority
+        self.device = torch.device("cuda", 0)
+        self._outer: list[int | None] = []
+        if cuda_stream is None:
+            cuda_stream = self.calls.runtime.sim_stream_from_pool(priority) or 0
+        self.cuda_stream = cuda_stream
+
+    @property
+    def stream_id(self) -> int:
+        """Torch's name of the stream."""
+        return self.cuda_stream
+
+    def __enter__(self) -> Stream:
+        self._outer.append(self.calls.runtime.sim_current_stream())
+        self.calls.runtime.sim_set_current_stream(self.cuda_stream)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.runtime.sim_set_current_stream(self._outer.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.cuda_stream == self.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
+    def query(self) -> bool:
+        """Whether everything is done; it is."""
+        self.calls("cudaStreamQuery", ctypes.c_void_p(self.cuda_stream))
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for what was asked of the stream, which is done."""
+        self.calls("cudaStreamSynchronize", ctypes.c_void_p(self.cuda_stream))
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Wait for another stream, on which everything is done."""
+        stream.query()
+
+    def wait_event(self, event: Event) -> None:
+        """Wait for an event, which has happened."""
+        event.wait(self)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Record an event here."""
+        event = event or cast(Any, torch.cuda).Event()
+        event.record(self)
+        return event
+
+
+def _handle_of(calls: Calls, stream: Stream | None) -> ctypes.c_void_p:
+    known = calls.runtime.sim_current_stream() if stream is None else stream.cuda_stream
+    return ctypes.c_void_p(known)
+
+
+class SimulatedCuda:
+    """The functions of `torch.cuda`, over the simulator's runtime library."""
+
+    def __init__(self, runtime: ctypes.CDLL) -> None:
+        self._calls = Calls(runtime)
+        self._runtime = runtime
+        bound = {"calls": self._calls}
+        self._event = type("Event", (Event,), bound)
+        self._stream = type("Stream", (Stream,), bound)
+        self._streams: dict[int, Stream] = {0: self._stream(cuda_stream=0)}
+
+    def install(self) -> None:
+        """Put them into `torch.cuda` of this process, which cannot be undone."""
+        cuda = cast(Any, torch.cuda)
+        for name, function in {
+            **self._about_the_device(),
+            **self._about_streams(),
+            **self._about_memory(),
+            "manual_seed": torch.default_generator.manual_seed,
+            "manual_seed_all": torch.default_generator.manual_seed,
+            "_lazy_init": lambda: None,
+            "_lazy_call": lambda _function, **_options: None,
+        }.items():
+            setattr(cuda, name, function)
+        for name in ("range_push", "range_pop", "mark"):
+            setattr(cuda.nvtx, name, lambda *_arguments: None)
+        cuda.nvtx.range = _nvtx_range
+        # The C++ method accepts streams of torch's own class alone.
+        cast(Any, torch.Tensor).record_stream = lambda _tensor, _stream: None
+        # Copies are done at once from any memory of the host.
+        cast(Any, torch.Tensor).pin_memory = lambda tensor, _device=None: tensor.clone()
+
+    def _about_the_device(self) -> dict[str, object]:
+        return {
+            "is_available": lambda: True,
+            "is_initialized": lambda: True,
+            "init": lambda: None,
+            "device_count": lambda: 1,
+            "current_device": lambda: 0,
+            "set_device": check_device,
+            "device": DeviceContext,
+            "device_of": DeviceContext,
+            "get_device_properties": _properties,
+            "get_device_name": lambda device=None: _properties(device).name,
+            "get_device_capability": _capability,
+            "get_arch_list": lambda: [f"sm_{DEVICE.architecture}"],
+            "is_bf16_supported": lambda *_arguments, **_options: True,
+            "can_device_access_peer": lambda _device, _peer: False,
+            "synchronize": self.synchronize,
+        }
+
+    def _about_streams(self) -> dict[str, object]:
+        return {
+            "current_stream": self.current_stream,
+            "default_stream": self.default_stream,
+            "set_stream": self.set_stream,
+            "stream": self.stream,
+            "StreamContext": self.stream,
+            "Stream": self._stream,
+            "ExternalStream": self.external_stream,
+            "Event": self._event,
+            "is_current_stream_capturing": lambda: False,
+            "CUDAGraph": _missing("torch.cuda.CUDAGraph"),
+            "graph": _missing("torch.cuda.graph"),
+            "make_graphed_callables": _missing("torch.cuda.make_graphed_callables"),
+        }
+
+    def _about_memory(self) -> dict[str, object]:
+        return {
+            "empty_cache": lambda: None,
+            "ipc_collect": lambda: None,
+            "memory_allocated": self.memory_allocated,
+            "memory_reserved": self.memory_allocated,
+            "max_memory_allocated": self.max_memory_allocated,
+            "max_memory_reserved": self.max_memory_allocated,
+            "reset_peak_memory_stats": self.reset_peak_memory_stats,
+            "mem_get_info": self.mem_get_info,
+        }
+
+    def synchronize(self, device: object = None) -> None:
+        """Wait for the device, which is done.
+
+        Raises:
+            torch.AcceleratorError: a kernel has broken the context.
+        """
+        check_device(device)
+        self._calls("cudaDeviceSynchronize")
+
+    def current_stream(self, device: object = None) -> Stream:
+        """The calling thread's stream."""
+        check_device(device)
+        return self.external_stream(self._runtime.sim_current_stream() or 0)
+
+    def default_stream(self, device: object = None) -> Stream:
+        """The stream of a thread that has chosen none."""
+        check_device(device)
+        return self._streams[0]
+
+    def external_stream(self, handle: int, device: object = None) -> Stream:
+        """The stream that C++ knows by this handle."""
+        check_device(device)
+        if handle not in self._streams:
+            self._streams[handle] = self._stream(cuda_stream=handle)
+        return self._streams[handle]
+
+    def set_stream(self, stream: Stream | None) -> None:
+        """Make `stream` the calling thread's."""
+        if stream is not None:
+            self._streams[stream.cuda_stream] = stream
+            self._runtime.sim_set_current_stream(stream.cuda_stream)
+
+    @contextmanager
+    def stream(self, stream: Stream | None) -> Iterator[None]:
+        """Make `stream` the calling thread's for a while."""
+        outer = self.current_stream()
+        self.set_stream(stream)
+        try:
+            yield
+        finally:
+            self.set_stream(outer)
+
+    def memory_allocated(self, device: object = None) -> int:
+        """Bytes that are allocated, by tensors or cudaMalloc."""
+        check_device(device)
+        return int(self._runtime.sim_live_bytes())
+
+    def max_memory_allocated(self, device: object = None) -> int:
+        """The most bytes that were allocated at a time."""
+        check_device(device)
+        return int(self._runtime.sim_peak_bytes())
+
+    def reset_peak_memory_stats(self, device: object = None) -> None:
+        """Forget what was allocated before."""
+        check_device(device)
+        self._runtime.sim_reset_peak()
+
+    def mem_get_info(self, device: object = None) -> tuple[int, int]:
+        """Bytes that are free, and all."""
+        check_device(device)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._calls("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+
+def _properties(device: object = None) -> Any:
+    check_device(device)
+    return DEVICE
+
+
+def _capability(device: object = None) -> tuple[int, int]:
+    check_device(device)
+    return DEVICE.major, DEVICE.minor
+
+
+def _missing(what: str) -> object:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise UnsupportedCall(what)
+
+    return refuse
+
+
+@contextmanager
+def _nvtx_range(*_arguments: object, **_options: object) -> Iterator[None]:
+    yield
+
+
+class DeviceContext:
+    """A device, or a tensor's, as the current one for a while: there is but one."""
+
+    def __init__(self, device: object) -> None:
+        check_device(device.device if isinstance(device, torch.Tensor) else device)
+
+    def __enter__(self) -> None:
+        """Change nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        """Change nothing."""
+
+
+def check_device(device: object) -> None:
+    """Let None, the one device and torch's -1 for the current one pass.
+
+    Raises:
+        torch.AcceleratorError: there is no such device.
+    """
+    if device is None:
+        return
+    index = device if isinstance(device, int) else torch.device(cast(str, device)).index
+    if index is not None and index > 0:
+        raise torch.AcceleratorError("CUDA error: invalid device ordinal")

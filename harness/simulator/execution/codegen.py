@@ -1,0 +1,405 @@
+"""Basic blocks as Python functions.
+
+A block is compiled once for each state of the threads that makes a difference: which registers hold
+one value for all threads (`uniform`, kept as arrays of length 1), and which registers must keep
+their values in threads that are elsewhere at the moment (`kept`). Where all threads are in step no
+masks are left in the code; where they are not, only the registers in `kept` are written through a
+mask: of the others nobody reads what the idle threads are given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.simulator.instructions.operation import BITS, DTYPES, Array
+from harness.simulator.lowering.program import (
+    ATOMICS,
+    COPY,
+    Access,
+    Block,
+    Branch,
+    Collective,
+    Compute,
+    Constant,
+    Order,
+    Perform,
+    Program,
+    Source,
+    Step,
+)
+from harness.simulator.native.bindings import Native, Shape
+from harness.simulator.ptx.ptx import TYPE_BYTES, Immediate
+
+GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
+_ACTION_NAMES = {"cp": COPY, "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a compiled block was compiled for; registers are bits."""
+
+    uniform: int
+    kept: int
+    in_step: bool
+    """Whether all threads of the chunk take part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A block as a function, and the registers that are uniform after it."""
+
+    run: Callable[..., None]
+    becomes_uniform: int
+    becomes_varying: int
+    condition: int
+    """Slot of the branch's register, -1 without a branch."""
+    condition_is_uniform: bool
+
+
+@dataclass
+class Slots:
+    """The views of registers that compiled code uses: register and type, numbered."""
+
+    bits: list[int]
+    pairs: list[tuple[int, str]] = field(default_factory=list)
+    numbers: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def number(self, register: int, kind: str) -> int:
+        """The slot for a register seen as a type."""
+        key = register, kind
+        if key not in self.numbers:
+            self.numbers[key] = len(self.pairs)
+            self.pairs.append(key)
+        return self.numbers[key]
+
+
+class Compiler:
+    """Compiles the blocks of one program."""
+
+    def __init__(self, program: Program, native: Native) -> None:
+        self.program = program
+        self.native = native
+        self.slots = Slots(list(program.register_bits))
+        steps = (step for block in program.blocks for step in block.steps)
+        self.sites = [step for step in steps if isinstance(step, Access)]
+        self._site_numbers = {id(step): number for number, step in enumerate(self.sites)}
+        self._action_sites: dict[int, int] = {}
+        for block in program.blocks:
+            if isinstance(block.end, Perform):
+                self._action_sites[id(block.end)] = len(self.sites)
+                self.sites += [_access_of(block.end, is_store=s) for s in (False, True)]
+        self._constants: dict[tuple[str, Immediate], tuple[str, Array]] = {}
+        self._shapes: dict[tuple[int, bool], Shape] = {}
+        self._temporaries: dict[tuple[int, int], int] = {}
+        self._globals: dict[str, Any] = {
+            "load": native.load,
+            "store": native.store,
+            "atomic": native.atomic,
+            "warp_sync": native.warp_sync,
+            "fence": native.fence,
+            "copyto": np.copyto,
+        }
+
+    def compile(self, block: Block, state: State) -> Compiled:
+        """The block's code for one state."""
+        writer = Writer(self, state)
+        for step in block.steps:
+            self.write(step, writer)
+        condition = -1
+        condition_is_uniform = False
+        if isinstance(block.end, Branch):
+            condition = self.slots.number(block.end.register, "pred")
+            condition_is_uniform = bool(writer.uniform >> block.end.register & 1)
+        body = writer.lines or ["pass"]
+        head = "def run(V, U, VP, UP, n, mask, L, count, S, fault, team):"
+        source = "\n    ".join([head, *body])
+        local: dict[str, Any] = {}
+        code = compile(source, f"<{self.program.name}>", "exec")
+        exec(code, self._globals, local)  # noqa: S102 - it is the code written here
+        return Compiled(
+            local["run"],
+            writer.uniform & ~state.uniform,
+            state.uniform & ~writer.uniform,
+            condition,
+            condition_is_uniform,
+        )
+
+    def write(self, step: Step, writer: Writer) -> None:
+        """Adds the lines of one step."""
+        if isinstance(step, Compute):
+            writer.compute(step)
+        elif isinstance(step, Order):
+            writer.order(step)
+        elif isinstance(step, Collective):
+            writer.collective(step)
+        else:
+            writer.access(step)
+
+    def function(self, function: object) -> str:
+        """A name for the function in compiled code."""
+        name = f"f{id(function)}"
+        self._globals[name] = function
+        return name
+
+    def vector(self, name: str, inputs: int) -> str:
+        """A name for the function of arithmetic.c in compiled code."""
+        self._globals[f"native_{name}"] = self.native.vector(name, inputs)
+        return f"native_{name}"
+
+    def constant(self, value: Immediate, kind: str) -> tuple[str, int]:
+        """A name for an array that holds the constant, and the array's address."""
+        key = kind, value
+        if key not in self._constants:
+            name = f"c{len(self._constants)}"
+            array = constant_array(value, kind)
+            self._constants[key] = name, array
+            self._globals[name] = array
+        name, array = self._constants[key]
+        return name, array.ctypes.data
+
+    def temporary(self, bits: int, position: int) -> int:
+        """A register that no instruction names."""
+        key = bits, position
+        if key not in self._temporaries:
+            self._temporaries[key] = len(self.slots.bits)
+            self.slots.bits.append(bits)
+        return self._temporaries[key]
+
+    def site(self, step: Access) -> int:
+        """The number of a place in the program that accesses memory: where it is in `sites`."""
+        return self._site_numbers[id(step)]
+
+    def action_site(self, end: Perform, *, is_store: bool) -> int:
+        """The number of an action's place: it has one for what it reads, one for what it writes."""
+        return self._action_sites[id(end)] + is_store
+
+    def shape(self, step: Access, *, once: bool = False) -> Shape:
+        """What access.c is told about the access; `once` if one stands for all threads."""
+        site = self.site(step)
+        if (site, once) not in self._shapes:
+            registers = step.targets or tuple(s for s in step.sources if isinstance(s, int))
+            width = TYPE_BYTES[step.type]
+            bits = self.slots.bits[registers[0]] if registers else 0
+            self._shapes[site, once] = Shape(
+                step.space,
+                width,
+                step.elements,
+                max(bits // 8, width),
+                int(step.type[0] == "s"),
+                8 if isinstance(step.address, Constant) else self.slots.bits[step.address] // 8,
+                step.offset,
+                site,
+                step.how,
+                once,
+            )
+        return self._shapes[site, once]
+
+
+def _access_of(end: Perform, *, is_store: bool) -> Access:
+    """An action's reading or writing, as far as counts and messages are concerned."""
+    zero = Constant(Immediate(0))
+    return Access(
+        GENERIC,
+        "b8",
+        end.action.row_bytes,
+        zero,
+        0,
+        end.instruction,
+        end.location,
+        (),
+        (zero,) if is_store else (),
+        name=_ACTION_NAMES.get(end.instruction.opcode, ""),
+    )
+
+
+def constant_array(value: Immediate, kind: str) -> Array:
+    """One value of a type, as an array for all threads."""
+    dtype = np.dtype(DTYPES[kind])
+    if kind == "pred":
+        return np.array([value.value != 0])
+    if value.float_bits:
+        source = np.array([value.value], f"u{value.float_bits // 8}").view(
+            f"f{value.float_bits // 8}"
+        )
+        if dtype.kind == "f":
+            return source.astype(dtype)
+        return source.view(f"u{value.float_bits // 8}").astype(f"u{BITS[kind] // 8}").view(dtype)
+    if kind.endswith("x2"):
+        return np.array([value.value & 0xFFFFFFFF], np.uint32).view(dtype).reshape(1, 2)
+    bits = np.array([value.value & (2 ** BITS[kind] - 1)], f"u{BITS[kind] // 8}")
+    if dtype.kind == "f" and kind != "f16":
+        return np.array([value.value], dtype)
+    return bits.view(dtype)
+
+
+class Writer:
+    """Writes the lines of one block for one state, and keeps track of what becomes uniform."""
+
+    def __init__(self, compiler: Compiler, state: State) -> None:
+        self.compiler = compiler
+        self.slots = compiler.slots
+        self.uniform = state.uniform
+        self.kept = 0 if state.in_step else state.kept
+        self.in_step = state.in_step
+        self.lines: list[str] = []
+
+    def _is_uniform(self, source: Source) -> bool:
+        return isinstance(source, Constant) or bool(self.uniform >> source & 1)
+
+    def _is_kept(self, register: int) -> bool:
+        return bool(self.kept >> register & 1)
+
+    def _array(self, source: Source, kind: str) -> str:
+        if isinstance(source, Constant):
+            return self.compiler.constant(source.value, kind)[0]
+        slot = self.slots.number(source, kind)
+        return f"U[{slot}]" if self._is_uniform(source) else f"V[{slot}]"
+
+    def _pointer(self, source: Source, kind: str) -> tuple[str, int]:
+        """Address and stride."""
+        if isinstance(source, Constant):
+            return str(self.compiler.constant(source.value, kind)[1]), 0
+        slot = self.slots.number(source, kind)
+        return (f"UP[{slot}]", 0) if self._is_uniform(source) else (f"VP[{slot}]", 1)
+
+    def _set_uniform(self, register: int, *, uniform: bool) -> None:
+        if uniform:
+            self.uniform |= 1 << register
+        else:
+            self.uniform &= ~(1 << register)
+
+    def _spread(self, register: int) -> None:
+        """Gives each thread its own copy of a uniform register."""
+        if self.uniform >> register & 1:
+            slot = self.slots.number(register, _plain(self.slots.bits[register]))
+            self.lines.append(f"V[{slot}][...] = U[{slot}]")
+            self._set_uniform(register, uniform=False)
+
+    def compute(self, step: Compute) -> None:
+        """What one thread computes by itself."""
+        uniform = all(self._is_uniform(s) for s in step.inputs)
+        if any(self._is_kept(r) for r in step.outputs):
+            self._compute_kept(step, uniform=uniform)
+            return
+        self._call(step, step.outputs, uniform=uniform)
+        for register in step.outputs:
+            self._set_uniform(register, uniform=uniform)
+
+    def _compute_kept(self, step: Compute, *, uniform: bool) -> None:
+        temporaries = tuple(
+            self.compiler.temporary(self.slots.bits[r], i) for i, r in enumerate(step.outputs)
+        )
+        self._call(step, temporaries, uniform=uniform)
+        for register, temporary in zip(step.outputs, temporaries, strict=True):
+            self._spread(register)
+            kind = _plain(self.slots.bits[register])
+            target = self.slots.number(register, kind)
+            source = self.slots.number(temporary, kind)
+            where = "U" if uniform else "V"
+            self.lines.append(f"copyto(V[{target}], {where}[{source}], where=mask)")
+
+    def _call(self, step: Compute, outputs: tuple[int, ...], *, uniform: bool) -> None:
+        operation = step.operation
+        where = "U" if uniform else "V"
+        typed = list(zip(step.inputs, operation.inputs, strict=True))
+        if operation.native:
+            name = self.compiler.vector(operation.native, len(operation.inputs))
+            arguments = ["1" if uniform else "n"]
+            for source, kind in typed:
+                pointer, stride = self._pointer(source, kind)
+                arguments += [pointer, str(stride)]
+            slot = self.slots.number(outputs[0], operation.outputs[0])
+            arguments.append(f"{where}P[{slot}]")
+        else:
+            name = self.compiler.function(operation.function)
+            arguments = [self._array(source, kind) for source, kind in typed]
+            for register, kind in zip(outputs, operation.outputs, strict=True):
+                arguments.append(f"{where}[{self.slots.number(register, kind)}]")
+        self.lines.append(f"{name}({', '.join(arguments)})")
+
+    def order(self, step: Order) -> None:
+        """Tells race detection."""
+        self.lines.append(f"{_ORDERS[step.kind]}(S, L, count)")
+
+    def collective(self, step: Collective) -> None:
+        """The results differ between threads even where all inputs are the same."""
+        operation = step.operation
+        arguments = ["team", "None" if self.in_step else "mask"]
+        for source, kind in zip(step.inputs, operation.inputs, strict=True):
+            arguments.append(self._array(source, kind))
+        lines = []
+        for i, (register, kind) in enumerate(zip(step.outputs, operation.outputs, strict=True)):
+            bits = self.slots.bits[register]
+            if self._is_kept(register):
+                temporary = self.compiler.temporary(bits, i)
+                arguments.append(f"V[{self.slots.number(temporary, kind)}]")
+                self._spread(register)
+                source = self.slots.number(temporary, _plain(bits))
+                target = self.slots.number(register, _plain(bits))
+                lines.append(f"copyto(V[{target}], V[{source}], where=mask)")
+            else:
+                arguments.append(f"V[{self.slots.number(register, kind)}]")
+        name = self.compiler.function(operation.function)
+        self.lines += [f"{name}({', '.join(arguments)})", *lines]
+        for register in step.outputs:
+            self._set_uniform(register, uniform=False)
+
+    def access(self, step: Access) -> None:
+        """A load, a store or an atomic operation, and what is to be done about faults."""
+        address_kind = "u64"
+        if not isinstance(step.address, Constant):
+            address_kind = _plain(self.slots.bits[step.address])
+        pointer, stride = self._pointer(step.address, address_kind)
+        once = (
+            not step.sources
+            and stride == 0
+            and step.space in (GLOBAL, PARAM)
+            and not any(self._is_kept(r) for r in step.targets)
+        )
+        shape = self.compiler.shape(step, once=once)
+        register_kind = f"b{shape.register_width * 8}"
+        for register in step.targets:
+            if not once and self._is_kept(register):
+                self._spread(register)
+        where = "UP" if once else "VP"
+        targets = [
+            f"{where}[{self.slots.number(r, _plain(self.slots.bits[r]))}]" for r in step.targets
+        ]
+        sources = [self._pointer(s, register_kind) for s in step.sources]
+        strides = sum(s[1] << i for i, s in enumerate(sources))
+        head = f"{ctypes.addressof(shape)}, S, L, count, {pointer}, {stride}"
+        if step.operation:
+            code = ATOMICS[step.operation] | _atomic_type(step.type) << 8
+            operands = _padded([s[0] for s in sources], 2)
+            target = targets[0] if targets else "None"
+            call = f"atomic({head}, {code}, {strides}, {operands}, {target})"
+        elif step.sources:
+            call = f"store({head}, {strides}, {_padded([s[0] for s in sources], 4)})"
+        else:
+            call = f"load({head}, {_padded(targets, 4)})"
+        address = self._array(step.address, address_kind)
+        self.lines.append(f"if {call}: fault({self.compiler.site(step)}, {address}, {once})")
+        for register in step.targets:
+            self._set_uniform(register, uniform=once)
+
+
+_ORDERS = {"warp": "warp_sync", "fence": "fence"}
+_ATOMIC_TYPES = {"f32": 2, "f64": 2, "f16": 3, "bf16": 4, "f16x2": 5, "bf16x2": 6}
+
+
+def _atomic_type(kind: str) -> int:
+    """Number of a type in atomic.c."""
+    return _ATOMIC_TYPES.get(kind, int(kind[0] == "s"))
+
+
+def _padded(names: list[str], count: int) -> str:
+    return ", ".join(names + ["None"] * (count - len(names)))
+
+
+def _plain(bits: int) -> str:
+    return "pred" if bits == 1 else f"b{bits}"

@@ -1,0 +1,215 @@
+"""From faulty accesses to findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.execution.codegen import GENERIC, GLOBAL, Compiler
+from harness.simulator.execution.frame import PrivateMemory
+from harness.simulator.hardware.finding import Check, Fault, Finding
+from harness.simulator.hardware.geometry import Placement
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.instructions.conversion import GENERIC_SHIFT
+from harness.simulator.instructions.operation import Array
+from harness.simulator.lowering.program import Access
+from harness.simulator.native.bindings import MISALIGNED, UNINITIALISED
+from harness.simulator.ptx.ptx import TYPE_BYTES, Location
+
+_NAMES = {1: "shared", 2: "local", 3: "parameter"}
+_EXAMINED = 256
+"""Threads of one faulty access that are looked at one by one; more count as the first of them."""
+_PAGE = 2 << 20
+"""Bytes of a page of device memory: beside an allocation, there is memory that far."""
+_SHARED_PIECE = 128
+"""Bytes in which blocks get their shared memory."""
+
+
+class Faults:
+    """Collects the findings of one launch: one for each kind of mistake at each source line."""
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        memory: Memory,
+        placement: Placement,
+        private: PrivateMemory,
+        others: Faults | None = None,
+    ) -> None:
+        """`others` collects for other blocks of the same launch."""
+        self._compiler = compiler
+        self._memory = memory
+        self._placement = placement
+        self._private = private
+        self._findings: dict[tuple[Check, str | None, int | None, str], Finding] = (
+            others._findings if others else {}
+        )
+        self._stops: list[Fault] = others._stops if others else []
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found so far, in the order of discovery."""
+        return tuple(self._findings.values())
+
+    @property
+    def fault(self) -> Fault | None:
+        """What would have stopped real hardware first."""
+        return self._stops[0] if self._stops else None
+
+    def report(
+        self,
+        site: int,
+        addresses: Array,
+        active: npt.NDArray[np.bool_],
+        first_block: int,
+        *,
+        shared_access: bool,
+    ) -> None:
+        """Takes the faults that access.c has noted and clears them.
+
+        `addresses` has the address register's values, one for each thread or one for all;
+        `shared_access` tells that one access was made for all `active` threads.
+        """
+        fault = self._private.fault
+        faulty = np.flatnonzero(fault)
+        codes = fault[faulty]
+        fault[faulty] = 0
+        step = self._compiler.sites[site]
+        threads = np.flatnonzero(active)
+        if shared_access:
+            self._one(
+                step, int(codes[0]), int(addresses[0]), int(threads[0]), first_block, len(threads)
+            )
+            return
+        rest = max(len(faulty) - _EXAMINED, 0)
+        for code, lane in zip(codes[:_EXAMINED], faulty[:_EXAMINED], strict=True):
+            address = int(addresses[lane if len(addresses) > 1 else 0])
+            self._one(step, int(code), address, int(lane), first_block, 1 + rest)
+            rest = 0
+
+    def note_access(
+        self, step: Access, code: int, address: int, lane: int, first_block: int
+    ) -> None:
+        """Takes one fault, of the thread `lane` at `address`, which has no register."""
+        self._one(step, code, address, lane, first_block, 1)
+
+    def _one(
+        self, step: Access, code: int, register: int, lane: int, first_block: int, count: int
+    ) -> None:
+        address = (register + step.offset) % 2**64
+        check: Check = "initcheck" if code == UNINITIALISED else "memcheck"
+        kind, message = self._describe(step, code, address)
+        self.note((check, kind), message, step.location, lane, first_block, count, address)
+
+    def note(
+        self,
+        kind: tuple[Check, str],
+        message: str,
+        location: Location | None,
+        lane: int,
+        first_block: int,
+        count: int,
+        address: int = 0,
+    ) -> None:
+        """A finding; `kind` tells it from others at the same place, `address` is 0 for none."""
+        file = location.file if location else None
+        line = location.line if location else None
+        check = kind[0]
+        key = check, file, line, kind[1]
+        present = self._findings.get(key)
+        if present:
+            self._findings[key] = replace(present, count=present.count + count)
+            return
+        block, thread = divmod(lane, self._placement.geometry.threads)
+        self._findings[key] = Finding(
+            check,
+            message,
+            self._compiler.program.name,
+            file,
+            line,
+            self._placement.block(first_block + block),
+            self._placement.thread(thread),
+            address,
+            count,
+        )
+
+    def _describe(self, step: Access, code: int, address: int) -> tuple[str, str]:
+        """The kind of mistake, and a line about this one."""
+        width = TYPE_BYTES[step.type] * step.elements
+        access = f"{width}-byte {step.kind}"
+        if code == MISALIGNED:
+            self._stops.append("misaligned address")
+            message = f"misaligned {access}: address 0x{address:x} is not a multiple of {width}"
+            return f"misaligned {step.kind}", message
+        space = step.space
+        if space == GENERIC:
+            space = address >> GENERIC_SHIFT
+            address &= (1 << GENERIC_SHIFT) - 1
+        if space != GLOBAL:
+            return self._private_memory(access, code, space, address, width, step.kind)
+        if code == UNINITIALISED:
+            found = self._memory.find(address)
+            where = ""
+            if found:
+                where = f": byte {address - found.start} of a {found.size}-byte allocation"
+            return f"uninitialised {step.kind}", f"{access} of memory that nothing wrote{where}"
+        kind, message = self._outside(access, address, width)
+        return f"{kind} {step.kind}", message
+
+    def _private_memory(
+        self, access: str, code: int, space: int, address: int, width: int, kind: str
+    ) -> tuple[str, str]:
+        name = _NAMES.get(space, "unknown")
+        if code == UNINITIALISED:
+            message = f"{access} of {name} memory that nothing wrote: byte {address}"
+            return f"uninitialised {name} {kind}", message
+        size = self._private.sizes.get(space, 0)
+        if name == "shared" and address + width > -(-size // _SHARED_PIECE) * _SHARED_PIECE:
+            self._stops.append("illegal address")
+        if address >= 1 << 31:
+            message = (
+                f"{access} {2**32 - address & 2**32 - 1} bytes before the start of {name} memory"
+            )
+            return f"before {name} {kind}", message
+        message = (
+            f"{access} {address + width - size} bytes past the end of {size} bytes of {name} memory"
+        )
+        return f"past {name} {kind}", message
+
+    def _outside(self, access: str, address: int, width: int) -> tuple[str, str]:
+        """An address that no live allocation holds, in device memory or not."""
+        if not self._memory.contains(address):
+            self._stops.append("illegal address")
+            what = "a null pointer" if address < 4096 else "an address that is not device memory"
+            if _is_host_memory(address):
+                what = "a host pointer"
+            return "foreign", f"{access} through {what}: 0x{address:x}"
+        nearest = self._memory.nearest(address)
+        if nearest is None:
+            self._stops.append("illegal address")
+            return "unallocated", f"{access} of device memory that was never allocated"
+        size = f"{nearest.size}-byte allocation"
+        if not nearest.is_live and nearest.start <= address < nearest.end:
+            offset = address - nearest.start
+            return "freed", f"{access} at byte {offset} of a {size} that has been freed"
+        if max(nearest.start - address, address + width - nearest.end) > _PAGE:
+            self._stops.append("illegal address")
+        dead = "" if nearest.is_live else " that has been freed"
+        if address < nearest.start:
+            distance = nearest.start - address
+            return "before", f"{access} {distance} bytes before the start of a {size}{dead}"
+        distance = address + width - nearest.end
+        return "past", f"{access} {distance} bytes past the end of a {size}{dead}"
+
+
+def _is_host_memory(address: int) -> bool:
+    """Whether the address is one of this process's own; where the system tells, as Linux does."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return False
+    ranges = (line.split(maxsplit=1)[0].split("-") for line in maps.splitlines())
+    return any(int(start, 16) <= address < int(end, 16) for start, end in ranges)

@@ -1,0 +1,173 @@
+"""The registers and private memory of the threads that run together."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.execution.codegen import Slots
+from harness.simulator.hardware.geometry import (
+    WARP,
+    Placement,
+    coordinates_of,
+)
+from harness.simulator.hardware.memory import POISON
+from harness.simulator.instructions.operation import DTYPES, Array
+from harness.simulator.native.bindings import Spaces
+
+
+class Frame:
+    """Registers of `lanes` threads, as arrays; views of them are added as compiled code needs them.
+
+    `varying` and `uniform` hold, for each slot, the view with one element for each thread and the
+    view with one for all; the pointers are their addresses.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.varying: list[Array] = []
+        self.uniform: list[Array] = []
+        self.varying_pointers: list[int] = []
+        self.uniform_pointers: list[int] = []
+        self._storage: dict[int, tuple[Array, Array]] = {}
+
+    def extend(self, slots: Slots) -> None:
+        """Adds what has been added to `slots`."""
+        for register, kind in slots.pairs[len(self.varying) :]:
+            bits = slots.bits[register]
+            if register not in self._storage:
+                self._storage[register] = _storage(bits, self.lanes), _storage(bits, 1)
+            many, one = self._storage[register]
+            self.varying.append(_view(many, kind))
+            self.uniform.append(_view(one, kind))
+            self.varying_pointers.append(many.ctypes.data)
+            self.uniform_pointers.append(one.ctypes.data)
+
+
+def _storage(bits: int, length: int) -> Array:
+    return np.zeros(length, np.bool_ if bits == 1 else f"u{bits // 8}")
+
+
+def _view(storage: Array, kind: str) -> Array:
+    dtype = np.dtype(DTYPES[kind])
+    if kind.endswith("x2"):
+        return storage.view(dtype).reshape(-1, 2)
+    return storage.view(dtype)[:: storage.dtype.itemsize // dtype.itemsize]
+
+
+class PrivateMemory:
+    """Shared memory of the blocks, local memory of the threads, and the kernel's arguments."""
+
+    def __init__(
+        self, lanes: int, threads: int, shared_bytes: int, local_bytes: int, arguments: bytes
+    ) -> None:
+        blocks = lanes // threads
+        self._shared = _padded(blocks * shared_bytes)
+        self._shared_shadow = np.zeros_like(self._shared)
+        self._local = _padded(lanes * local_bytes)
+        self._local_shadow = np.zeros_like(self._local)
+        self._arguments = np.frombuffer(arguments.ljust(8, b"\0"), np.uint8).copy()
+        self._arguments_shadow = np.ones_like(self._arguments)
+        self._block_of = np.repeat(np.arange(blocks, dtype=np.uint32), threads)
+        self._thread_of = np.arange(lanes, dtype=np.uint32)
+        self.fault = np.zeros(lanes, np.uint8)
+        self.spaces = Spaces()
+        rows = (
+            (self._shared, self._shared_shadow, shared_bytes, self._block_of),
+            (self._local, self._local_shadow, local_bytes, self._thread_of),
+            (self._arguments, self._arguments_shadow, len(arguments), None),
+        )
+        for window, (data, shadow, size, owner) in zip(self.spaces.window, rows, strict=True):
+            window.data = data.ctypes.data
+            window.shadow = shadow.ctypes.data
+            window.size = size
+            window.owner = None if owner is None else owner.ctypes.data
+        self.spaces.fault = self.fault.ctypes.data
+        self.pointer = ctypes.addressof(self.spaces)
+        self._rows = rows
+        self.sizes = {1: shared_bytes, 2: local_bytes, 3: len(arguments)}
+
+    def read(self, space: int, lane: int, offset: int, nbytes: int) -> bytes:
+        """What a thread has in shared (1) or local memory (2) or among its parameters (3)."""
+        if not 1 <= space <= len(self._rows):
+            return b""
+        data, _, size, owner = self._rows[space - 1]
+        start = int(owner[lane]) * size if owner is not None else 0
+        return data[start + min(offset, size) : start + min(offset + nbytes, size)].tobytes()
+
+    def reset(self) -> None:
+        """Makes shared and local memory fresh, for other blocks."""
+        for data, shadow in (
+            (self._shared, self._shared_shadow),
+            (self._local, self._local_shadow),
+        ):
+            data.view(np.uint32)[...] = POISON
+            shadow[...] = 0
+
+
+def _padded(nbytes: int) -> npt.NDArray[np.uint8]:
+    return np.empty(-(-nbytes // 8) * 8, np.uint8)
+
+
+def special_registers(
+    placement: Placement, first_block: int, lanes: int, dynamic_bytes: int, total_bytes: int
+) -> dict[str, Callable[[], Array]]:
+    """For each special register what makes its values: one for each thread, or one for all.
+
+    The blocks are those from place `first_block` of the order on; threads beyond the last (which
+    do not exist) get some value.
+    """
+    geometry = placement.geometry
+    threads = geometry.threads
+    count = lanes // threads
+    thread = placement.thread_numbers
+
+    def per_thread(values: Array) -> Array:
+        return np.tile(_shortest(values), count if len(_shortest(values)) > 1 else 1)
+
+    def per_block(axis: int) -> Array:
+        index = placement.block_numbers(first_block, count)
+        values = _shortest(coordinates_of(index, geometry.grid)[axis].astype(np.uint32))
+        return np.repeat(values, threads) if len(values) > 1 else values
+
+    def constant(value: int) -> Array:
+        return np.array([value], np.uint32)
+
+    lane = thread % WARP
+    bit = np.left_shift(np.uint32(1), lane)
+    makers: dict[str, Callable[[], Array]] = {
+        "%laneid": lambda: per_thread(lane),
+        "%warpid": lambda: per_thread(thread // WARP),
+        "%nwarpid": lambda: constant(-(-threads // WARP)),
+        "%lanemask_eq": lambda: per_thread(bit),
+        "%lanemask_lt": lambda: per_thread(bit - 1),
+        "%lanemask_le": lambda: per_thread(bit | (bit - 1)),
+        "%lanemask_gt": lambda: per_thread(~(bit | (bit - 1))),
+        "%lanemask_ge": lambda: per_thread(~(bit - 1)),
+        "%smid": lambda: constant(0),
+        "%nsmid": lambda: constant(1),
+        "%gridid": lambda: constant(0).astype(np.uint64),
+        "%dynamic_smem_size": lambda: constant(dynamic_bytes),
+        "%total_smem_size": lambda: constant(total_bytes),
+    }
+    for axis, name in enumerate("xyz"):
+        tid = coordinates_of(thread, geometry.block)[axis]
+        makers[f"%tid.{name}"] = lambda tid=tid: per_thread(tid)  # type: ignore[misc]
+        makers[f"%ctaid.{name}"] = lambda axis=axis: per_block(axis)  # type: ignore[misc]
+        makers[f"%ntid.{name}"] = lambda n=geometry.block[axis]: constant(n)  # type: ignore[misc]
+        makers[f"%nctaid.{name}"] = lambda n=geometry.grid[axis]: constant(n)  # type: ignore[misc]
+        # Every block is a cluster.
+        makers[f"%clusterid.{name}"] = makers[f"%ctaid.{name}"]
+        makers[f"%nclusterid.{name}"] = makers[f"%nctaid.{name}"]
+        makers[f"%cluster_ctaid.{name}"] = lambda: constant(0)
+        makers[f"%cluster_nctaid.{name}"] = lambda: constant(1)
+    makers["%cluster_ctarank"] = lambda: constant(0)
+    makers["%cluster_nctarank"] = lambda: constant(1)
+    return makers
+
+
+def _shortest(values: Array) -> Array:
+    return values[:1] if (values == values[0]).all() else values

@@ -1,0 +1,341 @@
+"""One launch of a kernel: its blocks in chunks, and what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.counters.counters import Counts, KernelCounters, Totals
+from harness.simulator.execution.faults import Faults
+from harness.simulator.execution.frame import Frame, PrivateMemory, special_registers
+from harness.simulator.execution.prepared import Prepared
+from harness.simulator.execution.residency import Place, blocks_at_once, run_chunks
+from harness.simulator.execution.scheduler import Scheduler
+from harness.simulator.execution.watch import Watch
+from harness.simulator.hardware.budget import Budget
+from harness.simulator.hardware.errors import BarrierDeadlock, UnmetCondition
+from harness.simulator.hardware.finding import Fault, Finding
+from harness.simulator.hardware.geometry import Geometry, Placement
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.hardware.team import Output, Team
+from harness.simulator.native.bindings import Native
+from harness.simulator.sanitizer.agents import Agents
+from harness.simulator.sanitizer.provenance import Traits
+from harness.simulator.sanitizer.race import RaceHistory, Races
+from harness.simulator.sanitizer.synccheck import SyncChecks
+
+Sites = npt.NDArray[np.uint64]
+
+CHUNK_PRIVATE_BYTES = 64 << 20
+"""Most shared and local memory of the blocks that run together."""
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """What a kernel did, apart from its effect on memory.
+
+    `thread_instructions` is how many PTX instructions were executed, summed over threads;
+    instructions whose guard was false do not count, guarded branches always do.
+    """
+
+    findings: tuple[Finding, ...]
+    thread_instructions: int
+    counters: KernelCounters | None = None
+    """Where the machine counts."""
+    fault: Fault | None = None
+    """What would have stopped the kernel on real hardware."""
+    work: int = 0
+    """What it took, as `budget.work_of` has it."""
+    processes: int = 1
+    """That blocks were dealt out to."""
+
+
+class NeedsOneCore(RuntimeError):
+    """What happened may depend on the order of blocks, which one core keeps to."""
+
+
+@dataclass
+class Kernel:
+    """A kernel ready to run, and what one launch leaves to the next."""
+
+    prepared: Prepared
+    instructions_per_thread: int = 0
+    """In the last launch."""
+    needs_one_core: str = ""
+    """Why no launch runs on several cores any more."""
+    frame: Frame | None = None
+    traits: Traits | None = None
+    team: Team | None = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """What every launch on a device needs of it.
+
+    `racecheck`, `counters` and `schedule` are as in `Machine`; `grid_barrier` is the address at
+    which cooperative groups count the blocks that are at a grid's barrier, 0 for none.
+    """
+
+    memory: Memory
+    native: Native
+    history: RaceHistory
+    racecheck: bool
+    counters: bool
+    schedule: int
+    chunk_lanes: int
+    print_out: Output
+    print_error: Output
+    grid_barrier: int
+    budget: Budget
+
+
+class Launch:
+    """Runs a kernel's blocks, chunk after chunk."""
+
+    def __init__(
+        self,
+        host: Host,
+        kernel: Kernel,
+        geometry: Geometry,
+        dynamic_shared_bytes: int,
+        arguments: bytes,
+    ) -> None:
+        program = kernel.prepared.compiler.program
+        self.kernel = kernel
+        self.processes = 1
+        self._host = host
+        self._prepared = kernel.prepared
+        self._program = program
+        self._geometry = geometry
+        self._arguments = arguments
+        self._dynamic_shared_bytes = dynamic_shared_bytes
+        self._shared_bytes = program.shared_bytes
+        if dynamic_shared_bytes:
+            self._shared_bytes = program.dynamic_shared_offset + dynamic_shared_bytes
+        self._blocks = self._blocks_at_once()
+        self._lanes = self._blocks * geometry.threads
+        self._placement = Placement(geometry, host.schedule, program.lanes_together)
+        self._sync = SyncChecks(program.name, self._placement)
+        self.races = self._race_detection()
+        self.counts = self._counting()
+        self._places: list[Place] = []
+        self._elsewhere = 0
+        self._work_elsewhere = 0
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self._geometry.blocks // self._blocks)
+
+    @property
+    def thread_instructions(self) -> int:
+        """Executed so far, here and elsewhere."""
+        return sum(p.scheduler.thread_instructions for p in self._places) + self._elsewhere
+
+    @property
+    def work(self) -> int:
+        """What that took, as `budget.work_of` has it."""
+        return sum(p.scheduler.work for p in self._places) + self._work_elsewhere
+
+    def run(self) -> LaunchResult:
+        """Runs all blocks to their end.
+
+        Raises:
+            OverBudget: it is more than the call may do.
+            KernelTrap: a thread executed `trap`.
+            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
+        """
+        chunks = [self._chunk(number) for number in range(self.chunks)]
+        resident = blocks_at_once(self._geometry.threads, self._shared_bytes)
+        try:
+            with np.errstate(all="ignore"):
+                run_chunks(chunks, resident, self._place, self._start)
+        except (BarrierDeadlock, UnmetCondition) as error:
+            error.findings = self._findings()
+            raise
+        finally:
+            self.end()
+        return self.result()
+
+    def run_some(self, numbers: Iterable[int]) -> None:
+        """Runs the chunks of these numbers, while other processes run others.
+
+        Raises:
+            NeedsOneCore: something happened that may depend on the order of blocks, or that is to
+                be told in their order. `KernelTrap` and what else `run` raises mean the same.
+        """
+        with np.errstate(all="ignore"):
+            for number in numbers:
+                at = self._places[0] if self._places else self._place()
+                at.private.spaces.confined = 1
+                if not self._start(at, self._chunk(number)):
+                    raise NeedsOneCore("blocks wait for other blocks")
+                if self._findings():
+                    raise NeedsOneCore("there are findings")
+                if at.private.spaces.escapes:
+                    raise NeedsOneCore("not all that it accesses is watched")
+                if at.scheduler.patience:
+                    raise NeedsOneCore("it reads the clock or sleeps")
+
+    def touched(self, into: npt.NDArray[np.uint8]) -> None:
+        """Fills in what this process has touched, as `Races.touched` does."""
+        if self.races:
+            self.races.touched(into)
+
+    def totals(self) -> Totals | None:
+        """What this process has counted, where it counts."""
+        return self.counts.totals() if self.counts else None
+
+    def add(
+        self, thread_instructions: int, work: int, totals: Totals | None, counted: Sites | None
+    ) -> bool:
+        """Adds what another process has done, which started from `counted`.
+
+        Returns:
+            Whether the counts add up.
+        """
+        self._elsewhere += thread_instructions
+        self._work_elsewhere += work
+        counts = self.counts
+        if counts is None or totals is None or counted is None:
+            return counts is None
+        return counts.add(totals, counted)
+
+    def end(self) -> None:
+        """Must be called when no more blocks run."""
+        if self.races:
+            self.races.end()
+
+    def result(self) -> LaunchResult:
+        """What was done."""
+        executed, counts = self.thread_instructions, self.counts
+        threads = self._geometry.blocks * self._geometry.threads
+        self.kernel.instructions_per_thread = executed // threads
+        sites = self._prepared.compiler.sites
+        counters = counts.result(sites, self._dynamic_shared_bytes) if counts else None
+        fault = self._places[0].faults.fault if self._places else None
+        return LaunchResult(self._findings(), executed, counters, fault, self.work, self.processes)
+
+    def _chunk(self, number: int) -> range:
+        first = number * self._blocks
+        return range(first, min(first + self._blocks, self._geometry.blocks))
+
+    def _findings(self) -> tuple[Finding, ...]:
+        races = self.races.findings(self._prepared.compiler.sites) if self.races else ()
+        faults = self._places[0].faults.findings if self._places else ()
+        return (*faults, *races, *self._sync.findings)
+
+    def _place(self) -> Place:
+        """Room for one chunk: only those that wait for others need more than one."""
+        first = self._places[0] if self._places else None
+        frame = Frame(self._lanes) if first else self._first_frame()
+        private = PrivateMemory(
+            self._lanes,
+            self._geometry.threads,
+            self._shared_bytes,
+            self._program.local_bytes,
+            self._arguments,
+        )
+        others = first.faults if first else None
+        faults = Faults(
+            self._prepared.compiler, self._host.memory, self._placement, private, others
+        )
+        private.spaces.profile = self.counts and self.counts.pointer
+        clocks = self.races.clocks() if self.races else None
+        private.spaces.race = clocks and clocks.pointer
+        agents = Agents(clocks) if clocks else None
+        watch = Watch(self._placement, self._sync, clocks, agents, self.counts)
+        scheduler = Scheduler(
+            self._prepared, frame, private, faults, watch, self._team(private), self._check_budget
+        )
+        self._places.append(Place(frame, private, faults, scheduler))
+        return self._places[-1]
+
+    def _start(self, at: Place, chunk: range) -> bool:
+        """Runs a chunk; returns whether all of its threads have ended."""
+        self._check_budget()
+        at.private.reset()
+        uniform = self._fill_specials(at.frame, chunk.start)
+        return at.scheduler.run(chunk.start, len(chunk), uniform)
+
+    def _check_budget(self) -> None:
+        self._host.budget.check(self.work)
+
+    def _first_frame(self) -> Frame:
+        known = self.kernel.frame
+        if known is None or known.lanes != self._lanes:
+            known = self.kernel.frame = Frame(self._lanes)
+        return known
+
+    def _team(self, private: PrivateMemory) -> Team:
+        known = self.kernel.team
+        if known and known.lanes == self._lanes and known.placement.is_same(self._placement):
+            return known.for_launch(private, self._host.print_out, self._host.print_error)
+        host = self._host
+        team = Team(
+            self._lanes, self._placement, host.memory, private, host.print_out, host.print_error
+        )
+        self.kernel.team = team
+        return team
+
+    def _race_detection(self) -> Races | None:
+        host, program = self._host, self._program
+        if not host.racecheck:
+            return None
+        if not self.kernel.traits:
+            self.kernel.traits = Traits.of(program)
+        return Races(
+            host.native,
+            host.history,
+            host.memory,
+            program.name,
+            self.kernel.traits,
+            self._placement,
+            self._lanes,
+            self._shared_bytes,
+            self._arguments,
+        )
+
+    def _counting(self) -> Counts | None:
+        if not self._host.counters:
+            return None
+        sites = len(self._prepared.compiler.sites)
+        return Counts(self._program, self._geometry, self._lanes, sites)
+
+    def _blocks_at_once(self) -> int:
+        threads, blocks = self._geometry.threads, self._geometry.blocks
+        per_block = self._shared_bytes + self._program.local_bytes * threads
+        by_memory = CHUNK_PRIVATE_BYTES // per_block if per_block else blocks
+        return max(1, min(blocks, by_memory, self._host.chunk_lanes // threads))
+
+    def _fill_specials(self, frame: Frame, first_block: int) -> int:
+        """Gives the special registers their values; returns those that are uniform, as bits."""
+        program, slots = self._program, self._prepared.compiler.slots
+        makers = special_registers(
+            self._placement,
+            first_block,
+            frame.lanes,
+            self._dynamic_shared_bytes,
+            self._shared_bytes,
+        )
+        barrier = self._host.grid_barrier
+        for name, value in (
+            ("dynamic shared memory", program.dynamic_shared_offset),
+            ("%envreg1", barrier >> 32),
+            ("%envreg2", barrier & 2**32 - 1),
+        ):
+            makers[name] = lambda value=value: np.array([value], np.uint32)  # type: ignore[misc]
+        uniform = 0
+        for name, register in program.specials.items():
+            slot = slots.number(register, f"b{program.register_bits[register]}")
+            frame.extend(slots)
+            values = makers[name]()
+            if len(values) == 1:
+                frame.uniform[slot][...] = values
+                uniform |= 1 << register
+            else:
+                frame.varying[slot][...] = values
+        return uniform

@@ -1,0 +1,264 @@
+"""Runs kernels: PTX in, changed memory and findings out.
+
+All threads of a chunk of blocks run as one vector: every instruction is a few calls on arrays, one
+element for each thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.simulator.execution.codegen import Compiler
+from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
+from harness.simulator.execution.launch import LaunchResult as LaunchResult
+from harness.simulator.execution.prepared import Prepared
+from harness.simulator.execution.sharing import (
+    SharedLaunches,
+    Task,
+    chunk_lanes,
+    why_one_core,
+)
+from harness.simulator.hardware.budget import Budget
+from harness.simulator.hardware.errors import InvalidLaunch
+from harness.simulator.hardware.geometry import Extent, Geometry
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.hardware.team import Output
+from harness.simulator.lowering import prepare
+from harness.simulator.lowering.inlining import function_addresses
+from harness.simulator.lowering.printing import print_to_stderr, print_to_stdout
+from harness.simulator.lowering.program import Program
+from harness.simulator.native.bindings import Native
+from harness.simulator.ptx.mangling import readable
+from harness.simulator.ptx.parser import parse
+from harness.simulator.ptx.ptx import Function, Module, Symbol
+from harness.simulator.sanitizer.race import RaceHistory
+
+CHUNK_LANES = 16384
+"""Threads that run together: their registers are to stay in the processor's cache."""
+MAX_THREADS_PER_BLOCK = 1024
+_GRID_BARRIER_BYTES = 32
+
+
+@dataclass
+class LoadedModule:
+    """A module whose variables have been placed in device memory.
+
+    Kernels are prepared when they are first launched, and kept.
+    """
+
+    module: Module
+    addresses: Mapping[str, int]
+    number: int
+    """How many were loaded on the machine before."""
+    prepared: dict[str, Kernel] = field(default_factory=dict)
+
+    @property
+    def kernels(self) -> Mapping[str, Function]:
+        """The kernels by (mangled) name."""
+        return self.module.kernels
+
+    def address_of(self, name: str) -> int:
+        """Where the variable is; 0 when there is none of that name."""
+        return self.addresses.get(name, 0)
+
+
+class Machine:
+    """Executes kernels on a device memory.
+
+    Args:
+        memory: the device's.
+        chunk_lanes: most threads that run together.
+        racecheck: whether races are looked for.
+        counters: whether launches count what they do, which takes about twice the time.
+        schedule: the order of blocks and warps, as `Placement` has it.
+        cores: most processes, this one included, that run blocks of one launch side by side; their
+            result is that of one.
+        print_out: takes what kernels print.
+        print_error: takes their failed assertions.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        chunk_lanes: int = CHUNK_LANES,
+        racecheck: bool = True,
+        counters: bool = False,
+        schedule: int = 0,
+        cores: int = 1,
+        print_out: Output = print_to_stdout,
+        print_error: Output = print_to_stderr,
+    ) -> None:
+        self.memory = memory
+        self.counters = counters
+        self._racecheck = racecheck
+        self.schedule = schedule
+        self._history = RaceHistory()
+        self._native = Native(memory.library)
+        self._chunk_lanes = chunk_lanes
+        self._print = print_out
+        self._print_error = print_error
+        self._grid_barrier = 0
+        self._modules: dict[int, LoadedModule] = {}
+        self._loads = 0
+        self.budget = Budget()
+        """Of the call under way."""
+        self._shared = SharedLaunches(memory, cores, self._launch_of)
+
+    def load(self, ptx_text: str) -> LoadedModule:
+        """Parses PTX and places its global and constant variables, initialised, in memory.
+
+        Raises:
+            PtxSyntaxError: the text cannot be read.
+            OutOfDeviceMemory: the variables do not fit.
+        """
+        module = parse(ptx_text)
+        placed = [v for v in module.variables.values() if v.space in ("global", "const") and v.size]
+        addresses = {v.name: self.memory.allocate(v.size) for v in placed}
+        known = {**function_addresses(module), **addresses}
+        for variable in placed:
+            data = b"".join(
+                _element(value, known).to_bytes(variable.element, "little")
+                for value in variable.values
+            )
+            # CUDA C++ initialises what has no initialiser with zeros.
+            self.memory.write(addresses[variable.name], data.ljust(variable.size, b"\0"))
+        loaded = self._modules[self._loads] = LoadedModule(module, addresses, self._loads)
+        self._loads += 1
+        return loaded
+
+    def close(self) -> None:
+        """Ends the processes that run blocks beside this one; they are forked again when needed."""
+        self._shared.close()
+
+    def prepare(self, loaded: LoadedModule, kernel_name: str) -> Kernel:
+        """The kernel, ready to run; the second time at no cost.
+
+        Raises:
+            KeyError: the module has no such kernel.
+            UnsupportedInstruction: the kernel needs what the machine has not got.
+        """
+        if kernel_name not in loaded.prepared:
+            program = prepare(
+                loaded.module,
+                kernel_name,
+                readable(kernel_name),
+                loaded.addresses,
+                self._native.on_arrays,
+            )
+            loaded.prepared[kernel_name] = Kernel(
+                Prepared(Compiler(program, self._native)), needs_one_core=why_one_core(program)
+            )
+        return loaded.prepared[kernel_name]
+
+    def launch(
+        self,
+        loaded: LoadedModule,
+        kernel_name: str,
+        grid: Extent,
+        block: Extent,
+        dynamic_shared_bytes: int,
+        parameters: Sequence[bytes],
+        *,
+        cooperative: bool = False,
+    ) -> LaunchResult:
+        """Runs a kernel to its end; `parameters` are the raw bytes of its arguments.
+
+        Blocks can wait at a barrier of the whole grid only in a cooperative launch.
+
+        Faulty accesses do not stop it: what cannot be read gives poison, what cannot be written is
+        dropped, and each is a finding.
+
+        Raises:
+            KeyError: the module has no such kernel.
+            InvalidLaunch: grid, block or parameters are not possible.
+            UnsupportedInstruction: the kernel needs what the machine has not got.
+            KernelTrap: a thread executed `trap`.
+            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
+            OverBudget: the call does more than it may.
+        """
+        kernel = self.prepare(loaded, kernel_name)
+        geometry = Geometry(grid, block)
+        _check(geometry)
+        task = Task(
+            loaded.number,
+            kernel_name,
+            geometry,
+            dynamic_shared_bytes,
+            _arguments(loaded.kernels[kernel_name], parameters),
+            self._chunk_lanes,
+            self.counters,
+            self._fresh_grid_barrier(kernel.prepared.compiler.program) if cooperative else 0,
+            self.schedule,
+            budget=self.budget,
+        )
+        result = self._run(task, kernel)
+        self.budget.spend(result.work)
+        return result
+
+    def _run(self, task: Task, kernel: Kernel) -> LaunchResult:
+        geometry = task.geometry
+        if self._shared.processes > 1:
+            threads = geometry.blocks * geometry.threads
+            lanes = chunk_lanes(kernel, threads, self._chunk_lanes, self._shared.processes)
+            shared = replace(task, chunk_lanes=lanes, is_shared=True)
+            if lanes and (result := self._shared.run(shared, self._loads)):
+                return result
+        return self._launch_of(task).run()
+
+    def _launch_of(self, task: Task) -> Launch:
+        loaded = self._modules[task.module]
+        kernel = self.prepare(loaded, task.kernel)
+        host = Host(
+            self.memory,
+            self._native,
+            self._history,
+            self._racecheck,
+            task.counters,
+            task.schedule,
+            task.chunk_lanes,
+            _refuse if task.is_shared else self._print,
+            _refuse if task.is_shared else self._print_error,
+            task.grid_barrier,
+            task.budget,
+        )
+        return Launch(host, kernel, task.geometry, task.dynamic_shared_bytes, task.arguments)
+
+    def _fresh_grid_barrier(self, program: Program) -> int:
+        """Where cooperative groups count the blocks that are at the grid's barrier; 0 unused."""
+        if "%envreg1" not in program.specials:
+            return 0
+        self._grid_barrier = self._grid_barrier or self.memory.allocate(_GRID_BARRIER_BYTES)
+        self.memory.write(self._grid_barrier, bytes(_GRID_BARRIER_BYTES))
+        return self._grid_barrier
+
+
+def _refuse(_: bytes) -> None:
+    raise NeedsOneCore("it prints")
+
+
+def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:
+    """An initialiser's element as bits; the address of what is only declared is 0."""
+    if isinstance(value, Symbol):
+        return addresses.get(value.name, -value.offset) + value.offset
+    return value % 2**64
+
+
+def _check(geometry: Geometry) -> None:
+    if min(*geometry.grid, *geometry.block) < 1 or geometry.threads > MAX_THREADS_PER_BLOCK:
+        raise InvalidLaunch(f"grid {geometry.grid}, block {geometry.block}")
+
+
+def _arguments(kernel: Function, parameters: Sequence[bytes]) -> bytes:
+    if len(parameters) != len(kernel.parameters):
+        raise InvalidLaunch(
+            f"{readable(kernel.name)} takes {len(kernel.parameters)} arguments, "
+            f"not {len(parameters)}"
+        )
+    data = bytearray(kernel.parameter_bytes)
+    for parameter, value in zip(kernel.parameters, parameters, strict=True):
+        if len(value) != parameter.size:
+            raise InvalidLaunch(f"{parameter.name} has {parameter.size} bytes, not {len(value)}")
+        data[parameter.offset : parameter.offset + parameter.size] = value
+    return bytes(data)

@@ -1,0 +1,46 @@
+"""Whether the masks of warp-level instructions name the lanes that take part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.simulator.execution.meeting import WaitingForLanes
+from harness.simulator.hardware.team import Array, Lanes, Team
+from harness.simulator.lowering.program import Meet
+
+if TYPE_CHECKING:
+    from harness.simulator.execution.faults import Faults
+
+
+class MaskChecks:
+    """Tells of wrong masks in the chunk that is running."""
+
+    def __init__(self, team: Team, faults: Faults) -> None:
+        self._team = team
+        self._faults = faults
+
+    def arrived(self, meet: Meet, lanes: Lanes, masks: Array) -> None:
+        """Lanes have come to an instruction with these masks."""
+        own = masks >> self._team.lane_id.astype(np.uint32) & np.uint32(1)
+        what = "executed by a lane that is not in its own mask"
+        self._note(meet, lanes & (own == 0), masks, what)
+        # Lanes that have ended may be named: of those named, the ones that live must take part.
+        existing = self._team.mask_of_warp(None)
+        missing = (masks & ~existing) != 0
+        self._note(meet, lanes & missing, masks, "names lanes that the block lacks")
+
+    def gave_up(self, waiting: WaitingForLanes) -> None:
+        """Lanes go on without others that they have waited for."""
+        what = "waits for lanes that never come"
+        self._note(waiting.meet, waiting.lanes, waiting.masks, what)
+
+    def _note(self, meet: Meet, wrong: Lanes, masks: Array, what: str) -> None:
+        if not wrong.any():
+            return
+        lane = int(np.argmax(wrong))
+        message = f"{meet.name}: mask 0x{int(masks[lane]):08x} {what}"
+        count = int(np.count_nonzero(wrong))
+        first_block = self._team.first_block
+        self._faults.note(("synccheck", what), message, meet.location, lane, first_block, count)

@@ -1,0 +1,202 @@
+"""Executes actions: gathers the threads that have to come together, and lets waiting ones wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.actions.action import Action, Crew
+from harness.simulator.actions.transfers import Array, Lanes
+from harness.simulator.execution.codegen import Compiler, constant_array
+from harness.simulator.execution.crew import Workplace
+from harness.simulator.execution.frame import Frame
+from harness.simulator.hardware.errors import UnmetCondition
+from harness.simulator.hardware.geometry import Placement
+from harness.simulator.lowering.program import Constant, Perform, Program
+
+Mask = npt.NDArray[np.bool_]
+
+_MOST_EXPIRED = 200
+"""Rounds of nothing but expired waits after which the kernel counts as stuck."""
+
+
+class Performer:
+    """The actions of one chunk of blocks.
+
+    `parked` has, for each block of code, the threads that wait there for others of their group or
+    for their condition.
+    """
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        frame: Frame,
+        placement: Placement,
+        workplace: Workplace,
+    ) -> None:
+        self._compiler = compiler
+        self._frame = frame
+        self._placement = placement
+        self._geometry = placement.geometry
+        self._workplace = workplace
+        self.parked: dict[int, Mask] = {}
+        self._expired: dict[int, Mask] = {}
+        self._expirations = 0
+
+    def start(self, first_block: int) -> None:
+        """Makes everything fresh for other blocks."""
+        self.parked, self._expired, self._expirations = {}, {}, 0
+        self._workplace.first_block = first_block
+
+    def finish(self) -> None:
+        """Completes what is under way when all threads have ended."""
+        self._workplace.finish()
+
+    def arrive(self, position: int, end: Perform, lanes: Mask, uniform: int) -> tuple[Mask, int]:
+        """Executes the action for those who can go; the others are parked.
+
+        Returns:
+            The threads that go on, and `uniform` without the registers that were written.
+        """
+        parked = self.parked.pop(position, None)
+        if parked is not None:
+            lanes = lanes | parked
+        going, _ = self._can_go(position, end, lanes, uniform)
+        if not going.all():
+            staying = lanes & ~going
+            if staying.any():
+                self.parked[position] = staying
+        chosen = np.flatnonzero(going)
+        if len(chosen):
+            uniform = self._perform(end, chosen, uniform)
+        return going, uniform
+
+    def satisfied(self, program: Program, uniform: int) -> dict[int, Mask]:
+        """Takes out the parked threads whose condition has come true, by block of code."""
+        found = {}
+        for position, lanes in list(self.parked.items()):
+            end = program.blocks[position].end
+            if isinstance(end, Perform) and end.action.ready:
+                going, _ = self._can_go(position, end, lanes, uniform)
+                if going.any():
+                    found[position] = self.parked.pop(position)
+        return found
+
+    def expire(self, program: Program) -> dict[int, Mask]:
+        """Takes out the threads whose wait is to end without success, by block of code."""
+        found = {}
+        self._expirations += 1
+        if self._expirations <= _MOST_EXPIRED:
+            for position in list(self.parked):
+                end = program.blocks[position].end
+                if isinstance(end, Perform) and end.action.ready:
+                    lanes = self._whole(end.action, self.parked[position])
+                    if lanes.any():
+                        self._expired[position] = lanes
+                        found[position] = self.parked.pop(position)
+        return found
+
+    def stuck(self, program: Program) -> tuple[UnmetCondition, Mask]:
+        """The error for parked threads that nothing can let go, and those threads."""
+        position, lanes = min(self.parked.items())
+        end = program.blocks[position].end
+        assert isinstance(end, Perform)  # noqa: S101
+        lane = int(np.argmax(lanes))
+        block, thread = divmod(lane, self._geometry.threads)
+        mine = lanes.reshape(-1, self._geometry.threads)[block]
+        error = UnmetCondition(
+            program.name,
+            end.instruction.text,
+            self._placement.block(self._workplace.first_block + block),
+            self._placement.thread(thread),
+            int(np.count_nonzero(mine)),
+            end.action.group,
+            end.location,
+        )
+        return error, lanes
+
+    def _whole(self, action: Action, lanes: Mask) -> Mask:
+        """The threads whose group is complete."""
+        size = action.group
+        if size == 1:
+            return lanes
+        threads = self._geometry.threads
+        whole = threads // size * size
+        groups = lanes.reshape(-1, threads)[:, :whole].reshape(-1, whole // size or 0, size)
+        result = np.zeros_like(lanes)
+        if whole:
+            complete = np.repeat(groups.all(2), size, axis=1)
+            result.reshape(-1, threads)[:, :whole] = complete
+        return result
+
+    def _can_go(
+        self, position: int, end: Perform, lanes: Mask, uniform: int
+    ) -> tuple[Mask, list[Array]]:
+        going = self._whole(end.action, lanes)
+        ready = end.action.ready
+        chosen = np.flatnonzero(going)
+        if ready is None or not len(chosen):
+            if len(chosen):
+                self._expirations = 0
+            return going, []
+        crew = self._crew(end, chosen)
+        inputs = self._inputs(end, chosen, uniform)
+        true = ready(crew, *inputs)
+        if true.any():
+            self._expirations = 0
+        expired = self._expired.pop(position, None)
+        if expired is not None:
+            true = true | expired[chosen]
+        going = np.zeros_like(lanes)
+        going[chosen[true]] = True
+        return going, inputs
+
+    def _perform(self, end: Perform, lanes: Lanes, uniform: int) -> int:
+        inputs = self._inputs(end, lanes, uniform)
+        results = end.action.run(self._crew(end, lanes), *inputs)
+        slots = self._compiler.slots
+        for register, kind, values in zip(
+            end.outputs, end.action.output_kinds, results or (), strict=True
+        ):
+            if register < 0:
+                continue
+            slot = slots.number(register, kind)
+            self._frame.extend(slots)
+            if uniform >> register & 1:
+                plain = slots.number(register, _plain(slots.bits[register]))
+                self._frame.extend(slots)
+                self._frame.varying[plain][...] = self._frame.uniform[plain]
+                uniform &= ~(1 << register)
+            self._frame.varying[slot][lanes] = values
+        return uniform
+
+    def _crew(self, end: Perform, lanes: Lanes) -> Crew:
+        return self._workplace.crew(end, lanes, self._geometry.threads)
+
+    def _inputs(self, end: Perform, lanes: Lanes, uniform: int) -> list[Array]:
+        values: list[Array] = []
+        slots = self._compiler.slots
+        for source, offset, declared in zip(
+            end.inputs, end.offsets, end.action.inputs, strict=True
+        ):
+            if isinstance(source, Constant):
+                constant = constant_array(source.value, declared.kind or "u32")
+                value = np.repeat(constant, len(lanes), axis=0)
+            else:
+                kind = declared.kind or _plain(slots.bits[source])
+                if kind == "u64" and slots.bits[source] == 32:
+                    kind = "b32"
+                slot = slots.number(source, kind)
+                self._frame.extend(slots)
+                if uniform >> source & 1:
+                    value = np.repeat(self._frame.uniform[slot], len(lanes), axis=0)
+                else:
+                    value = self._frame.varying[slot][lanes]
+            if offset is not None:
+                value = value.astype(np.uint64) + np.uint64(offset % 2**64)
+            values.append(value)
+        return values
+
+
+def _plain(bits: int) -> str:
+    return "pred" if bits == 1 else f"b{bits}"

@@ -1,0 +1,181 @@
+"""What a kernel takes of a multiprocessor: ptxas's figures, and how many warps fit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from harness.compiler.cache import Cache, Product, digest
+from harness.compiler.compiler import Compiler
+from harness.compiler.job import Job
+from harness.compiler.ninja import CompileError, Step
+from harness.compiler.toolchain import CudaCompiler
+from harness.simulator.ptx.fatbinary import DeviceCode
+
+_USAGE = "usage.txt"
+_WARP = 32
+_REGISTERS = 65536
+_PARTITIONS = 4
+_THREADS_OF_A_BLOCK = 1024
+_REGISTER_UNIT = 256
+"""Registers are given to a warp in pieces of this many."""
+_SHARED_UNIT = 128
+_SHARED_OF_THE_SYSTEM = 1024
+"""Bytes of shared memory that each block takes besides its own, from compute capability 8.0 on."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What ptxas says of one kernel: registers of a thread, bytes of a thread or block."""
+
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    stack_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Multiprocessor:
+    """Limits of one multiprocessor, from the table of compute capabilities in CUDA's guide."""
+
+    warps: int
+    blocks: int
+    shared_bytes: int
+
+
+MULTIPROCESSORS: Final = MappingProxyType(
+    {
+        "80": Multiprocessor(64, 32, 164 << 10),
+        "86": Multiprocessor(48, 16, 100 << 10),
+        "89": Multiprocessor(48, 24, 100 << 10),
+        "90": Multiprocessor(64, 32, 228 << 10),
+    }
+)
+"""By compute capability."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many of a multiprocessor's warps a kernel can keep there, and what keeps it from more."""
+
+    blocks: int
+    warps: int
+    fraction: float
+    limited_by: str
+
+
+def occupancy(
+    registers: int, shared_bytes: int, threads: int, architecture: str = "90"
+) -> Occupancy:
+    """The theoretical occupancy, by the rules of NVIDIA's cuda_occupancy.h.
+
+    Args:
+        registers: of one thread.
+        shared_bytes: of one block, static and dynamic.
+        threads: of one block.
+        architecture: compute capability without the dot.
+
+    Raises:
+        KeyError: the architecture's limits are not known.
+
+    >>> occupancy(32, 0, 256).fraction
+    1.0
+    >>> occupancy(64, 48 << 10, 128)
+    Occupancy(blocks=4, warps=16, fraction=0.25, limited_by='shared memory')
+    """
+    limits = MULTIPROCESSORS[architecture]
+    warps = -(-threads // _WARP)
+    shared = _up(shared_bytes + _SHARED_OF_THE_SYSTEM, _SHARED_UNIT)
+    fitting = {
+        "warps": limits.warps // warps if threads <= _THREADS_OF_A_BLOCK else 0,
+        "blocks": limits.blocks,
+        "registers": _warps_by_registers(registers) // warps,
+        "shared memory": limits.shared_bytes // shared,
+    }
+    limited_by = min(fitting, key=lambda name: fitting[name])
+    blocks = fitting[limited_by]
+    return Occupancy(blocks, blocks * warps, blocks * warps / limits.warps, limited_by)
+
+
+def max_threads_by_registers(registers: int) -> int:
+    """The largest block of threads that have so many registers each.
+
+    >>> max_threads_by_registers(64), max_threads_by_registers(65), max_threads_by_registers(16)
+    (1024, 896, 1024)
+    """
+    return min(_warps_by_registers(registers) * _WARP, _THREADS_OF_A_BLOCK)
+
+
+def _warps_by_registers(registers: int) -> int:
+    """Warps of a multiprocessor that have registers, which each of its partitions gives out."""
+    per_warp = _up(max(registers, 1) * _WARP, _REGISTER_UNIT)
+    return _REGISTERS // _PARTITIONS // per_warp * _PARTITIONS
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> str:
+    """What ptxas says of every kernel of a fat binary, for `parse_usage`.
+
+    It is kept in the cache. What ptxas refuses, or a toolkit without ptxas, gives nothing.
+
+    Args:
+        home: where ptxas is.
+        compiler: what runs it.
+        cache: where its words are kept.
+        code: what it assembles.
+
+    Raises:
+        harness.compiler.compiler.CompileTimeout: the compiler's deadline passed.
+    """
+    key = digest(("ptxas -v", home.version, code.ptx, *code.options))
+    try:
+        entry = cache.get_or_build(
+            key, partial(_assemble, home.home / "bin" / "ptxas", compiler, code)
+        )
+    except CompileError:
+        return ""
+    return entry.library.read_text()
+
+
+def _assemble(ptxas: Path, compiler: Compiler, code: DeviceCode, folder: Path) -> Product:
+    target = re.search(r"^\.target\s+(\w+)", code.ptx, re.MULTILINE)
+    command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90", *code.options]
+    command += ["kernels.ptx", "-o", "kernels.cubin"]
+    # ptxas prints what is wanted.
+    printing = ("sh", "-c", f'"$@" >{_USAGE} 2>&1 || {{ cat {_USAGE}; false; }}', "sh", *command)
+    job = Job(
+        files=(("kernels.ptx", code.ptx),),
+        attempts=((Step(_USAGE, printing, ("kernels.ptx",)),),),
+        then=(),
+        product=_USAGE,
+    )
+    (folder / _USAGE).write_bytes(compiler.run(job).product or b"")
+    return Product(folder / _USAGE)
+
+
+def parse_usage(output: str) -> dict[str, Resources]:
+    """Resources by mangled name, from what `ptxas -v` prints."""
+    found = {}
+    for part in output.split("Compiling entry function '")[1:]:
+        name, rest = part.split("'", 1)
+
+        def number(pattern: str, rest: str = rest) -> int:
+            match = re.search(pattern, rest)
+            return int(match[1]) if match else 0
+
+        found[name] = Resources(
+            number(r"Used (\d+) registers"),
+            number(r"(\d+) bytes spill stores"),
+            number(r"(\d+) bytes spill loads"),
+            number(r"(\d+) bytes stack frame"),
+            number(r"(\d+) bytes smem"),
+        )
+    return found

@@ -1,0 +1,151 @@
+"""`printf` and `assert` in device code: what the functions of that name print.
+
+CUDA packs the variable arguments into a buffer in local memory, each aligned to its size: 4 bytes
+for `int`, 8 for longer integers, pointers and `double`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import struct
+import sys
+
+import numpy as np
+
+from harness.simulator.hardware.team import Array, Lanes, Team
+
+_CONVERSION = re.compile(
+    rb"%(?P<flags>[-+ #0]*)(?P<width>\d+|\*)?(?P<precision>\.(?:\d+|\*)?)?"
+    rb"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXcsSpeEfFgGaA%])"
+)
+_LONG = (b"l", b"ll", b"j", b"z", b"t")
+_ROOM = 4096
+"""Most characters of one conversion."""
+
+
+def print_to_stdout(text: bytes) -> None:
+    """Writes to the process's standard output, in order with what Python prints."""
+    sys.stdout.flush()
+    _write(1, text)
+
+
+def print_to_stderr(text: bytes) -> None:
+    """Writes to the process's standard error, in order with what Python prints."""
+    sys.stderr.flush()
+    _write(2, text)
+
+
+def _write(descriptor: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(descriptor, text) :]
+
+
+class _Arguments:
+    """Reads one argument after the other from a thread's buffer."""
+
+    def __init__(self, team: Team, lane: int, address: int) -> None:
+        self._team, self._lane, self._address = team, lane, address
+        self._offset = 0
+        self.taken = 0
+
+    def next(self, code: str) -> int | float:
+        """The next argument, of a type named as in `struct`."""
+        size = struct.calcsize(code)
+        self._offset = -(-self._offset // size) * size
+        data = self._team.read(self._lane, self._address + self._offset, size)
+        self._offset += size
+        self.taken += 1
+        value: int | float = struct.unpack("<" + code, data.ljust(size, b"\0"))[0]
+        return value
+
+
+def formatted(team: Team, lane: int, template: int, arguments: int) -> tuple[bytes, int]:
+    """What `printf` prints for one thread, and how many arguments it took.
+
+    `template` and `arguments` are the generic addresses of the format and of the buffer.
+    """
+    reader = _Arguments(team, lane, arguments)
+
+    def convert(match: re.Match[bytes]) -> bytes:
+        return _convert(match, reader, team, lane)
+
+    text = _CONVERSION.sub(convert, team.read_string(lane, template))
+    return text, reader.taken
+
+
+def _convert(match: re.Match[bytes], reader: _Arguments, team: Team, lane: int) -> bytes:
+    kind = match["kind"]
+    if kind == b"%":
+        return b"%"
+    width, precision = match["width"] or b"", match["precision"] or b""
+    if width == b"*":
+        width = b"%d" % int(reader.next("i"))
+    if precision == b".*":
+        precision = b".%d" % int(reader.next("i"))
+    # A negative width of `*` is the flag `-` with a positive one.
+    head = b"%" + match["flags"] + width + precision
+    if kind in b"eEfFgGaA":
+        return _by_c(head + kind, ctypes.c_double(reader.next("d")))
+    if kind in b"sS":
+        address = int(reader.next("Q"))
+        text = team.read_string(lane, address) if address else b"(null)"
+        return _by_c(head + b"s", ctypes.c_char_p(text))
+    if kind == b"p":
+        return _by_c(head + kind, ctypes.c_void_p(int(reader.next("Q"))))
+    if kind == b"c":
+        return _by_c(head + kind, ctypes.c_int(int(reader.next("i"))))
+    is_long = match["length"] in _LONG
+    value = int(reader.next("q" if is_long else "i"))
+    short = match["length"] if match["length"] in (b"h", b"hh") else b""
+    length = b"ll" if is_long else short or b""
+    return _by_c(head + length + kind, (ctypes.c_longlong if is_long else ctypes.c_int)(value))
+
+
+def _by_c(conversion: bytes, value: object) -> bytes:
+    """One conversion as the C library makes it, which is who formats CUDA's output too."""
+    room = ctypes.create_string_buffer(_ROOM)
+    ctypes.CDLL(None).snprintf(room, ctypes.c_size_t(_ROOM), conversion, value)
+    return room.value if conversion[-1:] != b"c" else room.raw[: max(len(room.value), 1)]
+
+
+def vprintf(
+    team: Team, active: Lanes | None, template: Array, arguments: Array, out: Array
+) -> None:
+    """Prints for every thread, in the order of their numbers; gives the number of arguments."""
+    for lane in _numbers(team, active):
+        text, taken = formatted(team, lane, _of(template, lane), _of(arguments, lane))
+        team.print_out(text)
+        out[lane] = taken
+
+
+def assertfail(
+    team: Team,
+    active: Lanes | None,
+    message: Array,
+    file: Array,
+    line: Array,
+    function: Array,
+    _character_size: Array,
+) -> None:
+    """Prints a failed assertion as CUDA does, for every thread whose assertion failed."""
+    for lane in _numbers(team, active):
+        block, thread = team.place(lane)
+        names = [team.read_string(lane, _of(a, lane)) for a in (file, function, message)]
+        places = [str(list(place)).replace(" ", "").encode() for place in (block, thread)]
+        team.print_error(
+            b"%s:%d: %s: block: %s, thread: %s Assertion `%s` failed.\n"
+            % (names[0], _of(line, lane), names[1], places[0], places[1], names[2])
+        )
+
+
+def _numbers(team: Team, active: Lanes | None) -> list[int]:
+    if active is None:
+        return list(range(team.lanes))
+    numbers: list[int] = np.flatnonzero(active).tolist()
+    return numbers
+
+
+def _of(values: Array, lane: int) -> int:
+    return int(values[lane if len(values) > 1 else 0])

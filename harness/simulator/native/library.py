@@ -1,0 +1,60 @@
+"""Compile the simulator's own C and C++: the CUDA runtime, and the device of PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch.utils import cpp_extension
+
+from harness.compiler.builder import build_shared_library
+from harness.compiler.cache import Cache
+from harness.compiler.flags import OVERLAY, torch_language_standard
+from harness.compiler.toolchain import Toolchain, find_c_compiler
+
+_HERE = Path(__file__).parent
+MACHINE_SOURCES = tuple(sorted(_HERE.glob("*.c")))
+"""What a `Machine` needs."""
+RUNTIME_SOURCES = (*MACHINE_SOURCES, *sorted(_HERE.glob("cudart/*.c")))
+"""The same and the CUDA runtime, which needs CUDA's headers."""
+# Libraries stand before the sources that need them, and are to be linked all the same.
+_LINK_ALL = "-Wl,--no-as-needed"
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """Paths of the finished shared objects."""
+
+    runtime: Path
+    device: Path
+
+
+def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
+    """Both libraries, from the cache or freshly compiled (half a minute).
+
+    Raises:
+        harness.compiler.ninja.CompileError: one does not compile; for the device that means that
+            this release of torch has moved its internals.
+        harness.compiler.toolchain.ToolchainError: there is no C compiler.
+    """
+    runtime = build_shared_library(
+        cache,
+        "libharness_cudart.so",
+        find_c_compiler(),
+        ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"],
+        [*RUNTIME_SOURCES],
+    )
+    libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
+    libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]
+    folders = [*cpp_extension.include_paths("cpu"), str(toolchain.cuda.include)]
+    includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}"]
+    includes += [word for path in folders for word in ("-isystem", path)]
+    device = build_shared_library(
+        cache,
+        "libharness_device.so",
+        toolchain.host,
+        [torch_language_standard(), "-O1", *includes, *libraries],
+        [_HERE / "device.cpp"],
+        headers=[*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
+    )
+    return Libraries(runtime.library, device.library)

@@ -1,5 +1,0 @@
-"""PTX text -> `Module`."""
-
-from harness.simulator.parser.module import parse
-
-__all__ = ["parse"]

@@ -1,0 +1,242 @@
+"""The statements of a module: functions with their scopes, variables, source lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from harness.simulator.ptx.parser.declarations import (
+    DECLARATION,
+    FUNCTION,
+    read_header,
+    read_variables,
+)
+from harness.simulator.ptx.parser.operands import NAME, Scope, read_statement
+from harness.simulator.ptx.ptx import (
+    Function,
+    Location,
+    Module,
+    PtxSyntaxError,
+    Variable,
+)
+
+_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_PIECES = re.compile(r'("(?:\\.|[^"\\])*"|[{};])')
+_LABEL = re.compile(rf"\s*({NAME})\s*:(?!:)\s*")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"((?:\\.|[^"\\])*)"')
+_LINE_DIRECTIVE = re.compile(r"\s*\.(?:loc|file|version|target|address_size|section)\b")
+
+
+def parse(text: str) -> Module:
+    """The module that PTX `text` describes.
+
+    Raises:
+        PtxSyntaxError: the text cannot be read.
+    """
+    return _Parser(_COMMENT.sub(_without_comment, text)).module()
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    token = match.group()
+    return token if token.startswith('"') else " " + "\n" * token.count("\n")
+
+
+@dataclass
+class _Body:
+    """A function under construction."""
+
+    registers: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+    statements: list[tuple[str, Scope, Location | None]] = field(default_factory=list)
+    targets: dict[str, tuple[Scope, tuple[str, ...]]] = field(default_factory=dict)
+    """Labels in lists, which may stand before the labels themselves."""
+    scopes: int = 0
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.files = {int(n): name for n, name in _FILE.findall(text)}
+        self.version = self.target = ""
+        self.functions: dict[str, Function] = {}
+        self.variables: dict[str, Variable] = {}
+        self.location: Location | None = None
+        self.places: dict[tuple[int, int, int], Location] = {}
+        """The last `.loc` at each place, with the chain through which it was inlined."""
+
+    def module(self) -> Module:
+        statements = self._statements()
+        for kind, text in statements:
+            if kind == "{":
+                self._function(text, statements)
+            elif FUNCTION.match(text):
+                name, is_kernel, parameters, results, directives = read_header(text)
+                self.functions.setdefault(
+                    name,
+                    Function(name, is_kernel, parameters, results, {}, {}, (), (), {}, directives),
+                )
+            elif DECLARATION.match(text):
+                for variable in read_variables(text):
+                    self.variables[variable.name] = variable
+        return Module(self.version, self.target, self.functions, self.variables, self.files)
+
+    def _statements(self) -> Iterator[tuple[str, str]]:
+        """Yields (kind, text): kind is ";" for a statement, "{" and "}" for a scope's ends.
+
+        A scope is opened by a brace at the start of a statement or after a function's header; any
+        other brace belongs to an operand or an initialiser.
+        """
+        pending = ""
+        depth = 0
+        skipping = 0
+        for line in self.lines:
+            if skipping or (not pending.strip() and _LINE_DIRECTIVE.match(line)):
+                skipping = self._line_directive(line, skipping)
+                continue
+            for piece in _PIECES.split(line):
+                if piece == ";" and depth == 0:
+                    yield ";", pending
+                    pending = ""
+                elif (
+                    piece == "{" and depth == 0 and (not pending.strip() or FUNCTION.match(pending))
+                ):
+                    yield "{", pending
+                    pending = ""
+                elif piece == "}" and depth == 0:
+                    if pending.strip():
+                        yield ";", pending  # a label
+                    yield "}", ""
+                    pending = ""
+                else:
+                    depth += {"{": 1, "}": -1}.get(piece, 0)
+                    pending += piece
+            if depth == 0 and _LABEL.fullmatch(pending):
+                yield ";", pending
+                pending = ""
+            elif pending.strip():
+                pending += "\n"
+
+    def _line_directive(self, line: str, skipping: int) -> int:
+        """Handles a directive that ends with its line; returns the state of skipping a section."""
+        stripped = line.strip()
+        if skipping or stripped.startswith(".section"):
+            return 0 if "}" in stripped else 1
+        if stripped.startswith(".loc"):
+            self._loc(stripped)
+        elif stripped.startswith(".version"):
+            self.version = stripped.split()[1]
+        elif stripped.startswith(".target"):
+            self.target = stripped.split(None, 1)[1]
+        return 0
+
+    def _loc(self, line: str) -> None:
+        place = _LOC.match(line)
+        if not place:
+            raise PtxSyntaxError("not a source location", line)
+        key = (int(place[1]), int(place[2]), int(place[3]))
+        if key[1] == 0:
+            return  # code that belongs to no line: the last one known tells more
+        inlined = _INLINED.search(line)
+        outer = None
+        if inlined:
+            at = (int(inlined[1]), int(inlined[2]), int(inlined[3]))
+            outer = self.places.get(at) or self._place(at, None)
+        self.location = self.places[key] = self._place(key, outer)
+
+    def _place(self, key: tuple[int, int, int], outer: Location | None) -> Location:
+        return Location(self.files.get(key[0], ""), key[1], key[2], outer)
+
+    def _function(self, header: str, statements: Iterator[tuple[str, str]]) -> None:
+        name, is_kernel, parameters, results, directives = read_header(header)
+        self.location = None
+        self.places = {}
+        body = _Body()
+        scope = Scope(None, body.registers)
+        depth = 1
+        for kind, text in statements:
+            if kind == "{":
+                body.scopes += 1
+                scope, depth = Scope(scope, body.registers), depth + 1
+            elif kind == "}":
+                depth -= 1
+                if depth == 0:
+                    break
+                scope = scope.parent or scope
+            else:
+                self._statement(text, scope, body)
+        items = tuple(read_statement(text, scope, at) for text, scope, at in body.statements)
+        self.functions[name] = Function(
+            name,
+            is_kernel,
+            parameters,
+            results,
+            body.registers,
+            body.ranges,
+            tuple(body.variables),
+            items,
+            {n: tuple(map(s.resolve, labels)) for n, (s, labels) in body.targets.items()},
+            directives,
+        )
+
+    def _statement(self, text: str, scope: Scope, body: _Body) -> None:
+        while label := _LABEL.match(text):
+            text = text[label.end() :]
+            if text.startswith((".branchtargets", ".calltargets")):
+                targets = tuple(t.strip() for t in text.split(None, 1)[1].split(","))
+                body.targets[_declare(label[1], scope, body)] = scope, targets
+                return
+            if text.startswith(".callprototype"):
+                return
+            body.statements.append((_declare(label[1], scope, body) + ":", scope, None))
+        text = text.strip()
+        if not text or text.startswith(".pragma"):
+            return
+        if text.startswith(".reg"):
+            _declare_registers(text, scope, body)
+        elif DECLARATION.match(text):
+            for variable in read_variables(text):
+                unique = _declare(variable.name, scope, body)
+                body.variables.append(
+                    Variable(
+                        unique,
+                        variable.space,
+                        variable.type,
+                        variable.size,
+                        variable.align,
+                        variable.element,
+                        variable.values,
+                        variable.is_extern,
+                    )
+                )
+        elif text.startswith("."):
+            raise PtxSyntaxError("a directive that is not read", text)
+        else:
+            body.statements.append((text, scope, self.location))
+
+
+def _declare(name: str, scope: Scope, body: _Body) -> str:
+    unique = f"{name}${body.scopes}" if scope.parent else name
+    scope.names[name] = unique
+    return unique
+
+
+def _declare_registers(text: str, scope: Scope, body: _Body) -> None:
+    # Inline assembly of cuda_fp16.hpp has no space there.
+    _, kind, names = text.replace(".reg.", ".reg .", 1).split(None, 2)
+    kind = kind.lstrip(".")
+    if kind.startswith(("v2", "v4")):
+        raise PtxSyntaxError("vector registers are not read", text)
+    for raw in names.split(","):
+        name = raw.strip()
+        ranged = re.fullmatch(r"(\S+?)<(\d+)>", name)
+        if not ranged:
+            body.registers[_declare(name, scope, body)] = kind
+        elif scope.parent:
+            for number in range(int(ranged[2])):
+                body.registers[_declare(f"{ranged[1]}{number}", scope, body)] = kind
+        else:
+            body.ranges[ranged[1]] = (int(ranged[2]), kind)

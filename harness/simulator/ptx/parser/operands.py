@@ -1,0 +1,151 @@
+"""Instructions and their operands."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+
+from harness.simulator.ptx.ptx import (
+    Address,
+    Group,
+    Guard,
+    Immediate,
+    Instruction,
+    Label,
+    Location,
+    Negated,
+    Operand,
+    Pair,
+    PtxSyntaxError,
+    Register,
+    Symbol,
+    Vector,
+)
+
+NAME = r"[A-Za-z_$%][\w$]*"
+"""Pattern of a name."""
+_GUARD = re.compile(rf"@(!?)\s*({NAME})\s+")
+_FLOAT = re.compile(r"0[fFdD]([0-9A-Fa-f]+)$")
+_INTEGER = re.compile(r"([+-]?)(0[xX][0-9A-Fa-f]+|0[bB][01]+|\d+)[uU]?$")
+_DECIMAL = re.compile(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?$")
+_SPECIAL = re.compile(r"%[a-z]\w*(?:\.[xyzw])?$")
+_SYMBOL = re.compile(rf"({NAME})\s*(?:([+-])\s*(\w+))?$")
+
+
+@dataclass
+class Scope:
+    """Names declared between a pair of braces, and what each is called in the flat body."""
+
+    parent: Scope | None
+    registers: dict[str, str]
+    names: dict[str, str] = field(default_factory=dict)
+
+    def resolve(self, name: str) -> str:
+        """The name in the flat body."""
+        scope: Scope | None = self
+        while scope:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return name
+
+
+def read_statement(text: str, scope: Scope, location: Location | None) -> Instruction | Label:
+    """The instruction or label that a statement is.
+
+    Raises:
+        PtxSyntaxError: it cannot be read.
+    """
+    if text.endswith(":"):
+        return Label(text[:-1])
+    text = " ".join(text.split())
+    guard = None
+    rest = text
+    if match := _GUARD.match(text):
+        guard = Guard(Register(scope.resolve(match[2])), match[1] == "!")
+        rest = text[match.end() :]
+    mnemonic, _, arguments = rest.partition(" ")
+    opcode, *modifiers = mnemonic.split(".")
+    operands = tuple(read_operand(part, scope) for part in split(arguments))
+    return Instruction(opcode, tuple(modifiers), operands, guard, location, text)
+
+
+def read_operand(text: str, scope: Scope) -> Operand:
+    """One operand.
+
+    Raises:
+        PtxSyntaxError: it cannot be read.
+    """
+    text = text.strip()
+    if text[0] == "{":
+        return Vector(tuple(read_operand(part, scope) for part in split(text[1:-1])))
+    if text[0] == "(":
+        return Group(tuple(read_operand(part, scope) for part in split(text[1:-1])))
+    if text[0] == "[":
+        return _address(text, scope)
+    if text[0] == "!":
+        return Negated(Register(scope.resolve(text[1:].strip())))
+    if "|" in text:
+        first, second = text.split("|")
+        return Pair(Register(scope.resolve(first.strip())), Register(scope.resolve(second.strip())))
+    if number := _number(text):
+        return number
+    if text[0] == "%" and ("." in text or _SPECIAL.match(text)):
+        return Register(scope.resolve(text))
+    symbol = _SYMBOL.match(text)
+    if not symbol:
+        raise PtxSyntaxError("an operand of a kind that is not read", text)
+    name = scope.resolve(symbol[1])
+    if symbol[2] is None and (text[0] == "%" or text == "_" or name in scope.registers):
+        return Register(name)
+    return Symbol(name, signed(symbol[2], symbol[3]))
+
+
+def _number(text: str) -> Immediate | None:
+    if text in ("WARP_SZ",):
+        return Immediate(32)
+    if match := _FLOAT.match(text):
+        return Immediate(int(match[1], 16), 32 if len(match[1]) <= 8 else 64)
+    if match := _INTEGER.match(text):
+        value = int(match[2], 0) if not match[2].isdecimal() else int(match[2])
+        return Immediate(-value if match[1] == "-" else value)
+    if _DECIMAL.match(text):
+        return Immediate(int.from_bytes(struct.pack("<d", float(text)), "little"), 64)
+    return None
+
+
+def _address(text: str, scope: Scope) -> Address | Group:
+    parts = split(text[1:-1])
+    if len(parts) > 1:
+        return Group(tuple(read_operand(part, scope) for part in parts))
+    inner = parts[0].strip()
+    match = re.match(r"(.+?)\s*([+-])\s*(-?\w+)$", inner)
+    base = read_operand(match[1] if match else inner, scope)
+    offset = signed(match[2], match[3]) if match else 0
+    if isinstance(base, Symbol):
+        return Address(Symbol(base.name), base.offset + offset)
+    if not isinstance(base, Register | Immediate):
+        raise PtxSyntaxError("an address of a kind that is not read", text)
+    return Address(base, offset)
+
+
+def split(text: str) -> list[str]:
+    """`text` at its commas, save those within brackets."""
+    if not any(bracket in text for bracket in "([{"):
+        return text.split(",") if text.strip() else []
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [*parts, text[start:]] if text[start:].strip() else parts
+
+
+def signed(sign: str | None, digits: str | None) -> int:
+    """The number, 0 if there are no digits."""
+    return 0 if digits is None else int(digits, 0) * (-1 if sign == "-" else 1)

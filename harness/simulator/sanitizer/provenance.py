@@ -1,0 +1,125 @@
+"""Which allocations a kernel may store to, read from its code before it runs.
+
+Race detection has to remember every access of memory that is written; most loads of most kernels
+read memory that never is, and pay nothing where that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from harness.simulator.lowering.program import (
+    Access,
+    Constant,
+    Order,
+    Perform,
+    Program,
+    Source,
+    sources_of,
+    targets_of,
+)
+from harness.simulator.ptx.ptx import TYPE_BYTES
+
+Origin = tuple[str, int]
+"""`("param", offset)` of a pointer among the arguments, or `("at", address)` of a variable."""
+ANYWHERE: Origin = ("anywhere", 0)
+"""A pointer that was itself loaded from memory."""
+
+_GLOBAL, _SHARED, _LOCAL, _PARAM = range(4)
+_LEAST_ADDRESS = 1 << 32
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What race detection wants to know of a program."""
+
+    stored_through: frozenset[Origin]
+    access_bytes: int
+    has_fence: bool
+
+    @classmethod
+    def of(cls, program: Program) -> Traits:
+        """Read them from the code."""
+        return cls(
+            stored_through(program),
+            access_bytes(program),
+            has_fence(program),
+        )
+
+
+def stored_through(program: Program) -> frozenset[Origin]:
+    """Where the pointers come from that the kernel's global stores and atomics go through.
+
+    Arithmetic keeps every origin of its operands; numbers narrower than a pointer have none.
+    """
+    origins: dict[int, frozenset[Origin]] = {}
+    steps = [step for block in program.blocks for step in block.steps]
+    changed = True
+    while changed:
+        changed = False
+        for step in steps:
+            targets = targets_of(step)
+            if not targets:
+                continue
+            found = _loaded(step) if isinstance(step, Access) else _of(sources_of(step), origins)
+            for register in targets:
+                if program.register_bits[register] < 64:
+                    continue
+                before = origins.get(register, frozenset())
+                if not found <= before:
+                    origins[register] = before | found
+                    changed = True
+    stores = [s for s in steps if isinstance(s, Access) and s.sources]
+    reached = [_of((s.address,), origins) for s in stores if s.space not in (_SHARED, _LOCAL)]
+    for perform in _performs(program):
+        action = perform.action
+        addresses = [perform.inputs[position] for position in action.stores_through]
+        reached.append(_of(addresses, origins))
+        if action.stores_anywhere:
+            reached.append(frozenset({ANYWHERE}))
+    return frozenset[Origin]().union(*reached)
+
+
+def _performs(program: Program) -> Iterator[Perform]:
+    return (block.end for block in program.blocks if isinstance(block.end, Perform))
+
+
+def _of(sources: Iterable[Source], origins: dict[int, frozenset[Origin]]) -> frozenset[Origin]:
+    found: frozenset[Origin] = frozenset()
+    for source in sources:
+        if isinstance(source, int):
+            found |= origins.get(source, frozenset())
+        elif source.value.value >= _LEAST_ADDRESS and not source.value.float_bits:
+            found |= {("at", source.value.value)}
+    return found
+
+
+def _loaded(step: Access) -> frozenset[Origin]:
+    width = TYPE_BYTES[step.type]
+    if width < 8:
+        return frozenset()
+    if step.space == _PARAM and isinstance(step.address, Constant):
+        start = step.address.value.value + step.offset
+        return frozenset(("param", start + width * i) for i in range(step.elements))
+    return frozenset({ANYWHERE})
+
+
+def access_bytes(program: Program) -> int:
+    """Width of the narrowest access of shared or global memory, at most 4 bytes."""
+    widths = [
+        TYPE_BYTES[step.type]
+        for block in program.blocks
+        for step in block.steps
+        if isinstance(step, Access) and step.space not in (_LOCAL, _PARAM)
+    ]
+    return min([4, *widths, *(perform.action.row_bytes for perform in _performs(program))])
+
+
+def has_fence(program: Program) -> bool:
+    """Whether blocks may hand data to one another within the kernel."""
+    return any(
+        isinstance(step, Order) and step.kind == "fence"
+        for block in program.blocks
+        for step in block.steps
+    )

@@ -1,0 +1,169 @@
+"""What race.c is told of a launch before its blocks run."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.simulator.hardware.finding import Finding
+from harness.simulator.hardware.geometry import WARP, Placement
+from harness.simulator.hardware.memory import Allocation, Memory
+from harness.simulator.lowering.program import Access
+from harness.simulator.native.bindings import Native
+from harness.simulator.sanitizer.clocks import Clocks, Common
+from harness.simulator.sanitizer.provenance import ANYWHERE, Traits
+from harness.simulator.sanitizer.race_findings import Event, findings_of
+
+_EVENTS = 256
+"""Pairs of places in one kernel's code that are told apart."""
+_CELL_BYTES = 32
+_MOST_CELLS = 1 << 26
+"""2 GiB. What a launch writes beyond the 256 MiB that these stand for is not looked at."""
+_KEPT_CELLS = 1 << 24
+"""Cells that are not given back between launches."""
+_LAST_CLOCK = 1 << 31
+
+_POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+
+
+class _Area(ctypes.Structure):
+    """`sim_race_area`."""
+
+    _fields_ = (("start", _U64), ("end", _U64), ("cells", _POINTER))
+
+
+class _Log(ctypes.Structure):
+    """`sim_race_log`."""
+
+    _fields_ = (("events", _POINTER), ("count", _U32), ("limit", _U32))
+
+
+@dataclass
+class RaceHistory:
+    """What one launch leaves to the next: the clock, and the cells, which need no clearing."""
+
+    clock: int = 1
+    cells: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros((0, 8), np.uint32))
+
+    def take(self, count: int) -> npt.NDArray[np.uint32]:
+        """At least `count` cells, none of which is younger than the clock."""
+        if self.clock > _LAST_CLOCK:
+            self.clock, self.cells = 1, self.cells[:0]
+        if len(self.cells) < count:
+            self.cells = np.zeros((count, _CELL_BYTES // 4), np.uint32)
+        return self.cells
+
+    def leave(self, clock: int) -> None:
+        """The launch is over."""
+        self.clock = clock
+        if len(self.cells) > _KEPT_CELLS:
+            self.cells = self.cells[:0]
+
+
+class Races:
+    """Looks for races in one launch."""
+
+    def __init__(
+        self,
+        native: Native,
+        history: RaceHistory,
+        memory: Memory,
+        kernel: str,
+        traits: Traits,
+        placement: Placement,
+        lanes: int,
+        shared_bytes: int,
+        arguments: bytes,
+    ) -> None:
+        self._native = native
+        self._history = history
+        self._kernel = kernel
+        self._placement = placement
+        self._lanes = lanes
+        geometry = placement.geometry
+        unit = traits.access_bytes
+        blocks = lanes // geometry.threads
+        self._shared_cells = blocks * -(-shared_bytes // unit)
+        allocations = _stored_to(traits, memory, arguments)
+        sizes = [-(-a.size // unit) for a in allocations]
+        self._cells = [history.take(min(self._shared_cells + sum(sizes), _MOST_CELLS))]
+        areas, used = [], self._shared_cells
+        for allocation, size in zip(allocations, sizes, strict=True):
+            if used + size <= len(self._cells[0]):
+                address = self._cells[0].ctypes.data + used * _CELL_BYTES
+                areas.append(_Area(allocation.start, allocation.end, address))
+                used += size
+        self._areas = (_Area * len(areas))(*areas)
+        self._events = (Event * _EVENTS)()
+        self._log = _Log(ctypes.addressof(self._events), 0, _EVENTS)
+        warps = -(-geometry.threads // WARP)
+        self._common = Common(
+            clock=history.clock,
+            shift=unit.bit_length() - 1,
+            shared_cells=-(-shared_bytes // unit),
+            areas=ctypes.addressof(self._areas),
+            area_count=len(areas),
+            log=ctypes.addressof(self._log),
+            released=np.zeros(geometry.blocks * warps, np.uint32) if traits.has_fence else None,
+        )
+        self._clocks: list[Clocks] = []
+
+    def clocks(self) -> Clocks:
+        """The clocks of blocks that are to run together, beside others if there are such."""
+        if self._clocks:
+            self._cells.append(np.zeros((self._shared_cells, _CELL_BYTES // 4), np.uint32))
+        cells = self._cells[-1].ctypes.data
+        geometry = self._placement.geometry
+        self._clocks.append(Clocks(self._native, geometry, self._lanes, self._common, cells))
+        return self._clocks[-1]
+
+    @property
+    def watched(self) -> list[tuple[int, int]]:
+        """Address and bytes of each part of global memory that is looked at."""
+        return [(area.start, area.end - area.start) for area in self._areas]
+
+    @property
+    def watched_cells(self) -> int:
+        """Cells that stand for it."""
+        return sum(self._cells_of(area) for area in self._areas)
+
+    def _cells_of(self, area: _Area) -> int:
+        return int(-(-(area.end - area.start) // (1 << self._common.shift)))
+
+    def touched(self, into: npt.NDArray[np.uint8]) -> None:
+        """Fills in, cell after cell of global memory, what this launch did: 1 read, 2 wrote."""
+        for area in self._areas:
+            cells = self._cells_of(area)
+            part, into = into[:cells], into[cells:]
+            clock = self._common.clock
+            self._native.race_touched(area.cells, cells, clock, part.ctypes.data)
+
+    def end(self) -> None:
+        """The launch is over."""
+        latest = max((clocks.latest for clocks in self._clocks), default=self._common.clock)
+        self._history.leave(latest + 1)
+
+    def findings(self, sites: Sequence[Access]) -> Iterator[Finding]:
+        """One for each two places in the source whose accesses race, the gravest of its kind."""
+        events = self._events[: self._log.count]
+        return findings_of(events, sites, self._kernel, self._placement)
+
+
+def _stored_to(traits: Traits, memory: Memory, arguments: bytes) -> list[Allocation]:
+    """The live allocations that the kernel may store to, by address."""
+    found: dict[int, Allocation] = {}
+    for kind, value in traits.stored_through:
+        if (kind, value) == ANYWHERE:
+            return memory.live()
+        address = value
+        if kind == "param":
+            address = int.from_bytes(arguments[value : value + 8], "little")
+        # A pointer may stand before the array that it is to be an index into.
+        allocation = memory.nearest(address) if memory.contains(address) else None
+        if allocation and allocation.is_live:
+            found[allocation.start] = allocation
+    return [found[start] for start in sorted(found)]

@@ -1,0 +1,105 @@
+"""From the races that race.c has met to findings."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.simulator.hardware.finding import SEVERITIES, Finding
+from harness.simulator.hardware.geometry import WARP, Placement
+from harness.simulator.lowering.program import Access
+from harness.simulator.ptx.ptx import TYPE_BYTES
+
+_READ_AFTER_WRITE, _WRITE_AFTER_READ = 0, 1
+
+
+class Event(ctypes.Structure):
+    """`sim_race_event` of race.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint32) for name in ("site", "other_site", "thread", "other_thread")),
+        *((name, ctypes.c_uint32) for name in ("kind", "severity", "waits", "unused")),
+        ("address", ctypes.c_uint64),
+        ("count", ctypes.c_uint64),
+    )
+
+
+def findings_of(
+    events: Sequence[Event], sites: Sequence[Access], kernel: str, placement: Placement
+) -> Iterator[Finding]:
+    """One for each two places in the source whose accesses race, the gravest of its kind."""
+    gravest: dict[frozenset[str], Event] = {}
+    counts: dict[frozenset[str], int] = {}
+    for event in events:
+        both = (sites[event.site], sites[event.other_site])
+        key = frozenset(f"{step.kind} {place_of(step)}" for step in both)
+        counts[key] = counts.get(key, 0) + event.count
+        if key not in gravest or event.severity > gravest[key].severity:
+            gravest[key] = event
+    for key, event in gravest.items():
+        yield _finding(event, sites, counts[key], kernel, placement)
+
+
+def _finding(
+    event: Event, sites: Sequence[Access], count: int, kernel: str, placement: Placement
+) -> Finding:
+    step, thread = sites[event.site], event.thread
+    other, other_thread = sites[event.other_site], event.other_thread
+    waited_for = other.kind if event.waits else ""
+    line, other_line = (s.location.line if s.location else 0 for s in (step, other))
+    # The store is told first: which of the two ran first means nothing.
+    if event.kind == _READ_AFTER_WRITE or (event.kind != _WRITE_AFTER_READ and other_line < line):
+        step, thread, other, other_thread = other, other_thread, step, thread
+    threads = placement.geometry.threads
+    block, in_block = divmod(thread, threads)
+    other_block, other_in_block = divmod(other_thread, threads)
+    who = f"thread {_triple(placement.thread(other_in_block))}"
+    if block != other_block:
+        who = f"block {_triple(placement.block(other_block))} {who}"
+    in_warp = _warp(thread, threads) == _warp(other_thread, threads)
+    why = _why(event, waited_for, in_warp=in_warp, in_block=block == other_block)
+    return Finding(
+        "racecheck",
+        f"{_sized(step)}{_at(step)} races with the {other.kind}{_at(other)} by {who}: {why}",
+        kernel,
+        step.location.file if step.location else None,
+        step.location.line if step.location else None,
+        placement.block(block),
+        placement.thread(in_block),
+        event.address,
+        count,
+        SEVERITIES[event.severity],
+    )
+
+
+def _sized(step: Access) -> str:
+    return step.name or f"{TYPE_BYTES[step.type] * step.elements}-byte {step.kind}"
+
+
+def _why(event: Event, waited_for: str, *, in_warp: bool, in_block: bool) -> str:
+    if event.severity == 0:
+        return "both store the same value"
+    if waited_for:
+        return f"no wait for the {waited_for} between them"
+    if in_warp:
+        return "no __syncwarp() between them"
+    return "no barrier between them" if in_block else "nothing orders blocks within a kernel"
+
+
+def _warp(thread: int, threads: int) -> tuple[int, int]:
+    return thread // threads, thread % threads // WARP
+
+
+def place_of(step: Access) -> str:
+    """File and line, as short as messages have it; empty where the PTX does not tell."""
+    return f"{Path(step.location.file).name}:{step.location.line}" if step.location else ""
+
+
+def _at(step: Access) -> str:
+    place = place_of(step)
+    return f" at {place}" if place else ""
+
+
+def _triple(numbers: Sequence[int]) -> str:
+    return "(" + ",".join(map(str, numbers)) + ")"

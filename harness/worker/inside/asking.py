@@ -1,0 +1,42 @@
+"""What a worker has done for it by the trusted side, in the middle of a step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from harness.compiler.extension import ExtensionBuildError
+from harness.compiler.flags import Extension
+from harness.simulator.hardware.resources import Resources, parse_usage
+from harness.simulator.ptx.fatbinary import DeviceCode
+from harness.worker.protocol import Channel
+
+
+class Asking:
+    """The worker's side of `workshop.py`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        # A submission may build in several threads.
+        self._lock = threading.Lock()
+
+    def build(self, extension: Extension) -> bytes:
+        """The extension's shared object.
+
+        Raises:
+            ExtensionBuildError: it does not compile.
+        """
+        with self._lock:
+            self._channel.send({"ask": "build", **asdict(extension)})
+            answer = self._channel.receive()
+        if "error" in answer.header:
+            raise ExtensionBuildError(extension.name, answer.header["error"])
+        return answer.tensors[0].numpy().tobytes()
+
+    def resources(self, code: DeviceCode) -> Mapping[str, Resources]:
+        """What ptxas says of the kernels of a fat binary, by mangled name."""
+        with self._lock:
+            self._channel.send({"ask": "resources", **asdict(code)})
+            answer = self._channel.receive()
+        return parse_usage(answer.header["usage"])

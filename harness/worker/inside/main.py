@@ -1,0 +1,66 @@
+"""The untrusted side: `python -m harness.worker.inside.main DESCRIPTOR SETTINGS`."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from harness.sandbox.limits import die_with_parent
+from harness.system import interpreter
+from harness.worker.inside.asking import Asking
+from harness.worker.inside.baselines import BaselineSession
+from harness.worker.inside.faults import describe
+from harness.worker.inside.session import Session
+from harness.worker.inside.timing import Answer
+from harness.worker.protocol import Channel, Disconnected, Message
+from harness.worker.settings import Instructions
+
+
+def main() -> None:
+    """Serve the supervisor until it hangs up."""
+    interpreter.settle()
+    die_with_parent()
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    told = Instructions.from_json(sys.argv[2])
+    if told.limits is not None:
+        told.limits.impose()
+    # The submission sees a command line of its own.
+    sys.argv = [str(told.submission)]
+    torch.set_num_threads(1)
+    session: Session | BaselineSession
+    if told.baseline is None:
+        session = Session(told, Asking(channel))
+    else:
+        session = BaselineSession(told.submission, told.baseline)
+    steps = session.steps()
+    channel.send({"nonce": ""})
+    try:
+        while True:
+            _serve(channel, steps, told.submission, session)
+    except Disconnected:
+        return
+
+
+def _serve(
+    channel: Channel,
+    steps: dict[str, Callable[[Message], Answer]],
+    submission: Path,
+    session: Session | BaselineSession,
+) -> None:
+    message = channel.receive()
+    nonce = {"nonce": message.header.pop("nonce")}
+    try:
+        header, tensors = steps[message.header["step"]](message)
+    except BaseException as error:  # a submission may raise anything, SystemExit too
+        fault = describe(error, submission).to_json()
+        channel.send({"fault": fault, "findings": session.findings_so_far(), **nonce})
+    else:
+        channel.send({**header, **nonce}, tensors)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""Kinds of what a worker is and says: of faults, and of baselines."""
+
+from typing import Literal, get_args
+
+FaultKind = Literal[
+    "build",
+    "refusal",
+    "launch refused",
+    "unsupported",
+    "library",
+    "budget",
+    "out of memory",
+    "exception",
+]
+
+BaselineKind = Literal["eager", "cudnn.benchmark", "torch.compile"]
+BASELINE_KINDS: tuple[BaselineKind, ...] = get_args(BaselineKind)
+BASELINE_PRECISIONS = ("fp32", "tf32")
+"""What each kind of baseline is timed with: without TF32, and allowed to use it."""
