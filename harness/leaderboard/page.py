@@ -29,10 +29,16 @@ class _Cell:
 
 
 @dataclass(frozen=True)
+class _List:
+    title: str
+    rows: Sequence[Sequence[_Cell]]
+
+
+@dataclass(frozen=True)
 class _Section:
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[_Cell]]
+    lists: Sequence[_List]
     baselines: Sequence[tuple[str, str, str]]
     caption: str
     chart: Chart | None
@@ -59,11 +65,14 @@ def page(boards: Sequence[Board]) -> str:
 
 def _section(board: Board) -> _Section:
     columns = columns_of(board)
-    rows = [[_cell(column, standing) for column in columns] for standing in board.standings]
+    lists = [
+        _List(title, [[_cell(column, standing) for column in columns] for standing in standings])
+        for title, standings in board.lists()
+    ]
     return _Section(
         one_line(board.title),
         columns,
-        rows,
+        lists,
         baseline_rows(board),
         caption(board),
         chart_of(board),

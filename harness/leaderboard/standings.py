@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from pathlib import Path
 
 from harness.problems.discovery import Submission, fits
@@ -24,7 +25,8 @@ class Standing:
         report: Of a check of it as it is now; None where there was none.
         result: What was measured of it, the newest.
         is_stale: Whether the result is of another content of the submission or the problem.
-        rank: Among those that were measured alike; None for what cannot be ranked.
+        rank: Among those of its precision class that were measured alike; None for what cannot be
+            ranked.
     """
 
     submission: str
@@ -64,12 +66,26 @@ class Board:
         title: The problem's name, and the GPU's where there are several boards of it.
         measured: The newest result among them, whose conditions, floor and baselines stand for
             all; None where nothing was measured.
-        standings: The best first.
+        standings: What passed, class by class, the most precise class and in it the best first;
+            then all others.
     """
 
     title: str
     measured: SpeedResult | None
     standings: tuple[Standing, ...]
+
+    def lists(self) -> Iterator[tuple[str, tuple[Standing, ...]]]:
+        """The standings of each precision class, and those of no class, with a title.
+
+        A faster kernel of a less precise class stands in the list below, since each list's times
+        are compared with baselines of its own class.
+        """
+        found = [(name, tuple(group)) for name, group in groupby(self.standings, _list_of)]
+        if len(found) == 1:
+            # There is nothing that it would have to be told from.
+            yield "", found[0][1]
+        else:
+            yield from found
 
 
 def boards(
@@ -146,13 +162,20 @@ def _board(
 
 
 def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
-    """The best first, with ranks: by speedup, or by precision where nobody was measured."""
+    """In order, with ranks: by speedup, or by cases that pass where nobody was measured."""
     ordered = sorted(standings, key=_order)
     by_speed = any(standing.is_ranked_by_speed for standing in ordered)
-    return tuple(_with_ranks(ordered, by_speed=by_speed))
+    of_classes = (group for _, group in groupby(ordered, _list_of))
+    return tuple(chain.from_iterable(_with_ranks(group, by_speed=by_speed) for group in of_classes))
 
 
-def _with_ranks(ordered: Sequence[Standing], *, by_speed: bool) -> Iterator[Standing]:
+def _list_of(standing: Standing) -> str:
+    """The title of the list that it stands in."""
+    is_ranked = standing.verdict == "passed" and standing.precision
+    return f"precision class {standing.precision}" if is_ranked else "not ranked"
+
+
+def _with_ranks(ordered: Iterable[Standing], *, by_speed: bool) -> Iterator[Standing]:
     rank = 0
     for standing in ordered:
         # Who was not measured is neither faster nor slower than who was.
@@ -162,13 +185,13 @@ def _with_ranks(ordered: Sequence[Standing], *, by_speed: bool) -> Iterator[Stan
 
 
 def _order(standing: Standing) -> tuple[object, ...]:
-    """Right before wrong, fast before slow, precise before less precise, general before narrow."""
+    """Right before wrong, precise before less precise, fast before slow, general before narrow."""
     report = standing.report
     return (
         {"passed": 0, "not checked": 1}.get(standing.verdict, 2),
+        PRECISIONS.index(standing.precision) if standing.precision else len(PRECISIONS),
         not standing.is_ranked_by_speed,
         -standing.fresh.speedup if standing.fresh else 0.0,
-        PRECISIONS.index(standing.precision) if standing.precision else len(PRECISIONS),
         -report.count("passed") if report else 0,
         standing.submission,
     )

@@ -22,15 +22,21 @@ def _parts(board: Board, table_format: str) -> Iterator[str]:
     is_markdown = table_format in _MARKDOWN
     shown = markdown if is_markdown else one_line
     yield ("## " if is_markdown else "") + shown(board.title)
+    if not board.standings:
+        yield "no submission fits"
     columns = columns_of(board)
-    rows = [[column.text(standing) for column in columns] for standing in board.standings]
     aligned = [column.align for column in columns]
-    yield _table(rows, [column.header for column in columns], aligned, table_format, shown)
+    headers = [column.header for column in columns]
+    for title, standings in board.lists():
+        if title:
+            yield ("### " if is_markdown else "") + title
+        rows = [[column.text(standing) for column in columns] for standing in standings]
+        yield _table(rows, headers, aligned, table_format, shown)
     yield shown(caption(board))
     baselines = baseline_rows(board)
     if baselines:
-        headers = ("baseline", "fp32, median ms", "tf32, median ms")
-        yield _table(baselines, headers, ("left", "right", "right"), table_format, shown)
+        kinds = ("baseline", "fp32, median ms", "tf32, median ms")
+        yield _table(baselines, kinds, ("left", "right", "right"), table_format, shown)
 
 
 def _table(
@@ -40,8 +46,6 @@ def _table(
     table_format: str,
     shown: Callable[[str], str],
 ) -> str:
-    if not rows:
-        return "no submission fits"
     return tabulate(
         [[shown(cell) for cell in row] for row in rows],
         headers=headers,

@@ -84,13 +84,31 @@ def test_right_and_fast_first_and_only_those_have_ranks(scene: Scene) -> None:
 
 
 def test_without_results_precision_and_cases_rank(scene: Scene) -> None:
-    """As long as nobody was measured, right, precise and general come first."""
+    """As long as nobody was measured, right and general come first in each precision class."""
     scene.check("dilated", precision="tf32")
     scene.check("flat_index")
     scene.check("grid3d", cases=(case("passed"), case("passed", "k5")))
     (board,) = scene.boards()
-    assert ranks(board)[:3] == [(1, "grid3d"), (2, "flat_index"), (3, "dilated")]
+    assert ranks(board)[:3] == [(1, "grid3d"), (2, "flat_index"), (1, "dilated")]
     assert board.measured is None
+
+
+def test_each_precision_class_has_a_list(scene: Scene) -> None:
+    """A fast kernel in TF32 stands in a list of its own, below those whose bound is tighter."""
+    scene.check("flat_index", "grid3d")
+    scene.check("dilated", precision="tf32")
+    scene.check("grouped_bias", verdict="failed", precision=None)
+    for name, median in (("flat_index", 8.0), ("grid3d", 4.0)):
+        scene.measure(name, median)
+    scene.measure("dilated", 1.0, precision="tf32")
+    (board,) = scene.boards()
+    lists = [(title, [s.submission for s in found]) for title, found in board.lists()]
+    assert lists == [
+        ("precision class fp32", ["grid3d", "flat_index"]),
+        ("precision class tf32", ["dilated"]),
+        ("not ranked", ["strided_dilated", "grouped_bias"]),
+    ]
+    assert ranks(board)[:3] == [(1, "grid3d"), (2, "flat_index"), (1, "dilated")]
 
 
 def test_times_of_other_conditions_are_on_another_board(scene: Scene) -> None:

@@ -38,10 +38,11 @@ BOARD = Board(
 
 
 def rows(markdown: str) -> dict[str, dict[str, str]]:
-    """The cells of the first table in some Markdown, by submission and header."""
+    """The cells of a board's lists in Markdown, by submission and header."""
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return {row[1]: dict(zip(cells[0], row, strict=False)) for row in cells[2:6]}
+    header, *cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    alike = [row for row in cells if len(row) == len(header) and row != header]
+    return {row[1]: dict(zip(header, row, strict=True)) for row in alike}
 
 
 def test_columns_tell_everything_that_is_known() -> None:
