@@ -90,6 +90,11 @@ class SpeedSession:
                 self._outcomes[key] = Outcome(None, reason)
         return self._outcomes[key]
 
+    def first_result(self, problem: Problem) -> SpeedResult | None:
+        """The first that was measured on a problem, if one was."""
+        results_ = (o.result for (_, path), o in self._outcomes.items() if path == problem.path)
+        return next((result for result in results_ if result), None)
+
     def _measured(
         self, evaluation: PendingEvaluation, submission: Submission, problem: Problem
     ) -> SpeedResult:

@@ -120,9 +120,20 @@ def test_an_honest_submission(folder: Path) -> None:
     assert result["median_ms"] > result["floor_ms"] > 0
     written = json.loads((folder / "benchmark.json").read_text())
     assert written["machine_info"]["gpu"]["name"] == result["device"]
-    (own,) = (b for b in written["benchmarks"] if "submission" in b["name"])
+    (own,) = (b for b in written["benchmarks"] if b["name"] == "mine")
     assert own["stats"]["median"] == pytest.approx(result["median_ms"] / 1e3)
     assert own["group"] == "reference"
+
+
+def test_rows_have_the_submissions_names_and_each_baseline_once(folder: Path) -> None:
+    """The table of two submissions has two rows named as they are, and six of baselines."""
+    (folder / "other.py").write_text(HONEST)
+    done = timed(folder, HONEST, "other.py::test_speed", "--benchmark-json", "benchmark.json")
+    assert done.status == 0, done.out
+    written = json.loads((folder / "benchmark.json").read_text())
+    names = [benchmark["name"] for benchmark in written["benchmarks"]]
+    assert names[:2] == ["mine", "other"]
+    assert len(names) == len(set(names)) == 8
 
 
 def test_times_that_the_worker_halves(folder: Path) -> None:
