@@ -156,7 +156,7 @@ class Checking:
                 what = f"{every} case{'s' * (every > 1)} only (--case); no report was kept"
                 self._show(replace(result, notes=(*result.notes, what)))
                 continue
-            # Kept before it is shown: whoever has seen it may rely on that.
+            # Kept before it is shown: a report that was seen is there for --resume.
             keep = partial(self._finished.keep, request, result)
             self._careful.write("reports for --resume (.harness/finished)", keep)
             self._publish(result)

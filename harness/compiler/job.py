@@ -86,7 +86,7 @@ class Result:
 
     @classmethod
     def read(cls, file: IO[bytes]) -> Result:
-        """The inverse of `write`, for bytes that anybody may have written.
+        """The inverse of `write`, for bytes that a stranger may have written.
 
         Raises:
             ValueError: they are no result.

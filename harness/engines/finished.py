@@ -95,7 +95,7 @@ class Finished:
         return (gpu, torch_version(), __version__, _own_digest(), *_compilers())
 
     def _sweep(self) -> None:
-        """Remove what nobody will come back for."""
+        """Remove reports that are too old to be taken over."""
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _OLD_SECONDS:

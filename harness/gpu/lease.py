@@ -72,7 +72,7 @@ class Account:
 
     @property
     def held(self) -> int:
-        """Bytes that somebody has now."""
+        """Bytes that are lent now."""
         with self._entries() as (_, entries):
             return sum(entries.values())
 

@@ -141,7 +141,7 @@ class CaseCheck:
         self._need = Need.of_case(problem, case)
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
-        # Which, nobody knows before.
+        # Drawn at random, so that it cannot be predicted.
         self._recorded = secrets.choice(self._calls) if oracle_device.type == "cuda" else None
         if self._recorded and not works():
             self._recorded = None
@@ -251,7 +251,7 @@ class CaseCheck:
         counted = self._case.label == "reduced" and is_first
         # In another order of blocks and warps atomic sums of floats may come out otherwise.
         how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
-        # Else who computes from the first input's address, as a graph would, is right.
+        # Without moving the inputs, a captured graph that replays old addresses would pass.
         how["in_new_memory"] = call.kind == "touched"
         how["recorded"] = call is self._recorded
         how["is_last"] = call is self._calls[-1]
@@ -329,7 +329,7 @@ class CaseCheck:
                 self._wrong_length = int(actual.shape[-1])
         elif actual.numel() <= _MAX_REMEMBERED:
             if any(finding["kernel"] for finding in failing_findings(self._findings)):
-                # A kernel that was stopped, or read what nobody wrote, leaves gaps of another kind.
+                # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
                 wrong = replace(wrong, unwritten=torch.zeros_like(actual, dtype=torch.bool))
             self._wrong = wrong
 

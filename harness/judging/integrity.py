@@ -2,7 +2,7 @@
 
 The simulated device records every operator of torch, kernel and copy of a call, and who wrote each
 element of the output. What counts is products: an output of a transposed convolution takes a known
-number of them, and whoever forms them does the work. Moving data, casting, padding, and adding a
+number of them, and what forms them does the work. Moving data, casting, padding, and adding a
 bias are nobody's work; scaling an input is a small share of it.
 """
 
@@ -223,7 +223,7 @@ def _of_host(during: Iterable[Work], output: Tensor) -> Iterator[str]:
 
 
 def _of_operands_on_host(during: Iterable[Work], need: Need | None) -> Iterator[str]:
-    """Whoever works on the host needs the operands there; weights alone may be laid out there."""
+    """Work on the host needs the operands there; weights alone may be laid out there."""
     if need is None:
         return
     went = sum(work.elements for work in during if work.name == "to host")

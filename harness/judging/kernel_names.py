@@ -44,7 +44,7 @@ def is_by_copy_engine(name: str) -> bool:
 
 
 def is_surely_library(name: str) -> bool:
-    """Whether it is a library's, whoever else has a kernel of that name."""
+    """Whether only a library has kernels of that name."""
     return bool(_UNMISTAKABLE.search(name))
 
 

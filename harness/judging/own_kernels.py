@@ -1,7 +1,7 @@
 """Whether a submission's own kernels do its work on a GPU: the kernels that ran, by name and time.
 
-CUPTI sees every kernel of the process, whoever launched it and from whatever thread. What it cannot
-say is who wrote the output; that is the simulated device's to say (integrity.py).
+CUPTI sees every kernel of the process, from whatever thread and library. It cannot say which of
+them wrote the output; the simulated device can (integrity.py).
 """
 
 from __future__ import annotations

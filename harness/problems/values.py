@@ -130,7 +130,7 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     for kind, of in extra:
         if chance.random() < _EXTRA_SHARE or case.label in OWN:
             after = next(i for i, call in enumerate(calls) if call.name == of.name)
-            # The same values at once, so that whoever keeps only the last answer is found too.
+            # The same values at once, so that a cache of only the last answer is found too.
             place = after + 1 if kind == "again" else chance.randint(after + 1, len(calls))
             calls.insert(place, Call(f"{of.name} {kind}", of, kind))
     return tuple(calls)

@@ -69,7 +69,7 @@ class DeviceClock:
 
 
 class SpeedSession:
-    """Times each submission on each problem once, whoever asks how often."""
+    """Times each submission on each problem once, however often its result is asked for."""
 
     def __init__(self, suite: Suite, folder: Path, seconds: float, say: Say) -> None:
         self._suite = suite

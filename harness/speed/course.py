@@ -30,7 +30,7 @@ from harness.worker.supervisor import WorkerFailure
 _LEAST_ROUNDS = 11
 _LOOK_EVERY = 5
 
-# Of the calls that count, this share is compared in full; which, nobody knows before.
+# Of the calls that count, this share is compared in full; drawn at random.
 _FULL_SHARE = 0.02
 
 # A batch without pauses, for the trusted clock: long enough that a message's way does not count.
@@ -39,8 +39,8 @@ _BATCH_SECONDS = 0.25
 # that keeps an H200's tensor cores busy has been seen to take 13 % longer.
 _CLAIM_TOLERANCE = 0.2
 _MESSAGE_SECONDS = 2e-3
-# An answer takes as long as anybody's: the copy of the output and the message's way. On an H200 the
-# medians of honest contenders of one measurement lay within 0.25 ms of each other.
+# An answer takes as long as any other contender's: the copy of the output and the message's way. On
+# an H200 the medians of honest contenders of one measurement lay within 0.25 ms of each other.
 _ANSWER_MS = 0.3
 
 # Work that ends so much after the call's own stream, call after call, is not on that stream. The

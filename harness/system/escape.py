@@ -1,6 +1,6 @@
 """Text of strangers, made harmless for where it is shown.
 
-Names of submissions, and what they raise, are up to whoever wrote them.
+Names of submissions, and what they raise, are chosen by their authors.
 """
 
 from __future__ import annotations

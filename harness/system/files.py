@@ -24,7 +24,7 @@ def require(paths: Iterable[Path], option: str = "") -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file's content at once: whoever reads it sees the old text or the new one.
+    """Replace a file's content at once: a reader sees the old text or the new one.
 
     Raises:
         OSError: it cannot be written; the old content is still there.

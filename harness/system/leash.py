@@ -1,4 +1,4 @@
-"""Processes that end with whoever started them, whatever ends that: SIGKILL too.
+"""Processes that end when the process that started them ends, by SIGKILL too.
 
 `command` puts this file, as a program, before the real one: `leash.py PARENT SIGNAL PROGRAM ...`
 asks the kernel for a signal when the parent has gone, and becomes the program. A function between

@@ -1,7 +1,6 @@
 """What the answer to each step must look like; whatever else a worker sends is refused.
 
-A new key that anybody reads belongs here first: nothing else looks at a worker's words before they
-are used.
+A new key belongs here before any other module reads it: nothing else checks a worker's words.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ MAX_DIMENSIONS = 64
 MAX_TENSOR_BYTES = 16 << 30
 """Of all tensors of a message together, where the receiver does not expect less."""
 
-# Deeper than any answer is, and flat enough for whoever walks down it.
+# Deeper than any answer is, and flat enough for recursion.
 _MOST_LEVELS = 32
 _MOST_DIGITS = 20
 
@@ -177,7 +177,7 @@ class Channel:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """A header that can be reckoned with, written down and walked through, whoever sent it."""
+    """A stranger's header, checked so that it can be computed with, written and walked through."""
     try:
         header = loads(
             data, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_fraction

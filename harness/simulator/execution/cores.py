@@ -38,7 +38,7 @@ class CoreLost(RuntimeError):
 class Board:
     """Memory that all processes see: a row of numbers to take from, and a room for each process.
 
-    Rooms have `room_bytes` bytes; what nobody has written costs nothing.
+    Rooms have `room_bytes` bytes; pages that are not written cost nothing.
     """
 
     def __init__(self, library: ctypes.CDLL, processes: int, room_bytes: int) -> None:
@@ -154,7 +154,7 @@ def _serve(connection: Connection, begin: Callable[[], None], work: Callable[[An
     """Answers tasks until the process that gives them has gone."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Whoever waits for the other end of what was open must not have to wait for this process.
+    # A reader of an inherited pipe sees its end only when this process has closed its copy too.
     os.closerange(3, connection.fileno())
     os.closerange(connection.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
     # What came with the fork stays as it is: collecting garbage there would copy it.

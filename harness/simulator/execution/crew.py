@@ -156,7 +156,7 @@ class Workplace:
         what: int,
         data: Bytes | None = None,
     ) -> None:
-        """Tells whoever looks for races what is about to be done."""
+        """Tells the race check what is about to be done."""
         if self._private.spaces.race:
             site = self.compiler.action_site(end, is_store=what == WRITES)
             actor = Actor(site, by.how, by.number, by.clock)
@@ -172,7 +172,7 @@ class Workplace:
         *,
         is_store: bool,
     ) -> None:
-        """Tells whoever counts accesses."""
+        """Tells the counters of an access."""
         if self._private.spaces.profile and len(lanes):
             lanes, addresses = _plain(lanes, addresses)
             self.compiler.native.profile_rows(

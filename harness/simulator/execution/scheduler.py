@@ -358,7 +358,7 @@ class Scheduler:
                 self._events += 1
 
     def _release(self) -> bool:
-        """Lets go whoever can; called when no thread is ready. Returns whether somebody goes on."""
+        """Lets waiting threads go on that can; for when none is ready. Returns whether any does."""
         program = self._program
         if self._perform_waits(self._performer.satisfied(program, self._executor.uniform)):
             return True

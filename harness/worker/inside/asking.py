@@ -1,4 +1,4 @@
-"""What a worker has done for it by the trusted side, in the middle of a step."""
+"""The worker's side of asking for builds and ptxas reports, in the middle of a step."""
 
 from __future__ import annotations
 

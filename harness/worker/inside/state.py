@@ -1,7 +1,7 @@
 """What a submission may change beyond its own: settings of torch, functions of others, the stream.
 
-Nothing of it can reach the trusted side. It is looked at all the same, because whoever changes it
-has another evaluator in mind. It runs beside the submission, so what it says is a claim.
+Nothing of it can reach the trusted side. It is looked at all the same: a submission that changes it
+aims at evaluators, this one or another. It runs beside the submission, so what it says is a claim.
 """
 
 from __future__ import annotations
