@@ -1,4 +1,4 @@
-"""The tests that pytest collects once for each submission (see pytest_plugin.py)."""
+"""The tests that pytest collects once for each submission (see collection.py)."""
 
 from __future__ import annotations
 

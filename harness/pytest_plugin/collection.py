@@ -1,4 +1,4 @@
-"""Collect and run submissions: registered by pytest_plugin.py where a reference is known.
+"""Collect and run submissions: registered by plugin.py where a reference is known.
 
 A file that speaks of `ModelNew` is collected as a submission. Nothing is imported; the tests are
 those of checks.py.

@@ -1,4 +1,4 @@
-"""What pytest says where no reference is known: registered by pytest_plugin.py.
+"""What pytest says where no reference is known: registered by plugin.py.
 
 Repositories that have nothing to do with the harness are most of those where this runs: it imports
 nothing, reads a file only if it was named or if no test was found, and says nothing of others.

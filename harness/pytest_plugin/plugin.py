@@ -13,7 +13,7 @@ import pytest
 
 from harness import defaults
 from harness.cli import option_types
-from harness.pytest_plugin import hints as pytest_hints
+from harness.pytest_plugin import hints
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,7 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = [Path(path) for path in config.getoption("--reference")]
     references = given or list(config.getini("harness_reference"))
     if not references:
-        config.pluginmanager.register(pytest_hints, "harness-hints")
+        config.pluginmanager.register(hints, "harness-hints")
         return
     from harness.pytest_plugin import collection as collection
 

@@ -1,0 +1,50 @@
+"""The package as pip installs it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+from tests.support import REFERENCE, ROOT, SUBMISSIONS, run
+
+
+def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
+    """Installed from a wheel, with no source tree in sight, `harness check` builds and runs."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(
+        ROOT / "harness", source / "harness", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    local = ["--no-deps", "--no-build-isolation"]
+    wheel = run([*pip, "wheel", *local, "--wheel-dir", "wheels", str(source)], tmp_path)
+    assert wheel.status == 0, wheel.err
+    (built,) = (tmp_path / "wheels").glob("*.whl")
+    shutil.rmtree(source)
+
+    home = tmp_path / "home"
+    run([sys.executable, "-m", "venv", "--without-pip", str(home)], tmp_path)
+    python = home / "bin" / "python"
+    installed = run([*pip, "--python", str(python), "install", "--no-deps", str(built)], tmp_path)
+    assert installed.status == 0, installed.err
+    # What it depends on is this environment's: gigabytes would have to be fetched again.
+    site = next(home.glob("lib/python*/site-packages"))
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+    checked = run(
+        [
+            str(home / "bin" / "harness"), "check", str(SUBMISSIONS / "flat_index.py"),
+            "--reference", str(REFERENCE / "conv_transpose1d.py"), "--seed", "1",
+            "--case", "k2-s3-b1x3x17-to8",
+        ],
+        tmp_path,
+        PYTHONPATH="",
+    )  # fmt: skip
+    assert checked.status == 0, checked.out + checked.err
+    assert "flat_index on conv_transpose1d: passed" in checked.out
+    where = "import harness; print(harness.__file__)"
+    assert str(home) in run([str(python), "-c", where], tmp_path, PYTHONPATH="").out
