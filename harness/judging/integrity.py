@@ -62,17 +62,15 @@ class Need:
     def of(cls, sizes: Convolution) -> Need:
         """Count it."""
         reached = torch.arange(sizes.length) * sizes.stride - sizes.padding
-        taps = torch.zeros(sizes.output_length, dtype=torch.int64)
+        has_terms = torch.zeros(sizes.output_length, dtype=torch.bool)
         for tap in range(sizes.kernel_size):
             at = reached + tap * sizes.dilation
-            at = at[(at >= 0) & (at < sizes.output_length)]
-            taps[at] += 1
+            has_terms[at[(at >= 0) & (at < sizes.output_length)]] = True
         channels = sizes.in_channels // sizes.groups
         inputs = sizes.batch * sizes.in_channels * sizes.length
         operands = inputs + channels * sizes.out_channels * sizes.kernel_size
         numbers = operands + sizes.batch * sizes.out_channels * sizes.output_length
-        products = int(taps.sum()) * sizes.batch * sizes.out_channels * channels
-        return cls(products, numbers, operands, inputs, taps > 0)
+        return cls(sizes.products, numbers, operands, inputs, has_terms)
 
 
 @dataclass(frozen=True)

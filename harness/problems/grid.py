@@ -8,6 +8,7 @@ its own configuration only.
 import functools
 import hashlib
 import json
+import math
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -80,6 +81,18 @@ class Convolution:
         """Multiply-adds of a kernel that tries every tap for every output position."""
         outputs = self.batch * self.out_channels * self.output_length
         return outputs * (self.in_channels // self.groups) * self.kernel_size
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds of a kernel that skips the taps whose input position does not exist."""
+        terms = 0
+        for tap in range(self.kernel_size):
+            # Input i meets output i * stride - padding + tap * dilation.
+            shift = tap * self.dilation - self.padding
+            first = max(0, math.ceil(-shift / self.stride))
+            last = min(self.length - 1, (self.output_length - 1 - shift) // self.stride)
+            terms += max(0, last - first + 1)
+        return self.batch * self.out_channels * (self.in_channels // self.groups) * terms
 
     @property
     def is_valid(self) -> bool:

@@ -70,21 +70,7 @@ def work_of(problem: Problem, case: Case, weight_bytes: int, output: torch.Tenso
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
     )
     total = inputs + weight_bytes + output.numel() * output.itemsize
-    return Work(total, _flops(case) if problem.is_transposed_convolution else 0)
-
-
-def _flops(case: Case) -> int:
-    """Two for each (output, channel, tap) whose input position exists."""
-    sizes = case.convolution
-    terms = 0
-    for tap in range(sizes.kernel_size):
-        # Input i meets output i * stride - padding + tap * dilation.
-        shift = tap * sizes.dilation - sizes.padding
-        first = max(0, math.ceil(-shift / sizes.stride))
-        last = min(sizes.length - 1, (sizes.output_length - 1 - shift) // sizes.stride)
-        terms += max(0, last - first + 1)
-    channels = sizes.in_channels // sizes.groups
-    return 2 * sizes.batch * sizes.out_channels * channels * terms
+    return Work(total, 2 * case.convolution.products if problem.is_transposed_convolution else 0)
 
 
 def _fastest_ms(operation: Callable[[], object]) -> float:
