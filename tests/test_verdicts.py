@@ -186,6 +186,7 @@ def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
     assert report.verdict == "failed"
     assert report.count("passed") == 2
     assert report.message == "declines the problem's own configuration: too wide"
+    assert "failed: own configuration declined; all 2 others right: declines" in full(report)
 
 
 def test_missing_parameter_fails(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.compiler.ninja import first_error
 from harness.problems.grid import OWN, Case
 from harness.problems.values import Call
-from harness.records.report import Verdict
+from harness.records.report import DECLINES_OWN, Verdict
 from harness.worker.supervisor import WorkerFailure
 
 
@@ -63,7 +63,7 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None) -> Stop:
     if kind == "library":
         return Stop("failed", f"own work: {message}", detail, is_cause=True)
     if kind == "refusal" and case and case.label in OWN:
-        return Stop("failed", f"declines the problem's own configuration: {message}", detail)
+        return Stop("failed", f"{DECLINES_OWN}: {message}", detail)
     if kind == "refusal" or (kind == "launch refused" and case and case.overfills_shared_memory):
         return Stop("declined", message, detail)
     return Stop("error", message, detail)

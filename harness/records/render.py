@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.problems.grid import OWN
 from harness.records.findings import describe_finding
-from harness.records.report import CaseReport, Report, Verdict
+from harness.records.report import DECLINES_OWN, CaseReport, Report, Verdict
 from harness.system import escape
 
 _WORDS: Mapping[Verdict, str] = {
@@ -41,7 +41,9 @@ def _counts(report: Report) -> str:
     cases = [case for case in report.cases if case.label not in OWN]
     own = report.own_configuration
     which = "others" if own else "cases"
-    told = [f"own configuration {_WORDS[own]}"] if own else []
+    is_refusal = any(c.label in OWN and c.message.startswith(DECLINES_OWN) for c in report.cases)
+    word = "declined" if is_refusal else _WORDS.get(own or "passed")
+    told = [f"own configuration {word}"] if own else []
     amiss = [
         (verdict, count)
         for verdict in _WORDS

@@ -24,6 +24,9 @@ Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not r
 AMISS: tuple[Verdict, ...] = ("error", "failed", "unsupported")
 """What keeps a case from being right, or from being known to be."""
 
+DECLINES_OWN = "declines the problem's own configuration"
+"""How the message begins of a submission that failed because it refuses what it is for."""
+
 # What decides the verdict of the whole: the first of these that any case has.
 _GRAVEST_FIRST: tuple[Verdict, ...] = (
     "error",
