@@ -22,12 +22,7 @@ import numpy as np
 
 import harness.simulator.native
 from harness.simulator.actions.mma import lines, registers_of, sums
-from harness.simulator.actions.tensor_core import (
-    HOPPER,
-    Model,
-    multiply_add,
-    multiply_add_bytes,
-)
+from harness.simulator.actions.tensor_core import HOPPER, Model, multiply_add, multiply_add_bytes
 
 _SUM_TYPES = {"f16": np.float16, "f32": np.float32}
 

@@ -5,18 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import conv_transpose1d
 
-from harness.judging.diagnose import (
-    Diagnosis,
-    WrongRun,
-    diagnose,
-    diagnose_length,
-)
-from harness.judging.mistakes import (
-    LENGTH_MISTAKES,
-    MISTAKES,
-    Computation,
-    Mistake,
-)
+from harness.judging.diagnose import Diagnosis, WrongRun, diagnose, diagnose_length
+from harness.judging.mistakes import LENGTH_MISTAKES, MISTAKES, Computation, Mistake
 from harness.judging.oracle import CLASSES, gamma
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.grid import Case, Convolution, cases_for

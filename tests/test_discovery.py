@@ -3,14 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.problems.discovery import (
-    Discovery,
-    Kind,
-    Parameter,
-    Submission,
-    discover,
-    fits,
-)
+from harness.problems.discovery import Discovery, Kind, Parameter, Submission, discover, fits
 from harness.problems.problem import Problem, load
 
 REFERENCE = Path(__file__).parents[1] / "reference"

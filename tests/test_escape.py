@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.system.escape import (
-    markdown,
-    one_line,
-    workflow_message,
-    workflow_property,
-)
+from harness.system.escape import markdown, one_line, workflow_message, workflow_property
 
 
 @pytest.mark.parametrize(

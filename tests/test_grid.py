@@ -9,13 +9,7 @@ import torch
 from harness.problems import grid
 from harness.problems.covering import complete, uncovered
 from harness.problems.discovery import Parameter, Submission, discover
-from harness.problems.grid import (
-    Case,
-    Convolution,
-    cases_for,
-    corners,
-    covering,
-)
+from harness.problems.grid import Case, Convolution, cases_for, corners, covering
 from harness.problems.problem import NEUTRAL, Problem, load
 
 REFERENCE = Path(__file__).parents[1] / "reference"

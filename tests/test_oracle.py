@@ -6,13 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose1d
 
-from harness.judging.oracle import (
-    CLASSES,
-    Expected,
-    PrecisionClass,
-    expected,
-    gamma,
-)
+from harness.judging.oracle import CLASSES, Expected, PrecisionClass, expected, gamma
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load

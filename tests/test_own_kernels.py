@@ -9,12 +9,7 @@ import pytest
 
 from harness.gpu.recording import Launched
 from harness.judging.integrity import Need
-from harness.judging.kernel_names import (
-    forms_products,
-    identifier,
-    is_by_copy_engine,
-    is_of_torch,
-)
+from harness.judging.kernel_names import forms_products, identifier, is_by_copy_engine, is_of_torch
 from harness.judging.own_kernels import judge_launched
 from harness.problems.grid import Convolution
 

@@ -6,11 +6,7 @@ from dataclasses import replace
 
 from harness.profile.profile import Profile, remarks
 from harness.profile.tables import tables
-from harness.simulator.counters.counters import (
-    AccessCounts,
-    BranchCounts,
-    KernelCounters,
-)
+from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
 from harness.simulator.counters.totals import KernelProfile
 from harness.simulator.lowering.program import COPY
 

@@ -9,14 +9,7 @@ import pytest
 
 from harness.records.comparison import Comparison, Mismatch
 from harness.records.render import full, one_line
-from harness.records.report import (
-    BuildReport,
-    CaseReport,
-    OtherFailure,
-    Report,
-    Verdict,
-    overall,
-)
+from harness.records.report import BuildReport, CaseReport, OtherFailure, Report, Verdict, overall
 from tests.support import case, report
 
 WRONG = case(

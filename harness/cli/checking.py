@@ -15,18 +15,8 @@ from typing import IO
 
 from harness import devices
 from harness.cli.narrowing import Pair, narrowed
-from harness.cli.options import (
-    NOT_PASSED,
-    PASSED,
-    USAGE,
-    check_sandbox,
-    reference_paths,
-)
-from harness.cli.saying import (
-    open_json,
-    say_what_is_missing,
-    say_what_is_refused,
-)
+from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
+from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import Finished

@@ -14,9 +14,9 @@ def add_to(commands: Commands) -> None:
 
 
 def _run(_: argparse.Namespace) -> int:
-    from harness.cli import examining as doctor
+    from harness.cli import examining
 
-    findings = doctor.examine()
+    findings = examining.examine()
     for finding in findings:
         print(finding.line)
     return PASSED if all(finding.is_fine for finding in findings) else NOT_PASSED

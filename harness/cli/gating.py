@@ -9,13 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness import devices
-from harness.cli.options import (
-    NOT_PASSED,
-    PASSED,
-    check_sandbox,
-    reference_paths,
-    sandbox_note,
-)
+from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths, sandbox_note
 from harness.gate import render, settings
 from harness.gate.decision import Change, Decision
 from harness.gate.run import Manner, decide

@@ -5,11 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import (
-    Commands,
-    add_problem_options,
-    check_references,
-)
+from harness.cli.options import Commands, add_problem_options, check_references
 from harness.defaults import RESULTS
 from harness.leaderboard.formats import FORMATS, HTML
 from harness.system.files import require

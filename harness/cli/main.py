@@ -7,13 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__
-from harness.cli import (
-    check,
-    doctor,
-    gate,
-    leaderboard,
-    profile,
-)
+from harness.cli import check, doctor, gate, leaderboard, profile
 from harness.cli.options import USAGE
 from harness.system.errors import HarnessError
 

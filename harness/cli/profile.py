@@ -6,11 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli import option_types
-from harness.cli.options import (
-    Commands,
-    add_problem_options,
-    check_references,
-)
+from harness.cli.options import Commands, add_problem_options, check_references
 from harness.system.errors import UsageError
 
 

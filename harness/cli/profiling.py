@@ -9,17 +9,8 @@ from contextlib import ExitStack
 from typing import IO
 
 from harness import devices
-from harness.cli.options import (
-    NOT_PASSED,
-    PASSED,
-    check_sandbox,
-    reference_paths,
-)
-from harness.cli.saying import (
-    open_json,
-    say_what_is_missing,
-    say_what_is_refused,
-)
+from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths
+from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import ToolchainError
 from harness.evaluate import Request

@@ -9,23 +9,12 @@ from json import dumps
 from pathlib import Path
 
 from harness.compiler import flags
-from harness.compiler.cache import (
-    Cache,
-    Entry,
-    Product,
-    digest,
-    file_digest,
-)
+from harness.compiler.cache import Cache, Entry, Product, digest, file_digest
 from harness.compiler.compiler import Compiler, CompileTimeout
 from harness.compiler.failures import Failures
 from harness.compiler.flags import Extension, Target
 from harness.compiler.job import Job
-from harness.compiler.ninja import (
-    CompileError,
-    Step,
-    linkers_words,
-    run_ninja,
-)
+from harness.compiler.ninja import CompileError, Step, linkers_words, run_ninja
 from harness.compiler.toolchain import HostCompiler, Toolchain
 from harness.system.interpreter import PACKAGE
 

@@ -21,11 +21,7 @@ from typing import Any
 import torch
 from torch.utils import cpp_extension
 
-from harness.compiler.flags import (
-    Extension,
-    is_cuda_source,
-    torch_language_standard,
-)
+from harness.compiler.flags import Extension, is_cuda_source, torch_language_standard
 from harness.compiler.lines import with_line_directives
 
 Build = Callable[[Extension], bytes]

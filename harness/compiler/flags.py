@@ -17,11 +17,7 @@ from typing import Literal
 import torch
 from torch.utils import cpp_extension
 
-from harness.compiler.toolchain import (
-    DEFAULT_ARCHITECTURE,
-    Toolchain,
-    wheel_homes,
-)
+from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, Toolchain, wheel_homes
 
 Device = Literal["simulator", "cuda"]
 

@@ -10,12 +10,7 @@ from tabulate import tabulate
 
 from harness.gate.decision import Decision
 from harness.gate.speed import percent
-from harness.system.escape import (
-    markdown,
-    one_line,
-    workflow_message,
-    workflow_property,
-)
+from harness.system.escape import markdown, one_line, workflow_message, workflow_property
 
 # The verdict comes first: a line of a submission's own making never starts one of the output's,
 # where GitHub would read it as a command.

@@ -12,12 +12,7 @@ from functools import cached_property, reduce
 import torch
 from torch import Tensor
 
-from harness.judging.mistakes import (
-    LENGTH_MISTAKES,
-    MISTAKES,
-    Computation,
-    Mistake,
-)
+from harness.judging.mistakes import LENGTH_MISTAKES, MISTAKES, Computation, Mistake
 from harness.judging.oracle import CLASSES, gamma
 from harness.problems.grid import Convolution
 

@@ -11,12 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.leaderboard.chart import Chart, chart_of
-from harness.leaderboard.columns import (
-    Column,
-    baseline_rows,
-    caption,
-    columns_of,
-)
+from harness.leaderboard.columns import Column, baseline_rows, caption, columns_of
 from harness.leaderboard.standings import Board, Standing
 from harness.system.escape import one_line
 

@@ -13,17 +13,9 @@ from harness.judging.case_check import failing_findings
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem
-from harness.problems.values import (
-    initialisation_seed,
-    runs_for,
-    values_for,
-)
+from harness.problems.values import initialisation_seed, runs_for, values_for
 from harness.records.findings import describe_finding, merge_findings
-from harness.simulator.counters.counters import (
-    AccessCounts,
-    BranchCounts,
-    KernelCounters,
-)
+from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
 from harness.simulator.counters.totals import KernelProfile, kernel_profile
 from harness.simulator.lowering.program import COPY
 from harness.worker.protocol import Message

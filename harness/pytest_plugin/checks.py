@@ -6,13 +6,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from harness.engines.suite import PendingEvaluation
-from harness.pytest_plugin.speeds import (
-    SUBMISSION,
-    DeviceClock,
-    NotTimed,
-    Outcome,
-    SpeedFailure,
-)
+from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, NotTimed, Outcome, SpeedFailure
 
 
 def test_builds(evaluation: PendingEvaluation) -> None:

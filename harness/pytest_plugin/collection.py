@@ -22,24 +22,13 @@ from harness.engines.finished import Finished
 from harness.engines.suite import PendingEvaluation, Suite
 from harness.evaluate import Request, fresh_run
 from harness.gpu.state import describe_gpu
-from harness.problems.discovery import (
-    Rejected,
-    Submission,
-    discover,
-    fits,
-    mentions_model_new,
-)
+from harness.problems.discovery import Rejected, Submission, discover, fits, mentions_model_new
 from harness.problems.grid import Grid, cases_for, fresh_seed
 from harness.problems.problem import Problem
 from harness.problems.references import load_references
 from harness.pytest_plugin import checks
 from harness.pytest_plugin.hints import is_pythons_own
-from harness.pytest_plugin.speeds import (
-    SUBMISSION,
-    DeviceClock,
-    Outcome,
-    SpeedSession,
-)
+from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
 from harness.records.render import one_line
 from harness.records.store import FOLDER
 from harness.speed.measure import baseline_name

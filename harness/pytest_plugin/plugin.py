@@ -93,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not references:
         config.pluginmanager.register(hints, "harness-hints")
         return
-    from harness.pytest_plugin import collection as collection
+    from harness.pytest_plugin import collection
 
     config.stash[collection.PLAN] = collection.plan_of(config, references)
     config.stash[collection.NAMES] = {}

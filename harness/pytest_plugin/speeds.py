@@ -92,8 +92,8 @@ class SpeedSession:
 
     def first_result(self, problem: Problem) -> SpeedResult | None:
         """The first that was measured on a problem, if one was."""
-        results_ = (o.result for (_, path), o in self._outcomes.items() if path == problem.path)
-        return next((result for result in results_ if result), None)
+        measured = (o.result for (_, path), o in self._outcomes.items() if path == problem.path)
+        return next(filter(None, measured), None)
 
     def _measured(
         self, evaluation: PendingEvaluation, submission: Submission, problem: Problem

@@ -41,9 +41,8 @@ def _counts(report: Report) -> str:
     cases = [case for case in report.cases if case.label not in OWN]
     own = report.own_configuration
     which = "others" if own else "cases"
-    is_refusal = any(c.label in OWN and c.message.startswith(DECLINES_OWN) for c in report.cases)
-    word = "declined" if is_refusal else _WORDS.get(own or "passed")
-    told = [f"own configuration {word}"] if own else []
+    declines = any(c.label in OWN and c.message.startswith(DECLINES_OWN) for c in report.cases)
+    told = [f"own configuration {'declined' if declines else _WORDS[own]}"] if own else []
     amiss = [
         (verdict, count)
         for verdict in _WORDS

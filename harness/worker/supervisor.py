@@ -18,12 +18,7 @@ import torch
 
 from harness.compiler.compiler import CompileTimeout
 from harness.defaults import STEP_SECONDS
-from harness.sandbox.confined import (
-    Confined,
-    Confinement,
-    ProcessTree,
-    places,
-)
+from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.limits import Limits
 from harness.system import interpreter
 from harness.worker import answers

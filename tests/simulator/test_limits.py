@@ -11,11 +11,7 @@ import pytest
 
 from harness.compiler.cache import Cache
 from harness.compiler.compiler import Compiler
-from harness.compiler.toolchain import (
-    find_c_compiler,
-    find_cuda_compiler,
-    find_toolchain,
-)
+from harness.compiler.toolchain import find_c_compiler, find_cuda_compiler, find_toolchain
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.limits import (
     LaunchBounds,

@@ -1,12 +1,7 @@
 import numpy as np
 import pytest
 
-from harness.simulator.hardware.memory import (
-    POISON,
-    Memory,
-    NotAnAllocation,
-    OutOfDeviceMemory,
-)
+from harness.simulator.hardware.memory import POISON, Memory, NotAnAllocation, OutOfDeviceMemory
 
 pytestmark = pytest.mark.simulator_only
 

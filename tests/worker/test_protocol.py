@@ -10,13 +10,7 @@ import time
 import pytest
 import torch
 
-from harness.worker.protocol import (
-    DTYPES,
-    Channel,
-    DeadlineExceeded,
-    Disconnected,
-    ProtocolError,
-)
+from harness.worker.protocol import DTYPES, Channel, DeadlineExceeded, Disconnected, ProtocolError
 
 
 @pytest.fixture

@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from harness.simulator.actions import (
-    async_copy,
-    matrix_memory,
-    mbarrier,
-    mma,
-    wgmma,
-    wmma,
-)
+from harness.simulator.actions import async_copy, matrix_memory, mbarrier, mma, wgmma, wmma
 from harness.simulator.actions.action import Action, Maker
 from harness.simulator.instructions import UnknownForm
 from harness.simulator.ptx.ptx import Instruction

@@ -13,14 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.simulator.actions import bulk_copy, mbarrier
-from harness.simulator.actions.action import (
-    GLOBAL,
-    SHARED,
-    Action,
-    Crew,
-    Input,
-    Maker,
-)
+from harness.simulator.actions.action import GLOBAL, SHARED, Action, Crew, Input, Maker
 from harness.simulator.actions.forms import number_of, require, space_of
 from harness.simulator.actions.ordering import COPIES
 from harness.simulator.actions.transfers import Array, Delivery, Transfer

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.simulator.actions.action import (
-    GENERIC,
-    GLOBAL,
-    SHARED,
-    Action,
-    Crew,
-    Input,
-)
+from harness.simulator.actions.action import GENERIC, GLOBAL, SHARED, Action, Crew, Input
 from harness.simulator.actions.forms import number_of, require
 from harness.simulator.actions.ordering import COPIES
 from harness.simulator.actions.tensor_map import MAP_BYTES, TensorMap, swizzled

@@ -35,13 +35,7 @@ import numpy as np
 
 from harness.simulator.actions.action import SHARED, Action, Crew, Input, Maker
 from harness.simulator.actions.forms import number_of, parts_of, require
-from harness.simulator.actions.mma import (
-    Form,
-    each_register,
-    lines,
-    registers_of,
-    sums,
-)
+from harness.simulator.actions.mma import Form, each_register, lines, registers_of, sums
 from harness.simulator.actions.narrow_formats import DECODE
 from harness.simulator.actions.ordering import Agent
 from harness.simulator.actions.transfers import Array

@@ -7,11 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.simulator.counters.counters import (
-    AccessCounts,
-    BranchCounts,
-    KernelCounters,
-)
+from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
 from harness.simulator.hardware.resources import Occupancy, Resources, occupancy
 
 

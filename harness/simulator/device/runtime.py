@@ -28,12 +28,7 @@ from harness.simulator.hardware.errors import (
     UnsupportedCall,
 )
 from harness.simulator.hardware.finding import Fault, Finding
-from harness.simulator.hardware.limits import (
-    LaunchBounds,
-    LaunchRequest,
-    Limits,
-    RefusedLaunch,
-)
+from harness.simulator.hardware.limits import LaunchBounds, LaunchRequest, Limits, RefusedLaunch
 from harness.simulator.hardware.memory import Memory, OutOfDeviceMemory
 from harness.simulator.hardware.resources import Resources
 from harness.simulator.lowering.program import Program

@@ -9,11 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.execution.codegen import Slots
-from harness.simulator.hardware.geometry import (
-    WARP,
-    Placement,
-    coordinates_of,
-)
+from harness.simulator.hardware.geometry import WARP, Placement, coordinates_of
 from harness.simulator.hardware.memory import POISON
 from harness.simulator.instructions.operation import DTYPES, Array
 from harness.simulator.native.bindings import Spaces

@@ -13,12 +13,7 @@ from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
 from harness.simulator.execution.launch import LaunchResult as LaunchResult
 from harness.simulator.execution.prepared import Prepared
-from harness.simulator.execution.sharing import (
-    SharedLaunches,
-    Task,
-    chunk_lanes,
-    why_one_core,
-)
+from harness.simulator.execution.sharing import SharedLaunches, Task, chunk_lanes, why_one_core
 from harness.simulator.hardware.budget import Budget
 from harness.simulator.hardware.errors import InvalidLaunch
 from harness.simulator.hardware.geometry import Extent, Geometry

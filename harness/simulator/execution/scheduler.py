@@ -21,11 +21,7 @@ from harness.simulator.execution.spinning import Spinning
 from harness.simulator.execution.stuck import Waiting, trap
 from harness.simulator.execution.watch import Watch
 from harness.simulator.hardware.budget import work_of
-from harness.simulator.hardware.errors import (
-    BarrierDeadlock,
-    KernelTrap,
-    UnmetCondition,
-)
+from harness.simulator.hardware.errors import BarrierDeadlock, KernelTrap, UnmetCondition
 from harness.simulator.hardware.team import FULL, Team
 from harness.simulator.lowering.program import (
     Barrier,

@@ -11,11 +11,7 @@ from harness.simulator.execution.meeting import Barriers, Meetings, lane_list
 from harness.simulator.execution.performer import Performer
 from harness.simulator.execution.spinning import Spinning
 from harness.simulator.execution.watch import Watch
-from harness.simulator.hardware.errors import (
-    BarrierDeadlock,
-    KernelTrap,
-    UnmetCondition,
-)
+from harness.simulator.hardware.errors import BarrierDeadlock, KernelTrap, UnmetCondition
 from harness.simulator.lowering.program import Access, Program, Trap
 from harness.simulator.ptx.ptx import Location
 from harness.simulator.sanitizer.synccheck import Wait

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.hardware.geometry import WARP, Extent, Geometry, Placement
-
-if TYPE_CHECKING:
-    from harness.simulator.hardware.geometry import Geometry, Placement
-    from harness.simulator.hardware.memory import Memory
+from harness.simulator.hardware.memory import Memory
 
 FULL = 0xFFFFFFFF
 """The mask that names every lane of a warp."""

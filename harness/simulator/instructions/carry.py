@@ -13,13 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.instructions.operation import (
-    DTYPES,
-    Array,
-    Context,
-    Operation,
-    UnknownForm,
-)
+from harness.simulator.instructions.operation import DTYPES, Array, Context, Operation, UnknownForm
 from harness.simulator.ptx.ptx import Instruction
 
 OPCODES: Mapping[str, str] = MappingProxyType(

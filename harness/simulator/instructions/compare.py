@@ -8,13 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.simulator.instructions.narrow import bf16_to_f32
-from harness.simulator.instructions.operation import (
-    Array,
-    Builder,
-    Context,
-    Operation,
-    UnknownForm,
-)
+from harness.simulator.instructions.operation import Array, Builder, Context, Operation, UnknownForm
 from harness.simulator.ptx.ptx import Instruction, Pair
 
 _ORDERED = MappingProxyType(

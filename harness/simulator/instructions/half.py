@@ -12,19 +12,8 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.simulator.instructions.floating import saturated
-from harness.simulator.instructions.narrow import (
-    bf16_to_f32,
-    f32_to_bf16,
-    f64_to_f32_odd,
-    sum_odd,
-)
-from harness.simulator.instructions.operation import (
-    Array,
-    Builder,
-    Context,
-    Operation,
-    UnknownForm,
-)
+from harness.simulator.instructions.narrow import bf16_to_f32, f32_to_bf16, f64_to_f32_odd, sum_odd
+from harness.simulator.instructions.operation import Array, Builder, Context, Operation, UnknownForm
 from harness.simulator.ptx.ptx import Instruction
 
 HALVES = frozenset({"f16", "f16x2", "bf16", "bf16x2"})

@@ -11,13 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.instructions.operation import (
-    Array,
-    Builder,
-    Context,
-    Operation,
-    UnknownForm,
-)
+from harness.simulator.instructions.operation import Array, Builder, Context, Operation, UnknownForm
 from harness.simulator.ptx.ptx import Instruction
 
 PAIRS: Mapping[str, type[np.generic]] = MappingProxyType({"u16x2": np.uint16, "s16x2": np.int16})

@@ -28,14 +28,7 @@ from harness.simulator.lowering.program import (
     Jump,
     Trap,
 )
-from harness.simulator.ptx.ptx import (
-    Function,
-    Group,
-    Immediate,
-    Instruction,
-    Register,
-    Symbol,
-)
+from harness.simulator.ptx.ptx import Function, Group, Immediate, Instruction, Register, Symbol
 
 _KERNEL = "kernel:"
 

@@ -6,14 +6,7 @@ from harness.simulator.actions import action_of
 from harness.simulator.instructions import UnknownForm, carry, operation_of, warp
 from harness.simulator.instructions.operation import BITS
 from harness.simulator.lowering.context import Context
-from harness.simulator.lowering.program import (
-    Collective,
-    Compute,
-    Meet,
-    Order,
-    Perform,
-    Source,
-)
+from harness.simulator.lowering.program import Collective, Compute, Meet, Order, Perform, Source
 from harness.simulator.ptx.ptx import Address, Instruction, Register
 
 

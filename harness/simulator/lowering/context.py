@@ -11,11 +11,7 @@ from harness.simulator.hardware.errors import UnsupportedInstruction
 from harness.simulator.hardware.team import Lanes, Team
 from harness.simulator.instructions.conversion import SPACES
 from harness.simulator.instructions.operation import BITS, Array, Operation, copy
-from harness.simulator.lowering.inlining import (
-    CallGraph,
-    FrameLayout,
-    function_addresses,
-)
+from harness.simulator.lowering.inlining import CallGraph, FrameLayout, function_addresses
 from harness.simulator.lowering.listing import Listing
 from harness.simulator.lowering.program import Collective, Compute, Constant, Source
 from harness.simulator.ptx.ptx import (

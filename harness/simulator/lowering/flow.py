@@ -18,13 +18,7 @@ from harness.simulator.lowering.program import (
     Order,
     Source,
 )
-from harness.simulator.ptx.ptx import (
-    Function,
-    Instruction,
-    Location,
-    Operand,
-    Symbol,
-)
+from harness.simulator.ptx.ptx import Function, Instruction, Location, Operand, Symbol
 
 CLUSTER_BARRIER = 1 << 16
 """Number under which `barrier.cluster` is known; that of a block's barriers is below 16."""

@@ -10,14 +10,7 @@ from harness.simulator.lowering.blocks import basic_blocks
 from harness.simulator.lowering.calls import Calls
 from harness.simulator.lowering.context import SPECIAL_BITS, Context, Scope
 from harness.simulator.lowering.inlining import CallGraph
-from harness.simulator.lowering.program import (
-    Branch,
-    Exit,
-    Order,
-    Program,
-    Trap,
-    Yield,
-)
+from harness.simulator.lowering.program import Branch, Exit, Order, Program, Trap, Yield
 from harness.simulator.ptx.ptx import Function, Instruction, Label, Module
 
 _NO_EFFECT = frozenset(

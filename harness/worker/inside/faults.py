@@ -16,11 +16,7 @@ import torch
 
 from harness.compiler.extension import ExtensionBuildError
 from harness.simulator.hardware.budget import OverBudget
-from harness.simulator.hardware.errors import (
-    LibraryCall,
-    UnsupportedCall,
-    UnsupportedInstruction,
-)
+from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall, UnsupportedInstruction
 from harness.simulator.ptx.fatbinary import FatBinaryError
 from harness.worker.kinds import FaultKind
 

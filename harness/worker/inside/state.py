@@ -103,8 +103,8 @@ class StateWatch:
         Args:
             when: During what.
             random: Whether to tell of the random generator as well.
-            thorough: Whether to look at the harness's own modules too, which are hundreds: what is
-                replaced there stays so until somebody looks.
+            thorough: Whether to look at the harness's own modules too, which are hundreds; what is
+                replaced there, and stays so, is found at the next thorough look.
         """
         found = [
             *self._replaced(when, thorough),

@@ -13,13 +13,7 @@ from harness.simulator.ptx.parser.declarations import (
     read_variables,
 )
 from harness.simulator.ptx.parser.operands import NAME, Scope, read_statement
-from harness.simulator.ptx.ptx import (
-    Function,
-    Location,
-    Module,
-    PtxSyntaxError,
-    Variable,
-)
+from harness.simulator.ptx.ptx import Function, Location, Module, PtxSyntaxError, Variable
 
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _PIECES = re.compile(r'("(?:\\.|[^"\\])*"|[{};])')
