@@ -34,7 +34,7 @@ LINES = {
         "",
     ),
     "speaks_in_codes": (
-        "speaks_in_codes on conv_transpose1d: failed: own configuration wrong; ",
+        "speaks_in_codes on conv_transpose1d: failed: own configuration declined; ",
         ": declines the problem's own configuration: ?[2J other: passed \\ud800?",
     ),
     "sys_exit_at_import": ("sys_exit_at_import on conv_transpose1d: error: SystemExit: 0", ""),

@@ -21,7 +21,9 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     )
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     local = ["--no-deps", "--no-build-isolation"]
-    wheel = run([*pip, "wheel", *local, "--wheel-dir", "wheels", str(source)], tmp_path)
+    # Without PYTHONPATH: pip would find the metadata that an editable install left in the tree.
+    alone = {"PYTHONPATH": ""}
+    wheel = run([*pip, "wheel", *local, "--wheel-dir", "wheels", str(source)], tmp_path, **alone)
     assert wheel.status == 0, wheel.err
     (built,) = (tmp_path / "wheels").glob("*.whl")
     shutil.rmtree(source)
@@ -29,7 +31,8 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     home = tmp_path / "home"
     run([sys.executable, "-m", "venv", "--without-pip", str(home)], tmp_path)
     python = home / "bin" / "python"
-    installed = run([*pip, "--python", str(python), "install", "--no-deps", str(built)], tmp_path)
+    install = [*pip, "--python", str(python), "install", "--no-deps", str(built)]
+    installed = run(install, tmp_path, **alone)
     assert installed.status == 0, installed.err
     # What it depends on is this environment's: gigabytes would have to be fetched again.
     site = next(home.glob("lib/python*/site-packages"))
@@ -42,9 +45,9 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
             "--case", "k2-s3-b1x3x17-to8",
         ],
         tmp_path,
-        PYTHONPATH="",
+        **alone,
     )  # fmt: skip
     assert checked.status == 0, checked.out + checked.err
     assert "flat_index on conv_transpose1d: passed" in checked.out
     where = "import harness; print(harness.__file__)"
-    assert str(home) in run([str(python), "-c", where], tmp_path, PYTHONPATH="").out
+    assert str(home) in run([str(python), "-c", where], tmp_path, **alone).out
