@@ -104,12 +104,19 @@ def headers_by_use(source: str) -> list[str]:
     `at::NAME`), and conversions to Python for the host compiler alone; each of the other operators
     has a header of its own, and a CUDA source may have the bindings in it.
     """
-    folder = Path(cpp_extension.include_paths("cpu")[0]) / "ATen" / "ops"
+    folder = Path(cpp_extension.include_paths("cpu")[0])
     names = sorted(set(re.findall(r"\b(?:torch|at)::(\w+)\s*\(", source)))
-    headers = [f"ATen/ops/{name}.h" for name in names if (folder / f"{name}.h").is_file()]
+    headers = [f"ATen/ops/{name}.h" for name in names if (folder / f"ATen/ops/{name}.h").is_file()]
+    if any("ITensorListRef" in (folder / header).read_text() for header in headers):
+        # They only declare the type, to which a call converts its list of tensors.
+        headers.append("ATen/core/IListRef.h")
     if "PYBIND11_MODULE" in source:
         headers += ["torch/csrc/Exceptions.h", "torch/csrc/utils/pybind.h"]
-    return [word for header in headers for word in ("-include", header)]
+    needs_thrust = re.search(r"\b(thrust|cub)\b|complex", source, re.IGNORECASE)
+    return [
+        *(["-DHARNESS_WHOLE_THRUST"] if needs_thrust else []),
+        *(word for header in headers for word in ("-include", header)),
+    ]
 
 
 def _definitions(extension: Extension) -> list[str]:
