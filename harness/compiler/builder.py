@@ -8,7 +8,7 @@ from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 
-from harness.compiler import flags
+from harness.compiler import flags, prelude
 from harness.compiler.cache import Cache, Entry, Product, digest, file_digest
 from harness.compiler.compiler import Compiler, CompileTimeout
 from harness.compiler.failures import Failures
@@ -91,7 +91,9 @@ class Builder:
         self._failures.recall(key)
         on_begin()
         try:
-            result = self._compiler.run(self._job(extension))
+            header = self._prelude(extension)
+            readable = (header.parent,) if header else ()
+            result = self._compiler.run(self._job(extension, header), readable)
         except CompileTimeout as late:
             self._failures.keep(key, late)
             raise
@@ -109,28 +111,52 @@ class Builder:
             folder / LIBRARY, tuple(map(Path, result.dependencies)), {"headers": headers}
         )
 
-    def _job(self, extension: Extension) -> Job:
+    def _prelude(self, extension: Extension) -> Path | None:
+        """The precompiled header that its C++ sources can begin with."""
+        if not any(map(_has_prelude, extension.sources)):
+            return None
+        return prelude.find_or_make(
+            extension, self.toolchain, self.target, self.cache, self._compiler, _overlay_digests()
+        )
+
+    def _job(self, extension: Extension, header: Path | None) -> Job:
         names = [name for name, _ in extension.sources]
-        light = self._object_steps(extension, light=True)
+        light = self._light_steps(extension, header)
         objects = [step.output for step in light]
         link = flags.link_command(extension, self.toolchain, self.target, objects, LIBRARY)
         return Job(
             files=extension.sources,
-            attempts=(light, self._object_steps(extension, light=False)),
+            attempts=(light, self._full_steps(extension)),
             then=(Step(LIBRARY, link, tuple(objects)),),
             product=LIBRARY,
             depfiles=tuple(f"{name}.d" for name in names),
         )
 
-    def _object_steps(self, extension: Extension, *, light: bool) -> tuple[Step, ...]:
+    def _light_steps(self, extension: Extension, header: Path | None) -> tuple[Step, ...]:
         steps = []
         for name, text in extension.sources:
-            make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
-            command = make(extension, self.toolchain, self.target, name, light=light)
-            if light:
-                command = (command[0], *flags.headers_by_use(text), *command[1:])
-            steps.append(Step(f"{name}.o", command, (name,)))
+            program, *options = self._command(extension, name, light=True)
+            included = flags.headers_by_use(text)
+            if header and _has_prelude((name, text)):
+                # What is precompiled has to come first.
+                included = ["-include", str(header), *included]
+            steps.append(Step(f"{name}.o", (program, *included, *options), (name,)))
         return tuple(steps)
+
+    def _full_steps(self, extension: Extension) -> tuple[Step, ...]:
+        return tuple(
+            Step(f"{name}.o", self._command(extension, name, light=False), (name,))
+            for name, _ in extension.sources
+        )
+
+    def _command(self, extension: Extension, name: str, *, light: bool) -> tuple[str, ...]:
+        make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
+        return make(extension, self.toolchain, self.target, name, light=light)
+
+
+def _has_prelude(source: tuple[str, str]) -> bool:
+    name, text = source
+    return not flags.is_cuda_source(name) and prelude.begins(text)
 
 
 def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:

@@ -48,8 +48,10 @@ class Compiler:
         self._readable = readable
         self._seconds = seconds
 
-    def run(self, job: Job) -> Result:
-        """Do a job; its dependencies are files that are readable to the submission.
+    def run(self, job: Job, readable: tuple[Path, ...] = ()) -> Result:
+        """Do a job, which may read the harness's own files at `readable`, too.
+
+        Its dependencies are files that are readable to the submission.
 
         Raises:
             CompileTimeout: the deadline passed.
@@ -66,7 +68,7 @@ class Compiler:
                 interpreter.command(
                     "harness.compiler.driver", json.dumps(asdict(self._confinement.limits))
                 ),
-                self._confinement,
+                replace(self._confinement, readable=(*self._confinement.readable, *readable)),
                 stdin=asked,
                 stdout=answered,
                 stderr=said,

@@ -23,6 +23,9 @@ Device = Literal["simulator", "cuda"]
 
 OVERLAY = Path(__file__).parent / "include"
 
+_INTERFACE = "-DTORCH_API_INCLUDE_EXTENSION_H"
+"""What torch defines for each extension."""
+
 # torch.utils.cpp_extension.COMMON_NVCC_FLAGS, which also keeps half-precision operators from
 # compiling under both.
 _NVCC_FLAGS: tuple[str, ...] = tuple(cpp_extension.COMMON_NVCC_FLAGS)
@@ -120,7 +123,18 @@ def headers_by_use(source: str) -> list[str]:
 
 
 def _definitions(extension: Extension) -> list[str]:
-    return [f"-DTORCH_EXTENSION_NAME={extension.name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    return [f"-DTORCH_EXTENSION_NAME={extension.name}", _INTERFACE]
+
+
+def _cpp_options(
+    extension: Extension, toolchain: Toolchain, target: Target, *, light: bool
+) -> list[str]:
+    return [
+        *include_flags(extension, toolchain, target, light=light),
+        "-fPIC",
+        torch_language_standard(),
+        *extension.cpp_flags,
+    ]
 
 
 def cpp_command(
@@ -133,14 +147,30 @@ def cpp_command(
         "-MF",
         f"{source}.d",
         *_definitions(extension),
-        *include_flags(extension, toolchain, target, light=light),
-        "-fPIC",
-        torch_language_standard(),
-        *extension.cpp_flags,
+        *_cpp_options(extension, toolchain, target, light=light),
         "-c",
         source,
         "-o",
         f"{source}.o",
+    )
+
+
+def prelude_command(
+    extension: Extension, toolchain: Toolchain, target: Target, header: str, output: str
+) -> tuple[str, ...]:
+    """Compile a header for all C++ sources that have the same options and the light headers.
+
+    The extension's name, which is not the same, may not be defined meanwhile.
+    """
+    return (
+        str(toolchain.host.path),
+        _INTERFACE,
+        *_cpp_options(extension, toolchain, target, light=True),
+        "-x",
+        "c++-header",
+        header,
+        "-o",
+        output,
     )
 
 

@@ -98,6 +98,45 @@ def test_operators_that_are_called_need_no_full_headers(tmp_path: Path) -> None:
     assert builder(tmp_path).build(extension(code)).notes["headers"] == "light"
 
 
+def test_lists_of_tensors_need_no_full_headers(tmp_path: Path) -> None:
+    """A call of torch::cat, which takes a list, compiles with the light headers and its own."""
+    code = (
+        "#include <torch/extension.h>\n"
+        "at::Tensor twice(at::Tensor x) { return torch::cat({x, x}, 0); }\n"
+        "int answer() { return 1; }\n"
+    )
+    assert builder(tmp_path).build(extension(code)).notes["headers"] == "light"
+
+
+def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
+    """The second extension with the same options begins with what the first one precompiled."""
+    include = "#include <torch/extension.h>\n"
+    is_begun = "#ifndef AT_DISPATCH_SWITCH\n#error nothing stands before this\n#endif\n"
+
+    def build(name: str, text: str, *flags: str) -> str:
+        asked = Extension(name, (("main.cpp", text),), cpp_flags=flags, with_cuda=False)
+        return builder(tmp_path).build(asked).notes["headers"]
+
+    assert build("first", is_begun + include) == "light"
+    (precompiled,) = tmp_path.rglob("prelude.h.gch")
+    precompiled.with_name("prelude.h").write_text("#error not precompiled\n")
+    assert build("second", is_begun + include) == "light"
+    # Others will hardly have these options.
+    assert build("third", include, "-DANSWER=1") == "light"
+    assert list(tmp_path.rglob("prelude.h.gch")) == [precompiled]
+
+
+def test_complex_numbers_of_the_toolkit_are_whole(tmp_path: Path) -> None:
+    """A kernel that computes with thrust's complex numbers compiles with the light headers."""
+    code = (
+        "#include <torch/extension.h>\n#include <thrust/complex.h>\n"
+        "__global__ void kernel(thrust::complex<float> *x) { *x = thrust::exp(*x) * *x; }\n"
+        "int answer() { kernel<<<1, 1>>>(nullptr); return 0; }\n"
+    )
+    asked = Extension("small", (("main.cpp", CALLER), ("code.cu", code)))
+    assert builder(tmp_path).build(asked).notes["headers"] == "light"
+
+
 @pytest.mark.parametrize("header", ["ATen/ATen.h", "torch/all.h", "torch/torch.h"])
 def test_headers_of_everything_are_light_too(tmp_path: Path, header: str) -> None:
     """A source that includes all of ATen or torch, and has its bindings in it, builds lightly."""
