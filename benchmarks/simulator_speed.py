@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
+from harness.compiler.cache import Cache
 from harness.compiler.toolchain import find_cuda_compiler
 from harness.simulator.execution.codegen import Compiler, Writer
 from harness.simulator.execution.launch import Kernel, LaunchResult
@@ -30,7 +31,7 @@ from harness.simulator.execution.prepared import Prepared
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.lowering.program import Order, Program, Step
 from harness.simulator.native.bindings import Native
-from harness.simulator.native.library import MACHINE_SOURCES
+from harness.simulator.native.library import build_machine_library
 from harness.system.processors import usable_cores
 
 REPEATS = 9
@@ -176,9 +177,8 @@ class Bench:
     """The simulator's library, the kernels and their arrays."""
 
     def __init__(self, folder: Path) -> None:
-        library, source, target = (folder / n for n in ("libsimulator.so", "speed.cu", "speed.ptx"))
-        compiler = ["cc", "-O2", "-shared", "-fPIC", *map(str, MACHINE_SOURCES)]
-        subprocess.run([*compiler, "-lm", "-o", str(library)], check=True)
+        library = build_machine_library(Cache(folder))
+        source, target = folder / "speed.cu", folder / "speed.ptx"
         source.write_text(SOURCE)
         nvcc = [str(find_cuda_compiler().nvcc), "-ptx", "-lineinfo", "-arch=compute_90"]
         subprocess.run([*nvcc, str(source), "-o", str(target)], check=True)

@@ -12,12 +12,11 @@ from typing import Protocol, cast
 
 import pytest
 
-from harness.compiler.builder import build_shared_library
 from harness.compiler.cache import Cache, Product, default_root, digest
-from harness.compiler.toolchain import find_c_compiler, find_cuda_compiler
+from harness.compiler.toolchain import find_cuda_compiler
 from harness.simulator.execution.machine import Machine
 from harness.simulator.hardware.memory import Memory
-from harness.simulator.native.library import MACHINE_SOURCES
+from harness.simulator.native.library import build_machine_library
 from tests.simulator import recorder
 from tests.simulator.gpu import Driver, GpuError, GpuMachine
 from tests.simulator.recorder import Recording
@@ -27,11 +26,7 @@ from tests.simulator.support import Device
 @pytest.fixture(scope="session")
 def library() -> ctypes.CDLL:
     """What a `Machine` needs, compiled anew where its sources have changed."""
-    flags = ["-O2", "-Wl,--no-as-needed", "-lm"]
-    entry = build_shared_library(
-        Cache(default_root()), "libsimulator.so", find_c_compiler(), flags, [*MACHINE_SOURCES]
-    )
-    return ctypes.CDLL(str(entry.library))
+    return ctypes.CDLL(str(build_machine_library(Cache(default_root()))))
 
 
 @pytest.fixture

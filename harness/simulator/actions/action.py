@@ -1,7 +1,7 @@
 """What an instruction does that needs more than its own thread's registers.
 
 Such an instruction stands in a basic block of its own. Its function sees all threads that execute
-it at once, as a `Crew`, and reads and writes memory through the crew, with the checks that
+it at once, as `ActiveThreads`, and reads and writes memory through them, with the checks that
 ordinary loads and stores have.
 """
 
@@ -25,12 +25,10 @@ from harness.simulator.actions.transfers import (
     Transfer,
 )
 from harness.simulator.ptx.ptx import Instruction, Operand
-
-GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
-"""Numbers of the spaces in access.h."""
+from harness.simulator.ptx.space import Space
 
 
-class Crew(Protocol):
+class ActiveThreads(Protocol):
     """The threads that execute one instruction together, and their memory.
 
     `lanes` are their numbers in the chunk, ascending. Rows of memory belong to one thread each: it
@@ -74,7 +72,7 @@ class Crew(Protocol):
 
     def read(
         self,
-        space: int,
+        space: Space,
         lanes: Lanes,
         addresses: Array,
         nbytes: int,
@@ -88,15 +86,15 @@ class Crew(Protocol):
         With `by` None it is told separately who reads, without `counts` also what that costs.
         """
 
-    def reads(self, space: int, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
+    def reads(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
         """Tells who reads what has been read without telling."""
 
-    def looks(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
+    def looks(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
         """The same of threads for which another reader stands later on."""
 
     def write(
         self,
-        space: int,
+        space: Space,
         lanes: Lanes,
         addresses: Array,
         rows: Bytes,
@@ -111,11 +109,11 @@ class Crew(Protocol):
         """
 
     def count(
-        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, *, is_store: bool
+        self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, *, is_store: bool
     ) -> None:
         """Tells in which rows a GPU would access what is accessed without counting."""
 
-    def forget(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
+    def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
         """Makes the rows count as not written."""
 
     def settle(self, transfer: Transfer) -> None:
@@ -147,11 +145,11 @@ class Input:
 class Action:
     """What to do when threads come to the instruction.
 
-    `run(crew, *inputs)` gets one array for each input, with an element for each of `crew.lanes`,
-    and returns one such array for each output. `group` threads (1, a warp, a warpgroup) that follow
-    each other in their block must come together: who comes first waits. With `ready`, which takes
-    the same arguments, a thread also waits until it is true for that thread; a wait that nothing
-    can end any more expires, and `run` is called all the same.
+    `run(active, *inputs)` gets the threads and one array for each input, with an element for each
+    of them, and returns one such array for each output. `group` threads (1, a warp, a warpgroup)
+    that follow each other in their block must come together: who comes first waits. With `ready`,
+    which takes the same arguments, a thread also waits until it is true for that thread; a wait
+    that nothing can end any more expires, and `run` is called all the same.
 
     `stores_through` are positions among the inputs of addresses, other than of shared memory, that
     it may store to, and `row_bytes` is how many bytes of memory it takes at a time, at least.

@@ -13,12 +13,13 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.simulator.actions import bulk_copy, mbarrier
-from harness.simulator.actions.action import GLOBAL, SHARED, Action, Crew, Input, Maker
+from harness.simulator.actions.action import Action, ActiveThreads, Input, Maker
 from harness.simulator.actions.forms import number_of, require, space_of
 from harness.simulator.actions.ordering import COPIES
 from harness.simulator.actions.transfers import Array, Delivery, Transfer
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx.ptx import Address, Group, Instruction
+from harness.simulator.ptx.space import SHARED_CTA, Space, space_named
 
 
 def _cp(instruction: Instruction) -> Action:
@@ -30,12 +31,12 @@ def _cp(instruction: Instruction) -> Action:
     if kind in ("ca", "cg"):
         return _copy(instruction)
     if kind == "commit_group":
-        return Action((), (), (), lambda crew: crew.copies.commit(crew.lanes))
+        return Action((), (), (), lambda active: active.copies.commit(active.lanes))
     if kind == "wait_group":
         left = number_of(instruction.operands[0])
-        return Action((), (), (), lambda crew: crew.copies.wait(crew, left))
+        return Action((), (), (), lambda active: active.copies.wait(active, left))
     if kind == "wait_all":
-        return Action((), (), (), lambda crew: crew.copies.wait_all(crew))
+        return Action((), (), (), lambda active: active.copies.wait_all(active))
     if modifiers[1:3] == ("mbarrier", "arrive"):
         return _arrive(instruction)
     raise UnknownForm
@@ -43,8 +44,8 @@ def _cp(instruction: Instruction) -> Action:
 
 def _copy(instruction: Instruction) -> Action:
     """`cp.async.cg.shared.global [to], [from], 16{, bytes that are read}{, policy}`."""
-    require(instruction.modifiers[2] in ("shared", "shared::cta"))
-    require(instruction.modifiers[3] == "global")
+    require(instruction.modifiers[2] in (Space.SHARED, SHARED_CTA))
+    require(instruction.modifiers[3] == Space.GLOBAL)
     hints = instruction.modifiers[4:]
     require(all(h.startswith("L2::") for h in hints))
     target, source, *rest = instruction.operands
@@ -56,7 +57,7 @@ def _copy(instruction: Instruction) -> Action:
     inputs = [Input(target, "u64"), Input(source, "u64")]
     inputs += [Input(operand, "") for operand in rest]
 
-    def run(crew: Crew, to: Array, at: Array, *how_much: Array) -> None:
+    def run(active: ActiveThreads, to: Array, at: Array, *how_much: Array) -> None:
         length = np.full(len(to), size)
         if how_much:
             ignores = how_much[0].dtype == np.bool_
@@ -67,31 +68,33 @@ def _copy(instruction: Instruction) -> Action:
             if count:
                 read = min(count, size)
                 # The address has to be a multiple of the whole size, whatever is read of it.
-                data[rows, :read] = crew.read(GLOBAL, crew.lanes[rows], at[rows], read, size)
-        crew.write(SHARED, crew.lanes, to, data, by=COPIES)
-        crew.copies.start(Transfer(SHARED, crew.lanes, to, size))
+                data[rows, :read] = active.read(
+                    Space.GLOBAL, active.lanes[rows], at[rows], read, size
+                )
+        active.write(Space.SHARED, active.lanes, to, data, by=COPIES)
+        active.copies.start(Transfer(Space.SHARED, active.lanes, to, size))
 
     return Action(tuple(inputs), (), (), run, row_bytes=size, traffic="warps")
 
 
 def _arrive(instruction: Instruction) -> Action:
     """`cp.async.mbarrier.arrive{.noinc}.shared.b64 [at]`: arrives when the copies are there."""
-    rest = [m for m in instruction.modifiers[3:] if m.split("::")[0] != "shared"]
+    rest = [m for m in instruction.modifiers[3:] if space_named(m) is not Space.SHARED]
     require(rest in (["b64"], ["noinc", "b64"]))
     (barrier,) = instruction.operands
     require(isinstance(barrier, Address))
     counts_itself = "noinc" not in rest
     space = space_of(instruction)
 
-    def run(crew: Crew, at: Array) -> None:
+    def run(active: ActiveThreads, at: Array) -> None:
         if counts_itself:
-            mbarrier.raise_pending(crew, space, at)
-        for block, address, lanes in mbarrier.by_barrier(crew, at):
-            crew.ordering.arrived(block, address, lanes)
-            transfers = crew.copies.take(lanes)
+            mbarrier.raise_pending(active, space, at)
+        for block, address, lanes in mbarrier.by_barrier(active, at):
+            active.ordering.arrived(block, address, lanes)
+            transfers = active.copies.take(lanes)
             for transfer in transfers:
-                crew.entrust(transfer, crew.ordering.counted_by(block, address))
-            crew.deliveries.start(Delivery(transfers, 0, len(lanes)), block, address)
+                active.entrust(transfer, active.ordering.counted_by(block, address))
+            active.deliveries.start(Delivery(transfers, 0, len(lanes)), block, address)
 
     return Action((Input(barrier, "u64"),), (), (), run)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.simulator.actions.action import GENERIC, GLOBAL, SHARED, Action, Crew, Input
+from harness.simulator.actions.action import Action, ActiveThreads, Input
 from harness.simulator.actions.forms import number_of, require
 from harness.simulator.actions.ordering import COPIES
 from harness.simulator.actions.tensor_map import MAP_BYTES, TensorMap, swizzled
 from harness.simulator.actions.transfers import Array, Delivery, Lanes, Transfer
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx.ptx import Group, Instruction, Operand, Vector
+from harness.simulator.ptx.space import GENERIC_SHIFT, SHARED_CLUSTER, SHARED_CTA, Space
 
 _COMPLETION = "mbarrier::complete_tx::bytes"
 _CHUNK = 16
@@ -23,7 +24,7 @@ _ALIGN = 128
 """Of boxes of tensors in shared memory."""
 _NOWHERE = np.zeros(1, np.uint64)
 """Where the copy unit of a GPU faults, an access there is reported."""
-_WINDOW = np.uint64((1 << 56) - 1)
+_WINDOW = np.uint64((1 << GENERIC_SHIFT) - 1)
 
 
 def action(instruction: Instruction) -> Action:
@@ -34,7 +35,7 @@ def action(instruction: Instruction) -> Action:
     if rest[0] == "wait_group":
         return _wait(instruction, rest[1:])
     if rest[0] == "prefetch":
-        return Action((), (), (), lambda _crew: None)
+        return Action((), (), (), lambda _active: None)
     operands = list(instruction.operands)
     if "L2::cache_hint" in rest:
         rest.remove("L2::cache_hint")
@@ -43,16 +44,18 @@ def action(instruction: Instruction) -> Action:
     if is_tensor:
         rest = [r for r in rest[1:] if r != "tile"]
         require(rest.pop(0) in ("1d", "2d", "3d", "4d", "5d"))
-    if rest in (["shared::cluster", "global", _COMPLETION], ["shared::cta", "global", _COMPLETION]):
+    to_shared = [[to, Space.GLOBAL, _COMPLETION] for to in (SHARED_CLUSTER, SHARED_CTA)]
+    to_global = [[Space.GLOBAL, at, "bulk_group"] for at in (SHARED_CTA, Space.SHARED)]
+    if rest in to_shared:
         return _tensor_load(operands) if is_tensor else _load(operands)
-    if rest in (["global", "shared::cta", "bulk_group"], ["global", "shared", "bulk_group"]):
+    if rest in to_global:
         return _tensor_store(operands) if is_tensor else _store(operands)
     raise UnknownForm
 
 
-def _commit(crew: Crew) -> None:
-    crew.bulk_reads.commit(crew.lanes)
-    crew.bulk_writes.commit(crew.lanes)
+def _commit(active: ActiveThreads) -> None:
+    active.bulk_reads.commit(active.lanes)
+    active.bulk_writes.commit(active.lanes)
 
 
 def _wait(instruction: Instruction, kind: list[str]) -> Action:
@@ -60,33 +63,33 @@ def _wait(instruction: Instruction, kind: list[str]) -> Action:
     require(kind in ([], ["read"]))
     left = number_of(instruction.operands[0])
 
-    def run(crew: Crew) -> None:
-        crew.bulk_reads.wait(crew, left)
+    def run(active: ActiveThreads) -> None:
+        active.bulk_reads.wait(active, left)
         if not kind:
-            crew.bulk_writes.wait(crew, left)
+            active.bulk_writes.wait(active, left)
 
     return Action((), (), (), run)
 
 
-def _block_of(crew: Crew, lane: int) -> int:
-    return lane // crew.block_threads
+def _block_of(active: ActiveThreads, lane: int) -> int:
+    return lane // active.block_threads
 
 
 def _load(operands: list[Operand]) -> Action:
     target, source, size, barrier = operands
 
-    def run(crew: Crew, to: Array, at: Array, sizes: Array, barriers: Array) -> None:
-        for i, lane in enumerate(crew.lanes.tolist()):
-            one, nbytes = crew.lanes[i : i + 1], int(sizes[i])
+    def run(active: ActiveThreads, to: Array, at: Array, sizes: Array, barriers: Array) -> None:
+        for i, lane in enumerate(active.lanes.tolist()):
+            one, nbytes = active.lanes[i : i + 1], int(sizes[i])
             if nbytes % _CHUNK:
-                _report_misaligned(crew, one, nbytes)
+                _report_misaligned(active, one, nbytes)
                 continue
-            data = crew.read(GLOBAL, one, at[i : i + 1], nbytes, _CHUNK)
-            counter = _block_of(crew, lane), int(barriers[i] & _WINDOW)
-            agent = crew.ordering.counted_by(*counter)
-            crew.write(SHARED, one, to[i : i + 1], data, _CHUNK, agent)
-            transfer = Transfer(SHARED, one, to[i : i + 1], nbytes)
-            crew.deliveries.start(Delivery((transfer,), nbytes, 0), *counter)
+            data = active.read(Space.GLOBAL, one, at[i : i + 1], nbytes, _CHUNK)
+            counter = _block_of(active, lane), int(barriers[i] & _WINDOW)
+            agent = active.ordering.counted_by(*counter)
+            active.write(Space.SHARED, one, to[i : i + 1], data, _CHUNK, agent)
+            transfer = Transfer(Space.SHARED, one, to[i : i + 1], nbytes)
+            active.deliveries.start(Delivery((transfer,), nbytes, 0), *counter)
 
     inputs = (
         Input(target, "u64"),
@@ -97,25 +100,27 @@ def _load(operands: list[Operand]) -> Action:
     return Action(inputs, (), (), run, traffic="bulk")
 
 
-def _report_misaligned(crew: Crew, lane: Lanes, nbytes: int) -> None:
+def _report_misaligned(active: ActiveThreads, lane: Lanes, nbytes: int) -> None:
     """Reports a size that is no multiple of 16 as a misaligned access of that size."""
     wrong = np.array([nbytes], np.uint64)
-    crew.read(SHARED, lane, wrong, _CHUNK, _CHUNK, None, counts=False)
+    active.read(Space.SHARED, lane, wrong, _CHUNK, _CHUNK, None, counts=False)
 
 
 def _store(operands: list[Operand]) -> Action:
     target, source, size = operands
 
-    def run(crew: Crew, to: Array, at: Array, sizes: Array) -> None:
-        for i in range(len(crew.lanes)):
-            one, nbytes = crew.lanes[i : i + 1], int(sizes[i])
+    def run(active: ActiveThreads, to: Array, at: Array, sizes: Array) -> None:
+        for i in range(len(active.lanes)):
+            one, nbytes = active.lanes[i : i + 1], int(sizes[i])
             if nbytes % _CHUNK:
-                _report_misaligned(crew, one, nbytes)
+                _report_misaligned(active, one, nbytes)
                 continue
-            data = crew.read(SHARED, one, at[i : i + 1], nbytes, _CHUNK, COPIES)
-            crew.write(GLOBAL, one, to[i : i + 1], data, _CHUNK, COPIES)
-            crew.bulk_reads.start(Transfer(SHARED, one, at[i : i + 1], nbytes, is_read=True))
-            crew.bulk_writes.start(Transfer(GLOBAL, one, to[i : i + 1], nbytes))
+            data = active.read(Space.SHARED, one, at[i : i + 1], nbytes, _CHUNK, COPIES)
+            active.write(Space.GLOBAL, one, to[i : i + 1], data, _CHUNK, COPIES)
+            active.bulk_reads.start(
+                Transfer(Space.SHARED, one, at[i : i + 1], nbytes, is_read=True)
+            )
+            active.bulk_writes.start(Transfer(Space.GLOBAL, one, to[i : i + 1], nbytes))
 
     inputs = (Input(target, "u64"), Input(source, "u64"), Input(size, "u32"))
     return Action(inputs, (), (), run, stores_through=(0,), traffic="bulk")
@@ -132,16 +137,16 @@ def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
 
 
 def _each_box(
-    crew: Crew, maps: Array, coordinates: tuple[Array, ...]
+    active: ActiveThreads, maps: Array, coordinates: tuple[Array, ...]
 ) -> list[tuple[int, TensorMap, tuple[int, ...]]]:
     """For each thread with a valid map: its position, the map and where its box starts."""
     found = []
-    data = crew.read(GENERIC, crew.lanes, maps, MAP_BYTES, 64, counts=False)
-    for i in range(len(crew.lanes)):
+    data = active.read(Space.GENERIC, active.lanes, maps, MAP_BYTES, 64, counts=False)
+    for i in range(len(active.lanes)):
         tensor = TensorMap.decode(data[i].tobytes())
         if tensor is None or len(tensor.dims) != len(coordinates):
             # On a GPU the copy unit faults; here it is a wrong access of the map.
-            crew.read(GLOBAL, crew.lanes[i : i + 1], _NOWHERE, MAP_BYTES, counts=False)
+            active.read(Space.GLOBAL, active.lanes[i : i + 1], _NOWHERE, MAP_BYTES, counts=False)
             continue
         found.append((i, tensor, tuple(int(c[i]) for c in coordinates)))
     return found
@@ -165,11 +170,13 @@ def _tensor_load(operands: list[Operand]) -> Action:
     target, source, barrier = operands
     where = _tensor_operand(source)
 
-    def run(crew: Crew, to: Array, barriers: Array, maps: Array, *coordinates: Array) -> None:
-        for i, tensor, start in _each_box(crew, maps, coordinates):
-            one = crew.lanes[i : i + 1]
+    def run(
+        active: ActiveThreads, to: Array, barriers: Array, maps: Array, *coordinates: Array
+    ) -> None:
+        for i, tensor, start in _each_box(active, maps, coordinates):
+            one = active.lanes[i : i + 1]
             if _is_off_chunks(tensor, start):
-                crew.read(GLOBAL, one, _NOWHERE, _CHUNK, counts=False)
+                active.read(Space.GLOBAL, one, _NOWHERE, _CHUNK, counts=False)
                 continue
             numbers, addresses, inside = tensor.rows(start)
             box = np.tile(tensor.outside(), tensor.nbytes // tensor.width)
@@ -177,19 +184,19 @@ def _tensor_load(operands: list[Operand]) -> Action:
             if len(numbers):
                 nbytes = (inside.stop - inside.start) * tensor.width
                 lanes = np.repeat(one, len(numbers))
-                data = crew.read(GLOBAL, lanes, addresses, nbytes, tensor.width)
+                data = active.read(Space.GLOBAL, lanes, addresses, nbytes, tensor.width)
                 elements = tensor.converted(data).reshape(len(numbers), -1, tensor.width)
                 box[numbers, inside] = elements
             if int(to[i]) % _ALIGN:
-                crew.write(SHARED, one, to[i : i + 1], box.reshape(1, -1), _ALIGN)
+                active.write(Space.SHARED, one, to[i : i + 1], box.reshape(1, -1), _ALIGN)
                 continue
             chunks = _chunks(tensor, int(to[i]))
             owners = np.repeat(one, len(chunks))
-            counter = _block_of(crew, int(one[0])), int(barriers[i] & _WINDOW)
-            agent = crew.ordering.counted_by(*counter)
-            crew.write(SHARED, owners, chunks, box.reshape(-1, _CHUNK), _CHUNK, agent)
-            transfer = Transfer(SHARED, owners, chunks, _CHUNK)
-            crew.deliveries.start(Delivery((transfer,), tensor.nbytes, 0), *counter)
+            counter = _block_of(active, int(one[0])), int(barriers[i] & _WINDOW)
+            agent = active.ordering.counted_by(*counter)
+            active.write(Space.SHARED, owners, chunks, box.reshape(-1, _CHUNK), _CHUNK, agent)
+            transfer = Transfer(Space.SHARED, owners, chunks, _CHUNK)
+            active.deliveries.start(Delivery((transfer,), tensor.nbytes, 0), *counter)
 
     inputs = (Input(target, "u64"), Input(barrier, "u64"), *where)
     return Action(inputs, (), (), run, traffic="bulk")
@@ -199,28 +206,30 @@ def _tensor_store(operands: list[Operand]) -> Action:
     target, source = operands
     where = _tensor_operand(target)
 
-    def run(crew: Crew, at: Array, maps: Array, *coordinates: Array) -> None:
-        for i, tensor, start in _each_box(crew, maps, coordinates):
-            one = crew.lanes[i : i + 1]
+    def run(active: ActiveThreads, at: Array, maps: Array, *coordinates: Array) -> None:
+        for i, tensor, start in _each_box(active, maps, coordinates):
+            one = active.lanes[i : i + 1]
             if int(at[i]) % _ALIGN:
-                crew.read(SHARED, one, at[i : i + 1], _CHUNK, _ALIGN)
+                active.read(Space.SHARED, one, at[i : i + 1], _CHUNK, _ALIGN)
                 continue
             # Loads may start below zero; of stores an H200 says "illegal instruction".
             if min(start) < 0 or _is_off_chunks(tensor, start):
-                crew.write(GLOBAL, one, _NOWHERE, np.zeros((1, _CHUNK), np.uint8), counts=False)
+                active.write(
+                    Space.GLOBAL, one, _NOWHERE, np.zeros((1, _CHUNK), np.uint8), counts=False
+                )
                 continue
             chunks = _chunks(tensor, int(at[i]))
             readers = np.repeat(one, len(chunks))
-            data = crew.read(SHARED, readers, chunks, _CHUNK, by=COPIES)
-            crew.bulk_reads.start(Transfer(SHARED, readers, chunks, _CHUNK, is_read=True))
+            data = active.read(Space.SHARED, readers, chunks, _CHUNK, by=COPIES)
+            active.bulk_reads.start(Transfer(Space.SHARED, readers, chunks, _CHUNK, is_read=True))
             numbers, addresses, inside = tensor.rows(start)
             if not len(numbers):
                 continue
             box = data.reshape(-1, tensor.counts[0], tensor.width)
             rows = np.ascontiguousarray(box[numbers, inside]).reshape(len(numbers), -1)
             owners = np.repeat(one, len(numbers))
-            crew.write(GLOBAL, owners, addresses, rows, tensor.width, COPIES)
-            crew.bulk_writes.start(Transfer(GLOBAL, owners, addresses, rows.shape[1]))
+            active.write(Space.GLOBAL, owners, addresses, rows, tensor.width, COPIES)
+            active.bulk_writes.start(Transfer(Space.GLOBAL, owners, addresses, rows.shape[1]))
 
     inputs = (Input(source, "u64"), *where)
     return Action(inputs, (), (), run, stores_anywhere=True, traffic="bulk")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.simulator.actions.action import GENERIC, GLOBAL, SHARED
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx.ptx import Immediate, Instruction, Operand, Vector
+from harness.simulator.ptx.space import Space, space_named
 
 _ORDERINGS = frozenset(
     {"relaxed", "acquire", "release", "weak", "cta", "cluster", "gpu", "sys", "sync", "aligned"}
@@ -19,14 +19,12 @@ def rest_of(instruction: Instruction, *known: str) -> list[str]:
     return [m for m in instruction.modifiers if m not in _ORDERINGS and m not in known]
 
 
-def space_of(instruction: Instruction) -> int:
+def space_of(instruction: Instruction) -> Space:
     """The state space that the modifiers name, or the generic one."""
     for modifier in instruction.modifiers:
-        if modifier.split("::")[0] == "shared":
-            return SHARED
-        if modifier == "global":
-            return GLOBAL
-    return GENERIC
+        if (space := space_named(modifier)) in (Space.SHARED, Space.GLOBAL):
+            return space
+    return Space.GENERIC
 
 
 def require(condition: bool) -> None:

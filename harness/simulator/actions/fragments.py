@@ -14,15 +14,16 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import GENERIC, SHARED, Crew
+from harness.simulator.actions.action import ActiveThreads
 from harness.simulator.actions.forms import require
 from harness.simulator.actions.mma import SHAPE, each_register
 from harness.simulator.actions.narrow_formats import DECODE
 from harness.simulator.actions.transfers import Array
-from harness.simulator.instructions.conversion import GENERIC_SHIFT
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx.ptx import Instruction
+from harness.simulator.ptx.space import SHARED_CTA, Space, resolved
 
+_SPACES = (Space.SHARED, SHARED_CTA, Space.GLOBAL)
 SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -89,7 +90,7 @@ class Fragment:
         )
         kind = rest[-1]
         require(layout in ("row", "col"))
-        require(all(r in ("shared", "shared::cta", "global") for r in rest[:-1]))
+        require(all(r in _SPACES for r in rest[:-1]))
         m, n, k = size_of(shape)
         if which in ("c", "d"):
             require(kind in ("f16", "f32", "s32", "f64"))
@@ -102,21 +103,22 @@ class Fragment:
         size = np.dtype(DECODE[kind][0]).itemsize
         return cls(factor_positions(count, k, kind), count, k, by_line, size, kind, False)
 
-    def addresses(self, crew: Crew, base: Array, stride: Array) -> tuple[Array, Array]:
+    def addresses(self, active: ActiveThreads, base: Array, stride: Array) -> tuple[Array, Array]:
         """Threads and addresses of all elements: (register, warp, thread, element), flat."""
         run, place = self._places(self.positions)
-        return _spread(crew, base, stride * self.size, run[:, None], place[:, None] * self.size)
+        return _spread(active, base, stride * self.size, run[:, None], place[:, None] * self.size)
 
     def tell_traffic(
-        self, crew: Crew, space: int, base: Array, stride: Array, *, is_store: bool
+        self, active: ActiveThreads, space: Space, base: Array, stride: Array, *, is_store: bool
     ) -> None:
         """Counts the pieces in which the matrix is moved."""
-        is_shared = SHARED in (space, int(base[0]) >> GENERIC_SHIFT if space == GENERIC else -1)
+        reached, _ = resolved(int(base[0])) if space is Space.GENERIC else (space, 0)
+        is_shared = reached is Space.SHARED
         run, start, nbytes = self._pieces(by_rows=is_shared and not is_store and not self.is_sum)
         pieces = _spread(
-            crew, base, stride * self.size, run[:, None, :, None], start[:, None, :, None]
+            active, base, stride * self.size, run[:, None, :, None], start[:, None, :, None]
         )
-        crew.count(space, *pieces, nbytes, is_store=is_store)
+        active.count(space, *pieces, nbytes, is_store=is_store)
 
     def _places(self, positions: Array) -> tuple[Array, Array]:
         """For elements by number the contiguous run that they are in, and their place there."""
@@ -155,14 +157,17 @@ def _rows(runs: int, width: int) -> tuple[Array, Array]:
     return run, np.repeat(start, 8, axis=1).reshape(-1, threads)
 
 
-def _spread(crew: Crew, base: Array, pitch: Array, run: Array, start: Array) -> tuple[Array, Array]:
+def _spread(
+    active: ActiveThreads, base: Array, pitch: Array, run: Array, start: Array
+) -> tuple[Array, Array]:
     """Threads and addresses of (request, 1, thread, element) for all warps, flat.
 
-    `base` and `pitch` have a value for each of the crew's threads, in bytes.
+    `base` and `pitch` have a value for each of the active threads, in bytes.
     """
     threads = run.shape[2]
     lanes, bases, pitches = (
-        a.reshape(1, -1, 32, 1)[:, :, :threads] for a in (crew.lanes, base, pitch.astype(np.uint64))
+        a.reshape(1, -1, 32, 1)[:, :, :threads]
+        for a in (active.lanes, base, pitch.astype(np.uint64))
     )
     addresses = bases + run.astype(np.uint64) * pitches + start.astype(np.uint64)
     return np.broadcast_to(lanes, addresses.shape).reshape(-1), addresses.reshape(-1)

@@ -12,10 +12,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import Action, Crew, Input, Maker
+from harness.simulator.actions.action import Action, ActiveThreads, Input, Maker
 from harness.simulator.actions.forms import parts_of, require, rest_of, space_of
 from harness.simulator.actions.transfers import Array, Bytes
 from harness.simulator.ptx.ptx import Instruction, Operand
+from harness.simulator.ptx.space import Space, space_named
 
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 _ROW_BYTES = 16
@@ -23,7 +24,7 @@ _ROW_BYTES = 16
 
 def _form(instruction: Instruction, registers: Operand) -> tuple[int, bool, tuple[Operand, ...]]:
     """How many matrices, whether transposed, and the registers."""
-    rest = [m for m in rest_of(instruction, "trans") if m.split("::")[0] != "shared"]
+    rest = [m for m in rest_of(instruction, "trans") if space_named(m) is not Space.SHARED]
     require(len(rest) == 3 and rest[0] == "m8n8" and rest[2] == "b16")
     count = _COUNTS[rest[1]]
     parts = parts_of(registers)
@@ -36,9 +37,9 @@ def _ldmatrix(instruction: Instruction) -> Action:
     count, is_transposed, targets = _form(instruction, target)
     space = space_of(instruction)
 
-    def run(crew: Crew, at: Array) -> list[Array]:
-        rows = _rows(crew.lanes, count)
-        data = crew.read(space, rows, _rows(at, count), _ROW_BYTES)
+    def run(active: ActiveThreads, at: Array) -> list[Array]:
+        rows = _rows(active.lanes, count)
+        data = active.read(space, rows, _rows(at, count), _ROW_BYTES)
         matrices = data.view(np.uint16).reshape(-1, count, 8, 8)
         if is_transposed:
             matrices = np.ascontiguousarray(matrices.swapaxes(2, 3))
@@ -55,13 +56,13 @@ def _stmatrix(instruction: Instruction) -> Action:
     count, is_transposed, sources = _form(instruction, source)
     space = space_of(instruction)
 
-    def run(crew: Crew, at: Array, *registers: Array) -> None:
+    def run(active: ActiveThreads, at: Array, *registers: Array) -> None:
         words = np.stack([r.reshape(-1, 32) for r in registers], axis=1)
         matrices = words.view(np.uint16).reshape(-1, count, 8, 8)
         if is_transposed:
             matrices = matrices.swapaxes(2, 3)
         data: Bytes = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, _ROW_BYTES)
-        crew.write(space, _rows(crew.lanes, count), _rows(at, count), data)
+        active.write(space, _rows(active.lanes, count), _rows(at, count), data)
 
     inputs = (Input(address, "u64"), *(Input(s, "b32") for s in sources))
     return Action(inputs, (), (), run, group=32, traffic="warps")

@@ -17,16 +17,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import Action, Crew, Input, Maker
+from harness.simulator.actions.action import Action, ActiveThreads, Input, Maker
 from harness.simulator.actions.forms import require, rest_of, space_of
 from harness.simulator.actions.ordering import ATOMIC
 from harness.simulator.actions.transfers import Array, Lanes
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
+from harness.simulator.ptx.space import GENERIC_SHIFT, Space, space_named
 
 _COUNT = (1 << 20) - 1
 _VALID = 0b10 << 62
-_WINDOW = np.uint64((1 << 56) - 1)
+_WINDOW = np.uint64((1 << GENERIC_SHIFT) - 1)
 
 
 @dataclass(frozen=True)
@@ -83,69 +84,71 @@ Change = Callable[[Phase, Array], tuple[Phase, list[int]]]
 the state that each thread is given."""
 
 
-def by_barrier(crew: Crew, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
+def by_barrier(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
     """Yields block, shared address and threads for each mbarrier among the addresses."""
-    for block, address, positions in _grouped(crew, addresses):
-        yield block, address, crew.lanes[positions]
+    for block, address, positions in _grouped(active, addresses):
+        yield block, address, active.lanes[positions]
 
 
-def _grouped(crew: Crew, addresses: Array) -> Iterator[tuple[int, int, Array]]:
+def _grouped(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Array]]:
     plain = addresses & _WINDOW
-    blocks = (crew.lanes // crew.block_threads).astype(np.uint64)
+    blocks = (active.lanes // active.block_threads).astype(np.uint64)
     keys, inverse = np.unique(blocks << np.uint64(32) | plain, return_inverse=True)
     for number, key in enumerate(keys.tolist()):
         yield key >> 32, key & 0xFFFFFFFF, np.flatnonzero(inverse == number)
 
 
-def _states(crew: Crew, space: int, addresses: Array) -> list[int]:
-    rows = crew.read(space, crew.lanes, addresses, 8, by=ATOMIC)
+def _states(active: ActiveThreads, space: Space, addresses: Array) -> list[int]:
+    rows = active.read(space, active.lanes, addresses, 8, by=ATOMIC)
     states: list[int] = rows.view(np.uint64)[:, 0].tolist()
     return states
 
 
-def change(crew: Crew, space: int, addresses: Array, how: Change) -> Array:
+def change(active: ActiveThreads, space: Space, addresses: Array, how: Change) -> Array:
     """Changes the mbarriers at the addresses; the state that each thread is given."""
-    states = _states(crew, space, addresses)
+    states = _states(active, space, addresses)
     given = np.zeros(len(addresses), np.uint64)
-    for block, barrier, positions in _grouped(crew, addresses):
+    for block, barrier, positions in _grouped(active, addresses):
         phase = Phase.of(states[positions[0]])
         if phase is None:
             continue
         after, tokens = how(phase, positions)
         given[positions] = np.array(tokens or [0], np.uint64)
-        _keep(crew, space, positions[0], addresses, after)
+        _keep(active, space, positions[0], addresses, after)
         for _ in range(after.completed):
-            crew.ordering.completed(block, barrier)
+            active.ordering.completed(block, barrier)
     return given
 
 
-def _keep(crew: Crew, space: int, position: int, addresses: Array, phase: Phase) -> None:
+def _keep(
+    active: ActiveThreads, space: Space, position: int, addresses: Array, phase: Phase
+) -> None:
     """Writes an object, as the thread at a position."""
     data = np.array([phase.bits], np.uint64).view(np.uint8).reshape(1, 8)
     one = slice(position, position + 1)
-    crew.write(space, crew.lanes[one], addresses[one], data, by=ATOMIC)
+    active.write(space, active.lanes[one], addresses[one], data, by=ATOMIC)
 
 
-def raise_pending(crew: Crew, space: int, addresses: Array) -> None:
+def raise_pending(active: ActiveThreads, space: Space, addresses: Array) -> None:
     """One more pending arrival for each thread."""
 
     def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
         return replace(phase, pending=phase.pending + len(positions)), []
 
-    change(crew, space, addresses, how)
+    change(active, space, addresses, how)
 
 
-def deliver(crew: Crew, space: int, addresses: Array) -> None:
+def deliver(active: ActiveThreads, space: Space, addresses: Array) -> None:
     """Finishes the copies that the mbarriers at the addresses count."""
-    for block, barrier, positions in _grouped(crew, addresses):
-        deliveries = crew.deliveries.take(block, barrier)
+    for block, barrier, positions in _grouped(active, addresses):
+        deliveries = active.deliveries.take(block, barrier)
         if not deliveries:
             continue
         for delivery in deliveries:
             for transfer in delivery.transfers:
-                crew.deliver(transfer)
+                active.deliver(transfer)
         first = positions[:1]
-        bits = crew.read(space, crew.lanes[first], addresses[first], 8, by=ATOMIC)
+        bits = active.read(space, active.lanes[first], addresses[first], 8, by=ATOMIC)
         phase = Phase.of(int(bits.view(np.uint64)[0, 0]))
         if phase is None:
             continue
@@ -153,44 +156,47 @@ def deliver(crew: Crew, space: int, addresses: Array) -> None:
         arrivals = sum(d.arrivals for d in deliveries)
         phase = replace(phase, nbytes=phase.nbytes - nbytes)
         phase = phase.arrived(arrivals) if arrivals else phase.settled()
-        _keep(crew, space, positions[0], addresses, phase)
+        _keep(active, space, positions[0], addresses, phase)
         for _ in range(phase.completed):
-            crew.ordering.completed(block, barrier)
+            active.ordering.completed(block, barrier)
 
 
-def _init(instruction: Instruction, space: int) -> Action:
+def _init(instruction: Instruction, space: Space) -> Action:
     address, count = instruction.operands
 
-    def run(crew: Crew, at: Array, counts: Array) -> None:
+    def run(active: ActiveThreads, at: Array, counts: Array) -> None:
         objects = [Phase(c, c, 0, 0).bits for c in (counts & _COUNT).tolist()]
-        crew.write(space, crew.lanes, at, np.array(objects, np.uint64)[:, None].view(np.uint8))
+        active.write(space, active.lanes, at, np.array(objects, np.uint64)[:, None].view(np.uint8))
 
     return Action((Input(address, "u64"), Input(count, "u32")), (), (), run)
 
 
-def _inval(instruction: Instruction, space: int) -> Action:
+def _inval(instruction: Instruction, space: Space) -> Action:
     (address,) = instruction.operands
     return Action(
-        (Input(address, "u64"),), (), (), lambda crew, at: crew.forget(space, crew.lanes, at, 8)
+        (Input(address, "u64"),),
+        (),
+        (),
+        lambda active, at: active.forget(space, active.lanes, at, 8),
     )
 
 
-def _transaction(instruction: Instruction, space: int, sign: int) -> Action:
+def _transaction(instruction: Instruction, space: Space, sign: int) -> Action:
     """expect_tx and complete_tx."""
     address, nbytes = instruction.operands
 
-    def run(crew: Crew, at: Array, counts: Array) -> None:
+    def run(active: ActiveThreads, at: Array, counts: Array) -> None:
         def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
             total = int(counts[positions].sum()) * sign
             after = replace(phase, nbytes=phase.nbytes + total)
             return (after if sign > 0 else after.settled()), []
 
-        change(crew, space, at, how)
+        change(active, space, at, how)
 
     return Action((Input(address, "u64"), Input(nbytes, "u32")), (), (), run)
 
 
-def _arrive(instruction: Instruction, space: int) -> Action:
+def _arrive(instruction: Instruction, space: Space) -> Action:
     """Arrive and arrive_drop, with `.expect_tx` and `.noComplete`."""
     state, address, *rest = instruction.operands
     drops = instruction.modifiers[0] == "arrive_drop"
@@ -199,11 +205,11 @@ def _arrive(instruction: Instruction, space: int) -> Action:
     require(len(rest) <= 1 and (bool(rest) or not expects))
     amount: Operand = rest[0] if rest else Immediate(1)
 
-    def run(crew: Crew, at: Array, amounts: Array) -> list[Array]:
-        deliver_complete(crew, space, at)
+    def run(active: ActiveThreads, at: Array, amounts: Array) -> list[Array]:
+        deliver_complete(active, space, at)
         if releases:
-            for block, barrier, lanes in by_barrier(crew, at):
-                crew.ordering.arrived(block, barrier, lanes)
+            for block, barrier, lanes in by_barrier(active, at):
+                active.ordering.arrived(block, barrier, lanes)
 
         def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
             tokens = []
@@ -217,21 +223,21 @@ def _arrive(instruction: Instruction, space: int) -> Action:
                 phase = phase.arrived(count)
             return phase, tokens
 
-        return [change(crew, space, at, how)]
+        return [change(active, space, at, how)]
 
     inputs = (Input(address, "u64"), Input(amount, "u32"))
     return Action(inputs, (state,), ("b64",), run)
 
 
-def deliver_complete(crew: Crew, space: int, addresses: Array) -> None:
+def deliver_complete(active: ActiveThreads, space: Space, addresses: Array) -> None:
     """Finishes copies of mbarriers at which nobody is missing: an arrival is for the next phase."""
-    states = _states(crew, space, addresses)
+    states = _states(active, space, addresses)
     full = [i for i, bits in enumerate(states) if (p := Phase.of(bits)) and not p.pending]
     if full:
-        deliver(crew, space, addresses)
+        deliver(active, space, addresses)
 
 
-def _wait(instruction: Instruction, space: int) -> Action:
+def _wait(instruction: Instruction, space: Space) -> Action:
     """test_wait and try_wait: whether a phase is complete, given by its state or its parity.
 
     Both let other threads go first when it is not. So no thread spins while the one that it waits
@@ -241,21 +247,21 @@ def _wait(instruction: Instruction, space: int) -> Action:
     by_parity = "parity" in instruction.modifiers
     acquires = "relaxed" not in instruction.modifiers
 
-    def ready(crew: Crew, at: Array, phase: Array) -> Array:
-        deliver(crew, space, at)
+    def ready(active: ActiveThreads, at: Array, phase: Array) -> Array:
+        deliver(active, space, at)
         parity = phase & 1 if by_parity else phase >> np.uint64(61) & np.uint64(1)
-        phases = [Phase.of(bits) for bits in _states(crew, space, at)]
+        phases = [Phase.of(bits) for bits in _states(active, space, at)]
         now = np.array([-1 if p is None else p.parity for p in phases])
         complete: Array = (now >= 0) & (now != parity.astype(np.int64))
         return complete
 
-    def run(crew: Crew, at: Array, phase: Array) -> list[Array]:
-        complete = ready(crew, at, phase)
+    def run(active: ActiveThreads, at: Array, phase: Array) -> list[Array]:
+        complete = ready(active, at, phase)
         if acquires:
-            for block, barrier, positions in _grouped(crew, at):
+            for block, barrier, positions in _grouped(active, at):
                 done = positions[complete[positions]]
                 if len(done):
-                    crew.ordering.waited(block, barrier, crew.lanes[done])
+                    active.ordering.waited(block, barrier, active.lanes[done])
         return [complete]
 
     kind = "u32" if by_parity else "b64"
@@ -266,7 +272,7 @@ def _wait(instruction: Instruction, space: int) -> Action:
 def _pending_count(instruction: Instruction) -> Action:
     count, state = instruction.operands
 
-    def run(_crew: Crew, bits: Array) -> list[Array]:
+    def run(_active: ActiveThreads, bits: Array) -> list[Array]:
         return [(bits & np.uint64(_COUNT)).astype(np.uint32)]
 
     return Action((Input(state, "b64"),), (count,), ("b32",), run)
@@ -275,7 +281,7 @@ def _pending_count(instruction: Instruction) -> Action:
 def _mbarrier(instruction: Instruction) -> Action:
     modifiers = instruction.modifiers
     known = ("parity", "expect_tx", "noComplete", "b64")
-    rest = [m for m in rest_of(instruction, *known) if m.split("::")[0] != "shared"]
+    rest = [m for m in rest_of(instruction, *known) if space_named(m) is not Space.SHARED]
     verb = modifiers[0]
     if verb == "expect_tx":
         rest = [verb]

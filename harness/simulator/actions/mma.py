@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import Action, Crew, Input, Maker
+from harness.simulator.actions.action import Action, ActiveThreads, Input, Maker
 from harness.simulator.actions.forms import parts_of, require
 from harness.simulator.actions.narrow_formats import DECODE
 from harness.simulator.actions.tensor_core import (
@@ -80,14 +80,14 @@ class Form:
         """Whether the factors are floats of 8 bits."""
         return self.a in ("e4m3", "e5m2")
 
-    def multiply(self, crew: Crew, a: Array, b: Array, c: Array) -> Array:
+    def multiply(self, active: ActiveThreads, a: Array, b: Array, c: Array) -> Array:
         """The products of matrices of numbers, and c."""
         if self.a == "f64":
-            return multiply_add_doubles(crew.native("fma_f64"), a, b, c)
+            return multiply_add_doubles(active.native("fma_f64"), a, b, c)
         if self.d == "s32":
             return multiply_add_integers(a, b, c, saturates=self.saturates)
         c = c.astype(_DTYPES["f16" if (self.c, self.d) == ("f16", "f16") else "f32"])
-        return multiply_add(crew.library, HOPPER[self.a], a, b, c).astype(_DTYPES[self.d])
+        return multiply_add(active.library, HOPPER[self.a], a, b, c).astype(_DTYPES[self.d])
 
 
 def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
@@ -163,15 +163,15 @@ def _mma(instruction: Instruction) -> Action:
     )
     require(all(len(parts) == count for parts, count in counts))
 
-    def run(crew: Crew, *values: Array) -> list[Array]:
+    def run(active: ActiveThreads, *values: Array) -> list[Array]:
         of_a, of_b = values[: len(a)], values[len(a) : len(a) + len(b)]
         matrix_a = lines(of_a, form.a, form.m // 8)
         matrix_b = lines(of_b, form.b, 1).swapaxes(1, 2)
         matrix_c = sums(values[len(a) + len(b) :], form.c, form.m)
         if form.is_of_bytes:
-            total = multiply_add_bytes(crew.library, matrix_a, matrix_b, matrix_c)
+            total = multiply_add_bytes(active.library, matrix_a, matrix_b, matrix_c)
             return registers_of(total.astype(_DTYPES[form.d]), form.d)
-        return registers_of(form.multiply(crew, matrix_a, matrix_b, matrix_c), form.d)
+        return registers_of(form.multiply(active, matrix_a, matrix_b, matrix_c), form.d)
 
     inputs = tuple(
         Input(register, register_kind(kind))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
-import struct
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.simulator.actions.transfers import Array
 from harness.simulator.instructions.narrowing import FORMATS, encode
+from harness.simulator.layout.memory import TensorMapEntry
 
-MAP_BYTES = 128
+MAP_BYTES = ctypes.sizeof(TensorMapEntry)
 _MARK = 0x70616D5F6D6973FF
-_LAYOUT = "<QQ5Q4Q5H5BBBBB"
 _BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 # The NaN outside of a tensor, by element type: an H200 fills with this pattern.
 _NANS = {6: 0x7FF7, 7: 0x7FF77FF7, 8: 0x7FF77FF77FF77FF7, 9: 0x7FF7} | dict.fromkeys(
@@ -41,20 +41,24 @@ class TensorMap:
     @classmethod
     def decode(cls, data: bytes) -> TensorMap | None:
         """The map in 128 bytes; None if they are not one."""
-        values = struct.unpack_from(_LAYOUT, data)
-        if values[0] != _MARK:
+        entry = TensorMapEntry.from_buffer_copy(data)
+        if entry.mark != _MARK:
             return None
-        kind, rank, swizzle, fill = values[21:25]
-        width = _BYTES[kind]
+        rank, width = entry.rank, _BYTES[entry.type]
         # The contiguous dimension is not strided without interleaving.
-        steps = (1, *values[17 : 16 + rank])
-        box = values[11 : 11 + rank]
-        counts = tuple(-(-size // step) for size, step in zip(box, steps, strict=True))
-        strides = (width, *values[7 : 6 + rank])
-        dims = values[2 : 2 + rank]
+        steps = (1, *entry.element_strides[1:rank])
+        box = entry.box[:rank]
         return cls(
-            values[1], dims, strides, counts, steps, width, kind, swizzle, bool(fill)
-        )  # fmt: skip
+            address=entry.address,
+            dims=tuple(entry.dims[:rank]),
+            strides=(width, *entry.strides[: rank - 1]),
+            counts=tuple(-(-size // step) for size, step in zip(box, steps, strict=True)),
+            steps=steps,
+            width=width,
+            type=entry.type,
+            swizzle=entry.swizzle,
+            fills_with_nan=bool(entry.fill),
+        )
 
     @property
     def nbytes(self) -> int:

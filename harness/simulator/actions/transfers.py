@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.ptx.space import Space
+
 Array = npt.NDArray[Any]
 Lanes = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -22,11 +24,10 @@ Bytes = npt.NDArray[np.uint8]
 class Transfer:
     """Rows of `nbytes` bytes that a copy writes or reads until somebody has waited for it.
 
-    `lanes` are the threads that asked for it, one for each of the `addresses`; `space` is a number
-    of access.h.
+    `lanes` are the threads that asked for it, one for each of the `addresses`.
     """
 
-    space: int
+    space: Space
     lanes: Lanes
     addresses: Array
     nbytes: int

@@ -33,7 +33,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.simulator.actions.action import SHARED, Action, Crew, Input, Maker
+from harness.simulator.actions.action import Action, ActiveThreads, Input, Maker
 from harness.simulator.actions.forms import number_of, parts_of, require
 from harness.simulator.actions.mma import Form, each_register, lines, registers_of, sums
 from harness.simulator.actions.narrow_formats import DECODE
@@ -42,6 +42,7 @@ from harness.simulator.actions.transfers import Array
 from harness.simulator.hardware.geometry import WARP
 from harness.simulator.instructions.operation import UnknownForm
 from harness.simulator.ptx.ptx import Immediate, Instruction, Operand, Vector
+from harness.simulator.ptx.space import Space
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)$")
 _LENGTHS: Mapping[str, int] = MappingProxyType(
@@ -115,7 +116,7 @@ class _Matrix:
     is_k_major: bool
     is_a: bool
 
-    def read(self, crew: Crew, bits: Array, agents: list[Agent]) -> Array:
+    def read(self, active: ActiveThreads, bits: Array, agents: list[Agent]) -> Array:
         """Numbers (warpgroup, line, k) of the matrices that descriptors tell of.
 
         `agents` has who reads, for each warpgroup.
@@ -125,11 +126,11 @@ class _Matrix:
         each = _CHUNK // np.dtype(dtype).itemsize
         shape = (self.count, self.k // each) if self.is_k_major else (self.k, self.count // each)
         addresses = descriptor.chunks(*shape, is_k_major=self.is_k_major)
-        first = crew.lanes.reshape(-1, _GROUP)[:, 0]
+        first = active.lanes.reshape(-1, _GROUP)[:, 0]
         lanes = np.repeat(first, shape[0] * shape[1])
-        data = crew.read(SHARED, lanes, addresses.reshape(-1), _CHUNK, by=None)
+        data = active.read(Space.SHARED, lanes, addresses.reshape(-1), _CHUNK, by=None)
         for one, leader, agent in zip(addresses, first, agents, strict=True):
-            self._tell(crew, one, leader + self._warps(shape, each), agent)
+            self._tell(active, one, leader + self._warps(shape, each), agent)
         matrix = decode(data.view(dtype)).reshape(len(first), shape[0], shape[1] * each)
         return matrix if self.is_k_major else matrix.swapaxes(1, 2)
 
@@ -141,12 +142,12 @@ class _Matrix:
         warps: Array = np.broadcast_to(line // 16 * WARP, shape)
         return warps
 
-    def _tell(self, crew: Crew, addresses: Array, lanes: Array, agent: Agent) -> None:
+    def _tell(self, active: ActiveThreads, addresses: Array, lanes: Array, agent: Agent) -> None:
         flat, readers = addresses.reshape(-1), lanes.reshape(-1)
-        crew.reads(SHARED, readers, flat, _CHUNK, agent)
+        active.reads(Space.SHARED, readers, flat, _CHUNK, agent)
         if not self.is_a:
             for warp in range(1, _GROUP // WARP):
-                crew.looks(SHARED, readers + warp * WARP, flat, _CHUNK)
+                active.looks(Space.SHARED, readers + warp * WARP, flat, _CHUNK)
 
 
 def _form(instruction: Instruction) -> Form:
@@ -207,20 +208,22 @@ def _multiply(instruction: Instruction) -> Action:
     shared_a = _Matrix(form.a, 64, form.k, not scales.a_is_transposed, is_a=True)
     shared_b = _Matrix(form.b, form.n, form.k, not scales.b_is_transposed, is_a=False)
 
-    def run(crew: Crew, of_b: Array, adds: Array, *rest: Array) -> list[Array]:
+    def run(active: ActiveThreads, of_b: Array, adds: Array, *rest: Array) -> list[Array]:
         values_a, values_d = rest[: len(of_a)], rest[len(of_a) :]
-        groups = len(crew.lanes) // _GROUP
-        agents = [crew.ordering.multiplied(lanes) for lanes in crew.lanes.reshape(groups, _GROUP)]
+        groups = len(active.lanes) // _GROUP
+        agents = [
+            active.ordering.multiplied(lanes) for lanes in active.lanes.reshape(groups, _GROUP)
+        ]
         if in_registers:
             matrix_a = lines(values_a, form.a, 2).reshape(groups, 64, form.k)
         else:
-            matrix_a = shared_a.read(crew, values_a[0], agents)
-        matrix_b = shared_b.read(crew, of_b, agents).swapaxes(1, 2)
+            matrix_a = shared_a.read(active, values_a[0], agents)
+        matrix_b = shared_b.read(active, of_b, agents).swapaxes(1, 2)
         parts = [sums(values_d[i * each : (i + 1) * each], form.d, 16) for i in range(tiles)]
         total = np.concatenate(parts, axis=2).reshape(groups, 64, form.n)
         keeps = adds.reshape(groups, _GROUP)[:, 0] != 0
         total = np.where(keeps[:, None, None], total, total.dtype.type(0))
-        result = form.multiply(crew, matrix_a * scales.a, matrix_b * scales.b, total)
+        result = form.multiply(active, matrix_a * scales.a, matrix_b * scales.b, total)
         by_warp = result.reshape(groups * 4, 16, form.n)
         columns = (by_warp[:, :, 8 * i : 8 * i + 8] for i in range(tiles))
         return [r for part in columns for r in registers_of(np.ascontiguousarray(part), form.d)]
@@ -240,12 +243,12 @@ def _wgmma(instruction: Instruction) -> Action:
         require(instruction.modifiers[1] == "sync")
         return _multiply(instruction)
     if verb == "fence":
-        return Action((), (), (), lambda _crew: None)
+        return Action((), (), (), lambda _active: None)
     if verb == "commit_group":
-        return Action((), (), (), lambda crew: crew.ordering.committed(crew.lanes))
+        return Action((), (), (), lambda active: active.ordering.committed(active.lanes))
     if verb == "wait_group":
         left = number_of(instruction.operands[0])
-        return Action((), (), (), lambda crew: crew.ordering.drained(crew.lanes, left))
+        return Action((), (), (), lambda active: active.ordering.drained(active.lanes, left))
     raise UnknownForm
 
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.actions.action import Action, Crew, Input, Maker
+from harness.simulator.actions.action import Action, ActiveThreads, Input, Maker
 from harness.simulator.actions.forms import parts_of, require, space_of
 from harness.simulator.actions.fragments import (
     SHAPES,
@@ -47,10 +47,10 @@ def _load(instruction: Instruction) -> Action:
     space = space_of(instruction)
     word = np.uint64 if fragment.kind == "f64" else np.uint32
 
-    def run(crew: Crew, base: Array, stride: Array) -> list[Array]:
-        fragment.tell_traffic(crew, space, base, stride, is_store=False)
-        lanes, addresses = fragment.addresses(crew, base, stride)
-        rows = crew.read(space, lanes, addresses, fragment.size, counts=False)
+    def run(active: ActiveThreads, base: Array, stride: Array) -> list[Array]:
+        fragment.tell_traffic(active, space, base, stride, is_store=False)
+        lanes, addresses = fragment.addresses(active, base, stride)
+        rows = active.read(space, lanes, addresses, fragment.size, counts=False)
         words = rows.reshape(-1).view(word)
         return list(words.reshape(len(targets), -1))
 
@@ -66,11 +66,11 @@ def _store(instruction: Instruction) -> Action:
     require(len(sources) == len(fragment.positions))
     space = space_of(instruction)
 
-    def run(crew: Crew, base: Array, stride: Array, *registers: Array) -> None:
-        fragment.tell_traffic(crew, space, base, stride, is_store=True)
-        lanes, addresses = fragment.addresses(crew, base, stride)
+    def run(active: ActiveThreads, base: Array, stride: Array, *registers: Array) -> None:
+        fragment.tell_traffic(active, space, base, stride, is_store=True)
+        lanes, addresses = fragment.addresses(active, base, stride)
         data = np.stack(registers).view(np.uint8).reshape(-1, fragment.size)
-        crew.write(space, lanes, addresses, data, counts=False)
+        active.write(space, lanes, addresses, data, counts=False)
 
     inputs = (
         Input(address, "u64"),
@@ -107,13 +107,13 @@ def _multiply(instruction: Instruction) -> Action:
     require(len(c) == len(sum_positions(form.m, form.n, form.c)))
     require(len(d) == len(sum_positions(form.m, form.n, form.d)))
 
-    def run(crew: Crew, *values: Array) -> list[Array]:
+    def run(active: ActiveThreads, *values: Array) -> list[Array]:
         of_b, of_c = values[len(a) : len(a) + len(b)], values[len(a) + len(b) :]
         matrix_a = lines(values[:used_a], form.a, form.m // 8)
         matrix_b = lines(of_b[:used_b], form.b, tiles).swapaxes(1, 2)
         each = len(c) // tiles
         parts = [sums(of_c[i * each : (i + 1) * each], form.c, form.m) for i in range(tiles)]
-        result = form.multiply(crew, matrix_a, matrix_b, np.concatenate(parts, axis=2))
+        result = form.multiply(active, matrix_a, matrix_b, np.concatenate(parts, axis=2))
         columns = (result[:, :, 8 * i : 8 * i + 8] for i in range(tiles))
         return [register for part in columns for register in registers_of(part, form.d)]
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from harness.simulator.ptx.ptx import Instruction
-
-SPACES = ("global", "shared", "local", "param", "generic")
+from harness.simulator.ptx.space import Space, space_named
 
 _CONTROL = frozenset({"bra", "brx", "ret", "exit", "call", "trap", "brkpt"})
 _BARRIER = frozenset({"bar", "barrier", "membar", "fence", "mbarrier"})
@@ -38,7 +37,7 @@ def classify(instruction: Instruction) -> str:
         name = {"ld": "load", "ldu": "load", "st": "store"}.get(opcode, "atomic")
         return f"{name} {_space(modifiers)}"
     if opcode in _MATRIX_MEMORY:
-        return f"{_MATRIX_MEMORY[opcode]} shared"
+        return f"{_MATRIX_MEMORY[opcode]} {Space.SHARED}"
     if opcode == "wmma" and modifiers[0] in ("load", "store"):
         return f"{modifiers[0]} {_space(modifiers)}"
     if opcode == "cp":
@@ -63,10 +62,9 @@ def classify(instruction: Instruction) -> str:
     )
 
 
-def _space(modifiers: Sequence[str]) -> str:
+def _space(modifiers: Sequence[str]) -> Space:
     """The state space that is named, or the generic one."""
-    spaces = (m.split("::")[0] for m in modifiers)
-    return next((space for space in spaces if space in (*SPACES, "const")), "generic")
+    return next(filter(None, map(space_named, modifiers)), Space.GENERIC)
 
 
 def floating_point_operations(instruction: Instruction) -> tuple[str, int]:

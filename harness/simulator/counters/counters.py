@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from harness.simulator.counters.classes import (
     INTEGERS,
-    SPACES,
     classify,
     floating_point_operations,
     matrix_operations,
 )
 from harness.simulator.hardware.geometry import WARP, Geometry
+from harness.simulator.layout.counting import SiteCounts, SiteProfile
 from harness.simulator.lowering.program import Access, Program
-from harness.simulator.native.bindings import SiteCounts, SiteProfile
 from harness.simulator.ptx.ptx import TYPE_BYTES, Location
+from harness.simulator.ptx.space import WINDOWS
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class KernelCounters:
         return sum(self.thread_instructions.values()) / warps if warps else 0.0
 
 
-_NUMBERS = [field[0] for field in SiteCounts._fields_]
+_NUMBERS = list(SiteCounts.fields)
 _REQUESTS, _PAIRS = _NUMBERS.index("requests"), _NUMBERS.index("pairs")
 _STRIDE, _SPACE = _NUMBERS.index("stride"), _NUMBERS.index("space")
 """Places among the numbers of `SiteCounts`; those before the stride add up."""
@@ -149,10 +149,10 @@ class Counts:
             len(self._starts) if whole or current is None else int(self._any(current).sum())
         )
 
-    def parted(
+    def diverged(
         self, position: int, taking: npt.NDArray[np.bool_], staying: npt.NDArray[np.bool_]
     ) -> None:
-        """Threads have parted at the end of a block of code."""
+        """Threads have diverged at the end of a block of code."""
         self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
 
     def totals(self) -> Totals:
@@ -236,7 +236,7 @@ def _access(step: Access, counts: SiteCounts) -> AccessCounts:
     alike = 2 * counts.pairs_alike > counts.pairs
     return AccessCounts(
         kind=step.kind,
-        space=SPACES[counts.space],
+        space=WINDOWS[counts.space],
         bytes_per_thread=TYPE_BYTES[step.type] * step.elements,
         file=step.location.file if step.location else None,
         line=step.location.line if step.location else None,

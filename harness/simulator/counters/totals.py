@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
 from harness.simulator.hardware.resources import Occupancy, Resources, occupancy
+from harness.simulator.ptx.space import Space
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ def totals(kernels: Sequence[KernelProfile]) -> Totals:
     """Sum up the kernels of one forward."""
     counters = [kernel.counters for kernel in kernels]
     accesses = [access for counted in counters for access in counted.accesses]
-    in_global = [access for access in accesses if access.space == "global"]
-    in_shared = [access for access in accesses if access.space == "shared"]
-    in_local = sum(access.nbytes for access in accesses if access.space == "local")
+    in_global = [access for access in accesses if access.space == Space.GLOBAL]
+    in_shared = [access for access in accesses if access.space == Space.SHARED]
+    in_local = sum(access.nbytes for access in accesses if access.space == Space.LOCAL)
     return Totals(
         launches=sum(counted.launches for counted in counters),
         warp_instructions=sum(sum(counted.warp_instructions.values()) for counted in counters),

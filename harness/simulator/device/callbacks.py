@@ -7,8 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from harness.simulator.hardware.geometry import Extent
 from harness.simulator.hardware.limits import LaunchRequest
 from harness.simulator.hardware.properties import DEVICE
+from harness.simulator.layout.runtime import (
+    ALLOW_SHARED,
+    DESCRIBE,
+    LAUNCH,
+    NOTE,
+    OCCUPANCY,
+    SYMBOL,
+    DeviceEntry,
+    KernelEntry,
+    LaunchEntry,
+    MachineEntry,
+    PlaceEntry,
+)
 
 Arguments = Any
 """A C array of pointers to the values of a kernel's arguments."""
@@ -31,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """`struct sim_kernel` of cudart.h."""
+    """What cudaFuncGetAttributes tells: the fields of `layout.runtime.KernelEntry`."""
 
     registers: int
     max_threads: int
@@ -66,88 +80,24 @@ class Answers(Protocol):
         """Note that a library was called, which would do the work."""
 
 
-class _Place(ctypes.Structure):
-    _fields_ = (
-        ("image", ctypes.c_void_p),
-        ("module", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-    )
-
-    def read(self) -> Place:
-        return Place(self.image, self.module, self.name.decode())
+def _place(entry: PlaceEntry) -> Place:
+    return Place(entry.image or 0, entry.module or 0, entry.name.decode())
 
 
-class _Launch(ctypes.Structure):
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("dynamic_shared", ctypes.c_size_t),
-        ("dynamic_shared_limit", ctypes.c_long),
-        ("is_cooperative", ctypes.c_int),
-    )
-
-    def read(self) -> LaunchRequest:
-        limit = self.dynamic_shared_limit
-        return LaunchRequest(
-            tuple(self.grid),
-            tuple(self.block),
-            self.dynamic_shared,
-            None if limit < 0 else limit,
-            bool(self.is_cooperative),
-        )
-
-
-class _Kernel(ctypes.Structure):
-    _fields_ = (
-        ("registers", ctypes.c_int),
-        ("max_threads", ctypes.c_int),
-        ("ptx_version", ctypes.c_int),
-        ("static_shared", ctypes.c_size_t),
-        ("local_bytes", ctypes.c_size_t),
-        ("const_bytes", ctypes.c_size_t),
+def _request(entry: LaunchEntry) -> LaunchRequest:
+    limit = entry.dynamic_shared_limit
+    return LaunchRequest(
+        _extent(entry.grid),
+        _extent(entry.block),
+        entry.dynamic_shared,
+        None if limit < 0 else limit,
+        bool(entry.is_cooperative),
     )
 
 
-_LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int, _Place, ctypes.POINTER(_Launch), ctypes.POINTER(ctypes.c_void_p)
-)
-_SYMBOL = ctypes.CFUNCTYPE(ctypes.c_size_t, _Place)
-_DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int, _Place, ctypes.POINTER(_Kernel))
-_ALLOW_SHARED = ctypes.CFUNCTYPE(ctypes.c_int, _Place, ctypes.c_size_t)
-_OCCUPANCY = ctypes.CFUNCTYPE(
-    ctypes.c_int, _Place, ctypes.POINTER(_Launch), ctypes.POINTER(ctypes.c_int)
-)
-_NOTE = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-
-
-class _Machine(ctypes.Structure):
-    """`struct sim_machine` of cudart.h."""
-
-    _fields_ = (
-        ("launch", _LAUNCH),
-        ("symbol", _SYMBOL),
-        ("describe", _DESCRIBE),
-        ("allow_shared", _ALLOW_SHARED),
-        ("occupancy", _OCCUPANCY),
-        ("unsupported", _NOTE),
-        ("library", _NOTE),
-    )
-
-
-class _Device(ctypes.Structure):
-    """`struct sim_device` of cudart.h."""
-
-    _fields_ = (
-        ("name", ctypes.c_char * 64),
-        ("major", ctypes.c_int),
-        ("minor", ctypes.c_int),
-        ("multiprocessors", ctypes.c_int),
-        ("l2_bytes", ctypes.c_int),
-        ("total_memory", ctypes.c_size_t),
-        ("shared_per_block", ctypes.c_size_t),
-        ("shared_per_block_optin", ctypes.c_size_t),
-        ("shared_per_multiprocessor", ctypes.c_size_t),
-    )
+def _extent(numbers: ctypes.Array[ctypes.c_uint]) -> Extent:
+    x, y, z = numbers
+    return x, y, z
 
 
 def connect(
@@ -174,28 +124,28 @@ def connect(
             runtime.sim_arena_shut()
         return 0
 
-    def launch(place: _Place, launch: Any, arguments: Arguments) -> int:
-        return guarded(lambda: answers.launch(place.read(), launch.contents.read(), arguments))
+    def launch(place: PlaceEntry, launch: Any, arguments: Arguments) -> int:
+        return guarded(lambda: answers.launch(_place(place), _request(launch.contents), arguments))
 
-    def symbol(place: _Place) -> int:
+    def symbol(place: PlaceEntry) -> int:
         found = []
-        guarded(lambda: found.append(answers.symbol(place.read())))
+        guarded(lambda: found.append(answers.symbol(_place(place))))
         return found[0] if found else 0
 
-    def describe(place: _Place, target: Any) -> int:
+    def describe(place: PlaceEntry, target: Any) -> int:
         def fill() -> None:
-            facts = answers.describe(place.read())
-            for name, _ in _Kernel._fields_:
+            facts = answers.describe(_place(place))
+            for name in KernelEntry.fields:
                 setattr(target.contents, name, getattr(facts, name))
 
         return guarded(fill)
 
-    def allow_shared(place: _Place, dynamic_bytes: int) -> int:
-        return guarded(lambda: answers.allow_shared(place.read(), dynamic_bytes))
+    def allow_shared(place: PlaceEntry, dynamic_bytes: int) -> int:
+        return guarded(lambda: answers.allow_shared(_place(place), dynamic_bytes))
 
-    def occupancy(place: _Place, launch: Any, blocks: Any) -> int:
+    def occupancy(place: PlaceEntry, launch: Any, blocks: Any) -> int:
         def fill() -> None:
-            blocks[0] = answers.occupancy(place.read(), launch.contents.read())
+            blocks[0] = answers.occupancy(_place(place), _request(launch.contents))
 
         return guarded(fill)
 
@@ -205,22 +155,22 @@ def connect(
     def library(function: bytes) -> None:
         answers.library(function.decode())
 
-    machine = _Machine(
-        _LAUNCH(launch),
-        _SYMBOL(symbol),
-        _DESCRIBE(describe),
-        _ALLOW_SHARED(allow_shared),
-        _OCCUPANCY(occupancy),
-        _NOTE(unsupported),
-        _NOTE(library),
+    machine = MachineEntry(
+        LAUNCH(launch),
+        SYMBOL(symbol),
+        DESCRIBE(describe),
+        ALLOW_SHARED(allow_shared),
+        OCCUPANCY(occupancy),
+        NOTE(unsupported),
+        NOTE(library),
     )
     runtime.sim_connect(ctypes.byref(machine))
     runtime.sim_set_device(ctypes.byref(_describe_device()))
     return machine
 
 
-def _describe_device() -> _Device:
-    return _Device(
+def _describe_device() -> DeviceEntry:
+    return DeviceEntry(
         name=DEVICE.name.encode(),
         major=DEVICE.major,
         minor=DEVICE.minor,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
+
+from harness.simulator.layout.counting import WorkEntry
 
 Worker = Literal["operator", "kernel", "copy"]
 
@@ -35,19 +37,6 @@ class Work:
     multiplied: int = 0
 
 
-class _Entry(ctypes.Structure):
-    """`sim_work`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char * 120),
-        ("worker", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32),
-        ("count", ctypes.c_uint64),
-        ("elements", ctypes.c_uint64),
-        ("multiplied", ctypes.c_uint64),
-    )
-
-
 class Record:
     """The record of the runtime library `library`."""
 
@@ -55,7 +44,7 @@ class Record:
         library.sim_take_record.restype = ctypes.c_uint64
         library.sim_take_record.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         self._take = library.sim_take_record
-        self._room = (_Entry * _MOST_KINDS)()
+        self._room = (WorkEntry * _MOST_KINDS)()
 
     def take(self) -> tuple[Work, ...]:
         """What was done since the last call."""
@@ -63,7 +52,7 @@ class Record:
         return tuple(
             Work(
                 _WORKERS[entry.worker],
-                cast(bytes, entry.name).decode(errors="replace"),
+                entry.name.decode(errors="replace"),
                 entry.count,
                 entry.elements,
                 entry.multiplied,

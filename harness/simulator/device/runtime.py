@@ -36,6 +36,7 @@ from harness.simulator.native.bindings import BY_KERNEL, UNWRITTEN
 from harness.simulator.native.library import Libraries
 from harness.simulator.ptx.fatbinary import DeviceCode, device_code_of
 from harness.simulator.ptx.mangling import readable
+from harness.simulator.ptx.space import Space
 
 Usage = Callable[[DeviceCode], Mapping[str, Resources]]
 """Asks ptxas what the kernels of a module take, by mangled name; none of what it refuses."""
@@ -230,7 +231,7 @@ class SimulatedDevice:
         module, kernel = self._module(place).loaded.module, self._limits(place)
         resources = kernel.resources()
         target = re.search(r"\d+", module.target)
-        constants = (v.size for v in module.variables.values() if v.space == "const")
+        constants = (v.size for v in module.variables.values() if v.space is Space.CONST)
         return KernelFacts(
             registers=resources.registers,
             max_threads=limits.max_threads(kernel),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.simulator.instructions.operation import BITS, DTYPES, Array
+from harness.simulator.layout.memory import Shape
 from harness.simulator.lowering.program import (
     ATOMICS,
     COPY,
@@ -32,10 +33,10 @@ from harness.simulator.lowering.program import (
     Source,
     Step,
 )
-from harness.simulator.native.bindings import Native, Shape
+from harness.simulator.native.bindings import Native
 from harness.simulator.ptx.ptx import TYPE_BYTES, Immediate
+from harness.simulator.ptx.space import Space
 
-GLOBAL, SHARED, LOCAL, PARAM, GENERIC = range(5)
 _ACTION_NAMES = {"cp": COPY, "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
 
 
@@ -186,7 +187,7 @@ class Compiler:
             width = TYPE_BYTES[step.type]
             bits = self.slots.bits[registers[0]] if registers else 0
             self._shapes[site, once] = Shape(
-                step.space,
+                step.space.number,
                 width,
                 step.elements,
                 max(bits // 8, width),
@@ -204,7 +205,7 @@ def _access_of(end: Perform, *, is_store: bool) -> Access:
     """An action's reading or writing, as far as counts and messages are concerned."""
     zero = Constant(Immediate(0))
     return Access(
-        GENERIC,
+        Space.GENERIC,
         "b8",
         end.action.row_bytes,
         zero,
@@ -358,7 +359,7 @@ class Writer:
         once = (
             not step.sources
             and stride == 0
-            and step.space in (GLOBAL, PARAM)
+            and step.space in (Space.GLOBAL, Space.PARAM)
             and not any(self._is_kept(r) for r in step.targets)
         )
         shape = self.compiler.shape(step, once=once)

@@ -1,7 +1,7 @@
 """Processes that run blocks of a launch beside this one.
 
 They are forked from this process when a launch first has blocks for them, and know what it knew
-then; device memory is theirs too. What they are asked and what they answer is in `sharing.py`.
+then; device memory is theirs too. What they are asked and what they answer is in `multicore.py`.
 """
 
 from __future__ import annotations

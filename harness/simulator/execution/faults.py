@@ -8,18 +8,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.execution.codegen import GENERIC, GLOBAL, Compiler
+from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.frame import PrivateMemory
 from harness.simulator.hardware.finding import Check, Fault, Finding
 from harness.simulator.hardware.geometry import Placement
 from harness.simulator.hardware.memory import Memory
-from harness.simulator.instructions.conversion import GENERIC_SHIFT
 from harness.simulator.instructions.operation import Array
 from harness.simulator.lowering.program import Access
 from harness.simulator.native.bindings import MISALIGNED, UNINITIALISED
 from harness.simulator.ptx.ptx import TYPE_BYTES, Location
+from harness.simulator.ptx.space import Space, resolved
 
-_NAMES = {1: "shared", 2: "local", 3: "parameter"}
 _EXAMINED = 256
 """Threads of one faulty access that are looked at one by one; more count as the first of them."""
 _PAGE = 2 << 20
@@ -144,11 +143,10 @@ class Faults:
             self._stops.append("misaligned address")
             message = f"misaligned {access}: address 0x{address:x} is not a multiple of {width}"
             return f"misaligned {step.kind}", message
-        space = step.space
-        if space == GENERIC:
-            space = address >> GENERIC_SHIFT
-            address &= (1 << GENERIC_SHIFT) - 1
-        if space != GLOBAL:
+        space: Space | None = step.space
+        if space is Space.GENERIC:
+            space, address = resolved(address)
+        if space is not Space.GLOBAL:
             return self._private_memory(access, code, space, address, width, step.kind)
         if code == UNINITIALISED:
             found = self._memory.find(address)
@@ -160,14 +158,14 @@ class Faults:
         return f"{kind} {step.kind}", message
 
     def _private_memory(
-        self, access: str, code: int, space: int, address: int, width: int, kind: str
+        self, access: str, code: int, space: Space | None, address: int, width: int, kind: str
     ) -> tuple[str, str]:
-        name = _NAMES.get(space, "unknown")
+        name = "parameter" if space is Space.PARAM else space or "unknown"
         if code == UNINITIALISED:
             message = f"{access} of {name} memory that nothing wrote: byte {address}"
             return f"uninitialised {name} {kind}", message
-        size = self._private.sizes.get(space, 0)
-        if name == "shared" and address + width > -(-size // _SHARED_PIECE) * _SHARED_PIECE:
+        size = self._private.sizes[space] if space else 0
+        if space is Space.SHARED and address + width > -(-size // _SHARED_PIECE) * _SHARED_PIECE:
             self._stops.append("illegal address")
         if address >= 1 << 31:
             message = (

@@ -12,7 +12,8 @@ from harness.simulator.execution.codegen import Slots
 from harness.simulator.hardware.geometry import WARP, Placement, coordinates_of
 from harness.simulator.hardware.memory import POISON
 from harness.simulator.instructions.operation import DTYPES, Array
-from harness.simulator.native.bindings import Spaces
+from harness.simulator.layout.memory import Spaces
+from harness.simulator.ptx.space import Space
 
 
 class Frame:
@@ -71,12 +72,13 @@ class PrivateMemory:
         self._thread_of = np.arange(lanes, dtype=np.uint32)
         self.fault = np.zeros(lanes, np.uint8)
         self.spaces = Spaces()
-        rows = (
-            (self._shared, self._shared_shadow, shared_bytes, self._block_of),
-            (self._local, self._local_shadow, local_bytes, self._thread_of),
-            (self._arguments, self._arguments_shadow, len(arguments), None),
-        )
-        for window, (data, shadow, size, owner) in zip(self.spaces.window, rows, strict=True):
+        rows = {
+            Space.SHARED: (self._shared, self._shared_shadow, shared_bytes, self._block_of),
+            Space.LOCAL: (self._local, self._local_shadow, local_bytes, self._thread_of),
+            Space.PARAM: (self._arguments, self._arguments_shadow, len(arguments), None),
+        }
+        for space, (data, shadow, size, owner) in rows.items():
+            window = self.spaces.window[space.number - Space.SHARED.number]
             window.data = data.ctypes.data
             window.shadow = shadow.ctypes.data
             window.size = size
@@ -84,13 +86,11 @@ class PrivateMemory:
         self.spaces.fault = self.fault.ctypes.data
         self.pointer = ctypes.addressof(self.spaces)
         self._rows = rows
-        self.sizes = {1: shared_bytes, 2: local_bytes, 3: len(arguments)}
+        self.sizes = {space: size for space, (_, _, size, _) in rows.items()}
 
-    def read(self, space: int, lane: int, offset: int, nbytes: int) -> bytes:
-        """What a thread has in shared (1) or local memory (2) or among its parameters (3)."""
-        if not 1 <= space <= len(self._rows):
-            return b""
-        data, _, size, owner = self._rows[space - 1]
+    def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
+        """What a thread has in shared or local memory or among its parameters."""
+        data, _, size, owner = self._rows[space]
         start = int(owner[lane]) * size if owner is not None else 0
         return data[start + min(offset, size) : start + min(offset + nbytes, size)].tobytes()
 

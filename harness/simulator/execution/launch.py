@@ -243,9 +243,9 @@ class Launch:
         faults = Faults(
             self._prepared.compiler, self._host.memory, self._placement, private, others
         )
-        private.spaces.profile = self.counts and self.counts.pointer
+        private.spaces.profile = self.counts.pointer if self.counts else None
         clocks = self.races.clocks() if self.races else None
-        private.spaces.race = clocks and clocks.pointer
+        private.spaces.race = clocks.pointer if clocks else None
         agents = Agents(clocks) if clocks else None
         watch = Watch(self._placement, self._sync, clocks, agents, self.counts)
         scheduler = Scheduler(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
 from harness.simulator.execution.launch import LaunchResult as LaunchResult
+from harness.simulator.execution.multicore import MulticoreLaunches, Task, chunk_lanes, why_one_core
 from harness.simulator.execution.prepared import Prepared
-from harness.simulator.execution.sharing import SharedLaunches, Task, chunk_lanes, why_one_core
 from harness.simulator.hardware.budget import Budget
 from harness.simulator.hardware.errors import InvalidLaunch
 from harness.simulator.hardware.geometry import Extent, Geometry
@@ -27,6 +27,7 @@ from harness.simulator.native.bindings import Native
 from harness.simulator.ptx.mangling import readable
 from harness.simulator.ptx.parser import parse
 from harness.simulator.ptx.ptx import Function, Module, Symbol
+from harness.simulator.ptx.space import Space
 from harness.simulator.sanitizer.race import RaceHistory
 
 CHUNK_LANES = 16384
@@ -99,7 +100,7 @@ class Machine:
         self._loads = 0
         self.budget = Budget()
         """Of the call under way."""
-        self._shared = SharedLaunches(memory, cores, self._launch_of)
+        self._shared = MulticoreLaunches(memory, cores, self._launch_of)
 
     def load(self, ptx_text: str) -> LoadedModule:
         """Parses PTX and places its global and constant variables, initialised, in memory.
@@ -109,7 +110,9 @@ class Machine:
             OutOfDeviceMemory: the variables do not fit.
         """
         module = parse(ptx_text)
-        placed = [v for v in module.variables.values() if v.space in ("global", "const") and v.size]
+        placed = [
+            v for v in module.variables.values() if v.space.lies_in is Space.GLOBAL and v.size
+        ]
         addresses = {v.name: self.memory.allocate(v.size) for v in placed}
         known = {**function_addresses(module), **addresses}
         for variable in placed:

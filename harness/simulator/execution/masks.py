@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.simulator.execution.meeting import WaitingForLanes
+from harness.simulator.execution.warp_sync import WaitingForLanes
 from harness.simulator.hardware.team import Array, Lanes, Team
-from harness.simulator.lowering.program import Meet
+from harness.simulator.lowering.program import WarpSync
 
 if TYPE_CHECKING:
     from harness.simulator.execution.faults import Faults
@@ -21,26 +21,26 @@ class MaskChecks:
         self._team = team
         self._faults = faults
 
-    def arrived(self, meet: Meet, lanes: Lanes, masks: Array) -> None:
+    def arrived(self, sync: WarpSync, lanes: Lanes, masks: Array) -> None:
         """Lanes have come to an instruction with these masks."""
         own = masks >> self._team.lane_id.astype(np.uint32) & np.uint32(1)
         what = "executed by a lane that is not in its own mask"
-        self._note(meet, lanes & (own == 0), masks, what)
+        self._note(sync, lanes & (own == 0), masks, what)
         # Lanes that have ended may be named: of those named, the ones that live must take part.
         existing = self._team.mask_of_warp(None)
         missing = (masks & ~existing) != 0
-        self._note(meet, lanes & missing, masks, "names lanes that the block lacks")
+        self._note(sync, lanes & missing, masks, "names lanes that the block lacks")
 
     def gave_up(self, waiting: WaitingForLanes) -> None:
         """Lanes go on without others that they have waited for."""
         what = "waits for lanes that never come"
-        self._note(waiting.meet, waiting.lanes, waiting.masks, what)
+        self._note(waiting.sync, waiting.lanes, waiting.masks, what)
 
-    def _note(self, meet: Meet, wrong: Lanes, masks: Array, what: str) -> None:
+    def _note(self, sync: WarpSync, wrong: Lanes, masks: Array, what: str) -> None:
         if not wrong.any():
             return
         lane = int(np.argmax(wrong))
-        message = f"{meet.name}: mask 0x{int(masks[lane]):08x} {what}"
+        message = f"{sync.name}: mask 0x{int(masks[lane]):08x} {what}"
         count = int(np.count_nonzero(wrong))
         first_block = self._team.first_block
-        self._faults.note(("synccheck", what), message, meet.location, lane, first_block, count)
+        self._faults.note(("synccheck", what), message, sync.location, lane, first_block, count)

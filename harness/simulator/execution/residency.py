@@ -52,10 +52,10 @@ def run_chunks(
     """
     places: list[Place] = []
     free: list[Place] = []
-    stuck: list[tuple[Place, range]] = []
+    waiting: list[tuple[Place, range]] = []
     for chunk in chunks:
-        while stuck and sum(len(c) for _, c in stuck) + len(chunk) > resident_blocks:
-            free += _try_again(stuck)
+        while waiting and sum(len(c) for _, c in waiting) + len(chunk) > resident_blocks:
+            free += _try_again(waiting)
         if not free:
             free.append(make_place())
             places.append(free[-1])
@@ -63,33 +63,33 @@ def run_chunks(
         if start(place, chunk):
             free.append(place)
         else:
-            stuck.append((place, chunk))
-    while stuck:
-        _try_again(stuck)
+            waiting.append((place, chunk))
+    while waiting:
+        _try_again(waiting)
     return places
 
 
-def _try_again(stuck: list[tuple[Place, range]]) -> list[Place]:
-    """Lets the stuck chunks run in turns until some have ended, and gives their places back."""
+def _try_again(waiting: list[tuple[Place, range]]) -> list[Place]:
+    """Lets the waiting chunks run in turns until some have ended, and gives their places back."""
     in_vain = asleep = 0
     while True:
-        before = _total(stuck, "progress"), _total(stuck, "patience")
-        ended = [entry for entry in stuck if entry[0].scheduler.resume()]
+        before = _total(waiting, "progress"), _total(waiting, "patience")
+        ended = [entry for entry in waiting if entry[0].scheduler.resume()]
         if ended:
-            stuck[:] = [entry for entry in stuck if entry not in ended]
+            waiting[:] = [entry for entry in waiting if entry not in ended]
             return [place for place, _ in ended]
-        if _total(stuck, "progress") != before[0]:
+        if _total(waiting, "progress") != before[0]:
             in_vain = asleep = 0
             continue
-        if _total(stuck, "patience") != before[1]:
+        if _total(waiting, "patience") != before[1]:
             asleep += 1
         else:
             in_vain += 1
         if in_vain >= _ROUNDS_IN_VAIN or asleep >= _ROUNDS_ASLEEP:
-            if not any(place.scheduler.give_up() for place, _ in stuck):
-                raise stuck[0][0].scheduler.deadlock()
+            if not any(place.scheduler.give_up() for place, _ in waiting):
+                raise waiting[0][0].scheduler.deadlock()
             in_vain = asleep = 0
 
 
-def _total(stuck: list[tuple[Place, range]], name: str) -> int:
-    return sum(int(getattr(place.scheduler, name)) for place, _ in stuck)
+def _total(waiting: list[tuple[Place, range]], name: str) -> int:
+    return sum(int(getattr(place.scheduler, name)) for place, _ in waiting)

@@ -33,19 +33,19 @@ class Watch:
         if self.counts:
             self.counts.executed(position, current, count)
 
-    def parted(self, position: int, taking: Lanes, staying: Lanes) -> None:
+    def diverged(self, position: int, taking: Lanes, staying: Lanes) -> None:
         """The threads have not all gone the same way from the block's end."""
         if self.counts:
-            self.counts.parted(position, taking, staying)
+            self.counts.diverged(position, taking, staying)
 
     def passed(self, at: Lanes | None, *, whole: bool) -> None:
         """The threads `at` (all if None) have passed a barrier, the `whole` block's or not."""
         if self.clocks:
             self.clocks.barrier(at, whole=whole)
 
-    def met(self, arrivals: Arrivals, first_block: int, live: int) -> None:
+    def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
         """Threads that came to a barrier one group after the other go on together."""
-        self.sync.met(arrivals, first_block, live)
+        self.sync.synchronised(arrivals, first_block, live)
         at = arrivals[0].lanes.copy()
         for arrival in arrivals[1:]:
             at |= arrival.lanes

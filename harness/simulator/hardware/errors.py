@@ -57,7 +57,7 @@ class BarrierDeadlock(RuntimeError):
 
     Attributes:
         kernel: readable name of the kernel.
-        block: the block that is stuck.
+        block: the block that is in the deadlock.
         waiting: for each barrier that threads wait at, its number and how many wait.
         findings: what was found in the launch, with who waits where.
         places: who waits where: "3 threads at barrier 1, kernel.cu:12 (threads 0-2)", "1 thread

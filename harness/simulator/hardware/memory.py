@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.layout.memory import AllocationEntry
+
 POISON = 0x7FB1DEAD
 """The 32-bit word that fresh device memory is filled with: a NaN as float32 and
 1.25e307 as float64."""
@@ -40,20 +42,7 @@ class Allocation:
         return self.start + self.size
 
 
-class _Entry(ctypes.Structure):
-    """`sim_allocation` of arena.h."""
-
-    _fields_ = (
-        ("start", ctypes.c_uint64),
-        ("size", ctypes.c_uint64),
-        ("live", ctypes.c_uint64),
-        ("serial", ctypes.c_uint64),
-        ("owned", ctypes.c_uint64),
-        ("kind", ctypes.c_uint64),
-    )
-
-
-def _allocation(entry: _Entry) -> Allocation:
+def _allocation(entry: AllocationEntry) -> Allocation:
     return Allocation(entry.start, entry.size, bool(entry.live), entry.serial, bool(entry.owned))
 
 
@@ -75,7 +64,7 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_join", ctypes.c_int, ()),
     ("sim_arena_open", None, ()),
     ("sim_arena_shut", None, ()),
-    ("sim_find", ctypes.POINTER(_Entry), (ctypes.c_uint64,)),
+    ("sim_find", ctypes.POINTER(AllocationEntry), (ctypes.c_uint64,)),
 )
 
 
@@ -176,8 +165,8 @@ class Memory:
     def _entry(self, serial: int) -> Allocation | None:
         if serial >= self.library.sim_arena_table_count():
             return None
-        address = self.library.sim_arena_table() + serial * ctypes.sizeof(_Entry)
-        found = _Entry.from_address(address)
+        address = self.library.sim_arena_table() + serial * ctypes.sizeof(AllocationEntry)
+        found = AllocationEntry.from_address(address)
         return _allocation(found)
 
     @contextmanager

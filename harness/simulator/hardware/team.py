@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from harness.simulator.hardware.geometry import WARP, Extent, Geometry, Placement
 from harness.simulator.hardware.memory import Memory
+from harness.simulator.ptx.space import Space, resolved
 
 FULL = 0xFFFFFFFF
 """The mask that names every lane of a warp."""
-GENERIC_SPACE_SHIFT = 56
 
 Lanes = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
@@ -25,7 +25,7 @@ Output = Callable[[bytes], None]
 class PrivateMemory(Protocol):
     """Shared, local and param memory of the threads of a chunk."""
 
-    def read(self, space: int, lane: int, offset: int, nbytes: int) -> bytes:
+    def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
         """Bytes of a thread's part of a space."""
         ...
 
@@ -139,9 +139,10 @@ class Team:
 
     def read(self, lane: int, address: int, nbytes: int) -> bytes:
         """What a thread sees at a generic address; shorter where its memory ends."""
-        space = address >> GENERIC_SPACE_SHIFT
-        if space:
-            offset = address & ((1 << GENERIC_SPACE_SHIFT) - 1)
+        space, offset = resolved(address)
+        if space is None:
+            return b""
+        if space is not Space.GLOBAL:
             return self.private.read(space, lane, offset, nbytes)
         found = self.memory.find(address)
         if found is None or not found.is_live:

@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.instructions.conversion import GENERIC_SHIFT, SPACES
 from harness.simulator.instructions.operation import (
     Array,
     Builder,
@@ -20,16 +19,17 @@ from harness.simulator.instructions.operation import (
     copy,
 )
 from harness.simulator.ptx.ptx import Instruction
+from harness.simulator.ptx.space import GENERIC_SHIFT, SHARED_CLUSTER, WINDOWS, space_named
 
 
 def _is_space(instruction: Instruction, context: Context) -> Operation:
     (modifier,) = instruction.modifiers
-    name = modifier.split("::")[0]
-    if name not in ("global", "shared", "local", "param"):
+    space = space_named(modifier)
+    if space not in WINDOWS:
         raise UnknownForm
     if context.register_bits(instruction.operands[1]) != 64:
         raise UnknownForm
-    number = np.uint64(SPACES[name])
+    number = np.uint64(space.number)
 
     def compute(address: Array, out: Array) -> None:
         np.equal(address >> np.uint64(GENERIC_SHIFT), number, out)
@@ -40,14 +40,14 @@ def _is_space(instruction: Instruction, context: Context) -> Operation:
 def _map_address(instruction: Instruction, _context: Context) -> Operation:
     """The address within the block of the given rank: there is rank 0 only."""
     kind = instruction.modifiers[-1]
-    if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {"shared::cluster"}:
+    if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {SHARED_CLUSTER}:
         raise UnknownForm
     return Operation((kind, "u32"), (kind,), lambda a, _rank, out: copy(a, out))
 
 
 def _rank_of_address(instruction: Instruction, _context: Context) -> Operation:
     kind = instruction.modifiers[-1]
-    if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {"shared::cluster"}:
+    if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {SHARED_CLUSTER}:
         raise UnknownForm
     return Operation((kind,), ("u32",), lambda _a, out: out.fill(0))
 

@@ -22,13 +22,7 @@ from harness.simulator.instructions.operation import (
     copy,
 )
 from harness.simulator.ptx.ptx import Instruction, Operand, Vector
-
-GENERIC_SHIFT = 56
-"""A generic address tells its space in the top byte; global addresses have zero there."""
-SPACES: Mapping[str, int] = MappingProxyType(
-    {"global": 0, "const": 0, "shared": 1, "local": 2, "param": 3, "generic": 4}
-)
-"""Numbers of the spaces in access.h; constant memory is global memory."""
+from harness.simulator.ptx.space import GENERIC_SHIFT, space_named
 
 _TO_INTEGRAL: Mapping[str, np.ufunc] = MappingProxyType(
     {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
@@ -80,11 +74,11 @@ def _unpack(kind: str, count: int) -> Operation:
 
 def _cvta(instruction: Instruction, _context: Context) -> Operation:
     to_space = instruction.modifiers[0] == "to"
-    space = instruction.modifiers[-2].split("::")[0]
+    space = space_named(instruction.modifiers[-2])
     kind = instruction.modifiers[-1]
-    if kind != "u64" or space not in SPACES:
+    if kind != "u64" or space is None:
         raise UnknownForm
-    tag = np.uint64(SPACES[space] << GENERIC_SHIFT)
+    tag = np.uint64(space.number << GENERIC_SHIFT)
     if not tag:
         return Operation((kind,), (kind,), copy)
     if to_space:

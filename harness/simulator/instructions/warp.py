@@ -1,8 +1,8 @@
 """Instructions that exchange values between the lanes of a warp.
 
-They run when every lane that the mask names has arrived; see `scheduler.py`. A lane takes part in
-what its own mask names: `shfl` from a lane that does not take part leaves the value open, here it
-is the thread's own.
+They run when every lane that the mask names has arrived; see `execution/warp_sync.py`. A lane takes
+part in what its own mask names: `shfl` from a lane that does not take part leaves the value open,
+here it is the thread's own.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def block_reduction(instruction: Instruction) -> Operation:
     return Operation(("pred",), (kind,), compute)
 
 
-MEETING: Mapping[str, Builder] = MappingProxyType(
+SYNCHRONISING: Mapping[str, Builder] = MappingProxyType(
     {"shfl": _shuffle, "vote": _vote, "match": _match, "redux": _redux, "elect": _elect}
 )
 """Builders of the instructions that wait for the lanes in their last operand."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness.simulator.instructions.conversion import SPACES
 from harness.simulator.instructions.operation import Operation
 from harness.simulator.lowering import library_calls
-from harness.simulator.lowering.context import CLOCKS, SPECIAL_BITS, Context, Scope
+from harness.simulator.lowering.context import CLOCKS, SPECIAL_BITS, Context, Place, Scope
 from harness.simulator.lowering.inlining import (
     STACK_BYTES,
     arguments_layout,
@@ -29,6 +28,7 @@ from harness.simulator.lowering.program import (
     Trap,
 )
 from harness.simulator.ptx.ptx import Function, Group, Immediate, Instruction, Register, Symbol
+from harness.simulator.ptx.space import Space
 
 _KERNEL = "kernel:"
 
@@ -73,14 +73,14 @@ class Calls:
         context.listing.add(None, 1)
         self._inlined += 1
         prefix = f"{self._inlined}:"
-        symbols: dict[str, tuple[str, int]] = {}
+        symbols: dict[str, Place] = {}
         pairs = (
             *zip(function.parameters, arguments.parts, strict=True),
             *zip(function.results, results.parts, strict=True),
         )
         for parameter, operand in pairs:
             place = context.symbol(operand.name) if isinstance(operand, Symbol) else None
-            if place is None or place[0] != "local":
+            if place is None or place[0] is not Space.LOCAL:
                 raise context.unsupported()
             symbols[parameter.name] = place
         end = f"{prefix}return:"
@@ -142,7 +142,9 @@ class Calls:
             registers["link"] = link
         saved = {n: max(listing.bits[r] // 8, 1) for n, r in registers.items()}
         passed = self.passed(scope)
-        own = [v for v in function.variables if v.space != "shared" and v.name not in passed]
+        own = [
+            v for v in function.variables if v.space is not Space.SHARED and v.name not in passed
+        ]
         scope.frame = layout = frame_layout(function, saved, own)
         scope.symbols |= {p.name: ("frame", p.offset) for p in function.parameters}
         scope.symbols |= {p.name: ("frame", layout.results + p.offset) for p in function.results}
@@ -172,7 +174,7 @@ class Calls:
         self, register: int, nbytes: int, offset: int, first: Instruction, *, is_store: bool
     ) -> None:
         """Keeps a register of the previous activation in the frame, or gets it back."""
-        where = SPACES["local"], f"b{nbytes * 8}", 1, self.context.frame_pointer, offset
+        where = Space.LOCAL, f"b{nbytes * 8}", 1, self.context.frame_pointer, offset
         place = self.context.place(first.location)
         if is_store:
             step = Access(*where, first, place, (), (register,))

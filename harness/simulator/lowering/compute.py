@@ -6,8 +6,9 @@ from harness.simulator.actions import action_of
 from harness.simulator.instructions import UnknownForm, carry, operation_of, warp
 from harness.simulator.instructions.operation import BITS
 from harness.simulator.lowering.context import Context
-from harness.simulator.lowering.program import Collective, Compute, Meet, Order, Perform, Source
+from harness.simulator.lowering.program import Collective, Compute, Order, Perform, Source, WarpSync
 from harness.simulator.ptx.ptx import Address, Instruction, Register
+from harness.simulator.ptx.space import Space
 
 
 def compute(context: Context, instruction: Instruction) -> None:
@@ -56,8 +57,8 @@ def with_flag(context: Context, instruction: Instruction) -> None:
 def collective(context: Context, instruction: Instruction) -> None:
     """Lowers what looks at other lanes of the warp."""
     opcode = instruction.opcode
-    is_meeting = opcode in warp.MEETING
-    builder = (warp.MEETING if is_meeting else warp.ALONE)[opcode]
+    synchronises = opcode in warp.SYNCHRONISING
+    builder = (warp.SYNCHRONISING if synchronises else warp.ALONE)[opcode]
     try:
         operation = builder(instruction)
     except (UnknownForm, ValueError, KeyError):
@@ -67,9 +68,9 @@ def collective(context: Context, instruction: Instruction) -> None:
     outputs = context.targets(target)
     if len(inputs) != len(operation.inputs) or len(outputs) != len(operation.outputs):
         raise context.unsupported()
-    if is_meeting:
+    if synchronises:
         place = context.place(instruction.location)
-        context.listing.add(Meet(inputs[-1], place, instruction.name))
+        context.listing.add(WarpSync(inputs[-1], place, instruction.name))
         context.listing.add(Order("warp"))
     context.listing.add(Collective(operation, inputs, outputs, instruction), 1)
 
@@ -87,7 +88,7 @@ def action(context: Context, instruction: Instruction) -> bool:
     for declared in found.inputs:
         operand = declared.operand
         if isinstance(operand, Address):
-            _, source, offset = context.address(operand, "generic")
+            _, source, offset = context.address(operand, Space.GENERIC)
             inputs.append(source)
             offsets.append(offset)
         else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from harness.simulator.hardware.errors import UnsupportedInstruction
 from harness.simulator.hardware.team import Lanes, Team
-from harness.simulator.instructions.conversion import SPACES
 from harness.simulator.instructions.operation import BITS, Array, Operation, copy
 from harness.simulator.lowering.inlining import CallGraph, FrameLayout, function_addresses
 from harness.simulator.lowering.listing import Listing
@@ -29,6 +29,7 @@ from harness.simulator.ptx.ptx import (
     Variable,
     Vector,
 )
+from harness.simulator.ptx.space import Space
 
 SPECIAL_BITS: Mapping[str, int] = {
     **{f"%{name}.{axis}": 32 for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
@@ -57,14 +58,21 @@ CLOCKS: Mapping[str, tuple[int, int]] = {
 """Registers that count cycles (of one nanosecond): width, and how far the count is shifted."""
 
 
+Place = tuple[Space | Literal["dynamic", "frame", "function"], int]
+"""The space of a variable and its address there.
+
+Instead of a space: dynamic shared memory, wherever that begins; the frame of an outlined function,
+wherever that is; a function.
+"""
+
+
 @dataclass
 class Scope:
     """One function's code: its registers' prefix and what its names stand for."""
 
     function: Function
     prefix: str
-    symbols: dict[str, tuple[str, int]]
-    """Space and address of each variable."""
+    symbols: dict[str, Place]
     returns_to: str
     """Label; empty in the kernel itself."""
     callers: tuple[str, ...] = ()
@@ -122,18 +130,18 @@ class Context:
         self.local_bytes = start + size
         return start
 
-    def symbol(self, name: str) -> tuple[str, int] | None:
-        """Space and address of a variable, or None."""
+    def symbol(self, name: str) -> Place | None:
+        """Where a variable or function is, or None."""
         if name in self.scope.symbols:
             return self.scope.symbols[name]
         if name in self._shared:
-            return "shared", self._shared[name]
+            return Space.SHARED, self._shared[name]
         variable = self.module.variables.get(name)
-        if variable and variable.space == "shared":
+        if variable and variable.space is Space.SHARED:
             # Dynamic shared memory: behind the static part, wherever that ends.
             return "dynamic", 0
         if name in self.addresses:
-            return "global", self.addresses[name]
+            return Space.GLOBAL, self.addresses[name]
         functions = function_addresses(self.module)
         return ("function", functions[name]) if name in functions else None
 
@@ -208,28 +216,28 @@ class Context:
             return Constant(Immediate(place[1] + operand.offset))
         raise self.unsupported()
 
-    def address(self, operand: Operand, space: str) -> tuple[int, Source, int]:
-        """Number of the space, address and bytes to add to it."""
+    def address(self, operand: Operand, space: Space) -> tuple[Space, Source, int]:
+        """The space whose memory is meant, address and bytes to add to it."""
         if not isinstance(operand, Address):
             raise self.unsupported()
         base = operand.base
         if isinstance(base, Immediate):
-            return SPACES[space], Constant(base), operand.offset
+            return space.lies_in, Constant(base), operand.offset
         if isinstance(base, Register):
-            if space == "param" and self.scope.returns_to:
+            if space is Space.PARAM and self.scope.returns_to:
                 raise self.unsupported()
-            return SPACES[space], self.register(base), operand.offset
+            return space.lies_in, self.register(base), operand.offset
         place = self.symbol(base.name)
         if place is None:
             raise self.unsupported()
         if place[0] == "dynamic":
             register = self.listing.number("dynamic shared memory", 32)
-            return SPACES["shared"], register, operand.offset
+            return Space.SHARED, register, operand.offset
         if place[0] == "frame":
-            return SPACES["local"], self.frame_pointer, place[1] + operand.offset
-        if place[0] not in SPACES:
+            return Space.LOCAL, self.frame_pointer, place[1] + operand.offset
+        if not isinstance(place[0], Space):
             raise self.unsupported()
-        return SPACES[place[0]], Constant(Immediate(place[1])), operand.offset
+        return place[0], Constant(Immediate(place[1])), operand.offset
 
     def _inverse(self, register: Register) -> int:
         inverse = self.listing.number(f"{self.scope.prefix}!{register.name}", 1)

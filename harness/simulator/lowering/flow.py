@@ -14,9 +14,9 @@ from harness.simulator.lowering.program import (
     Dispatch,
     Exit,
     Jump,
-    Meet,
     Order,
     Source,
+    WarpSync,
 )
 from harness.simulator.ptx.ptx import Function, Instruction, Location, Operand, Symbol
 
@@ -71,7 +71,7 @@ def barrier(context: Context, instruction: Instruction) -> None:
     operands = list(instruction.operands)
     if modifiers == ("warp", "sync"):
         (named,) = operands
-        context.listing.add(Meet(context.source(named), place, "bar.warp.sync", True), 1)
+        context.listing.add(WarpSync(context.source(named), place, "bar.warp.sync", True), 1)
         context.listing.add(Order("warp"))
     elif modifiers[:1] == ("cluster",):
         _cluster_barrier(context, modifiers, place)
@@ -107,7 +107,7 @@ def _block_barrier(
 def _reduction(
     context: Context, instruction: Instruction, result: Operand, predicate: Operand
 ) -> None:
-    """What `bar.red` does once the threads have met."""
+    """What `bar.red` does once the threads have synchronised."""
     try:
         operation = warp.block_reduction(instruction)
     except (UnknownForm, ValueError):

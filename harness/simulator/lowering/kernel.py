@@ -8,10 +8,11 @@ from harness.simulator.instructions import warp
 from harness.simulator.lowering import compute, flow, memory
 from harness.simulator.lowering.blocks import basic_blocks
 from harness.simulator.lowering.calls import Calls
-from harness.simulator.lowering.context import SPECIAL_BITS, Context, Scope
+from harness.simulator.lowering.context import SPECIAL_BITS, Context, Place, Scope
 from harness.simulator.lowering.inlining import CallGraph
 from harness.simulator.lowering.program import Branch, Exit, Order, Program, Trap, Yield
 from harness.simulator.ptx.ptx import Function, Instruction, Label, Module
+from harness.simulator.ptx.space import Space
 
 _NO_EFFECT = frozenset(
     {"prefetch", "prefetchu", "discard", "applypriority", "pmevent"}
@@ -44,7 +45,9 @@ class _Lowering:
         native: Callable[..., Callable[..., None]],
     ) -> None:
         function = module.functions[kernel]
-        scope = Scope(function, "", {p.name: ("param", p.offset) for p in function.parameters}, "")
+        scope = Scope(
+            function, "", {p.name: (Space.PARAM, p.offset) for p in function.parameters}, ""
+        )
         graph = CallGraph(module, kernel)
         self.kernel = scope
         self.context = Context(
@@ -56,7 +59,7 @@ class _Lowering:
     def program(self) -> Program:
         context = self.context
         flow.refuse_clusters(self.kernel.function, context.name)
-        shared = [v for v in context.module.variables.values() if v.space == "shared"]
+        shared = [v for v in context.module.variables.values() if v.space is Space.SHARED]
         for variable in shared:
             if not variable.is_extern:
                 context.place_shared(variable.name, variable)
@@ -94,16 +97,16 @@ class _Lowering:
     def _place_variables(self, scope: Scope) -> None:
         passed = self.calls.passed(scope)
         for variable in scope.function.variables:
-            if variable.space == "shared":
+            if variable.space is Space.SHARED:
                 key = f"{scope.function.name}:{variable.name}"
-                place = "shared", self.context.place_shared(key, variable)
+                place: Place = Space.SHARED, self.context.place_shared(key, variable)
             elif variable.name in passed:
                 above = scope.frame.size if scope.frame else 0
-                place = "frame" if scope.frame else "local", above + passed[variable.name]
+                place = "frame" if scope.frame else Space.LOCAL, above + passed[variable.name]
             elif scope.frame:
                 place = "frame", scope.frame.variables[variable.name]
             else:
-                place = "local", self.context.place_local(variable.size, variable.align)
+                place = Space.LOCAL, self.context.place_local(variable.size, variable.align)
             scope.symbols[variable.name] = place
 
     def _instruction(self, instruction: Instruction) -> None:
@@ -137,7 +140,7 @@ class _Lowering:
             flow.barrier(context, instruction)
         elif opcode == "brx":
             flow.indexed_branch(context, instruction)
-        elif opcode in warp.MEETING or opcode in warp.ALONE:
+        elif opcode in warp.SYNCHRONISING or opcode in warp.ALONE:
             compute.collective(context, instruction)
         elif opcode == "nanosleep":
             self.listing.add(Yield(), 1)

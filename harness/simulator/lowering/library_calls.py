@@ -8,6 +8,7 @@ from harness.simulator.lowering import printing
 from harness.simulator.lowering.context import Context
 from harness.simulator.lowering.program import Access, Collective, Trap
 from harness.simulator.ptx.ptx import Address, Group, Instruction, Symbol
+from harness.simulator.ptx.space import Space
 
 NAMES = frozenset({"vprintf", "__assertfail"})
 
@@ -30,7 +31,7 @@ def call(
     place = context.place(instruction.location)
     for operand in results.parts:
         if isinstance(operand, Symbol):
-            where = context.address(Address(Symbol(operand.name)), "param")
+            where = context.address(Address(Symbol(operand.name)), Space.PARAM)
             listing.add(Access(where[0], "b32", 1, *where[1:], instruction, place, (), (taken,)))
 
 
@@ -44,7 +45,7 @@ def _arguments(context: Context, instruction: Instruction, arguments: Group) -> 
             raise context.unsupported()
         bits = sizes[operand.name] * 8
         register = context.listing.number(f"argument {number} of {bits}", bits)
-        where = context.address(Address(Symbol(operand.name)), "param")
+        where = context.address(Address(Symbol(operand.name)), Space.PARAM)
         load = Access(where[0], f"b{bits}", 1, *where[1:], instruction, place, (register,))
         context.listing.add(load)
         registers.append(register)

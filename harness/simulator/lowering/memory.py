@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from harness.simulator.lowering.context import Context
 from harness.simulator.lowering.program import ATOMICS, Access, Order
 from harness.simulator.ptx.ptx import TYPE_BYTES, Instruction, Register
+from harness.simulator.ptx.space import Space, space_named
 
 _MODIFIERS = frozenset(
     {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "nc", "ca", "cg", "cs", "lu"}
@@ -70,7 +71,7 @@ def atomic(context: Context, instruction: Instruction) -> None:
     if instruction.opcode == "atom":
         target = operands.pop(0)
         targets = () if target == Register("_") else context.targets(target)
-    number, address, offset = context.address(operands.pop(0), space)
+    lies_in, address, offset = context.address(operands.pop(0), space)
     sources = [context.sources(operand) for operand in operands]
     if len(sources) != (2 if name == "cas" else 1):
         raise context.unsupported()
@@ -80,7 +81,7 @@ def atomic(context: Context, instruction: Instruction) -> None:
     _release(context, instruction)
     for element in range(elements):
         access = Access(
-            number,
+            lies_in,
             kind,
             1,
             address,
@@ -94,14 +95,14 @@ def atomic(context: Context, instruction: Instruction) -> None:
         context.listing.add(access, int(element == 0))
 
 
-def _modifiers(context: Context, instruction: Instruction) -> tuple[str, int, str, list[str]]:
-    """Space ("generic" if none is named), elements, type, and what else there is."""
-    space, elements, kind = "generic", 1, instruction.modifiers[-1]
+def _modifiers(context: Context, instruction: Instruction) -> tuple[Space, int, str, list[str]]:
+    """Space, elements, type, and what else there is."""
+    space, elements, kind = Space.GENERIC, 1, instruction.modifiers[-1]
     rest = []
     for modifier in instruction.modifiers[:-1]:
         plain = modifier.split("::")[0]
-        if plain in ("global", "shared", "local", "param", "const"):
-            space = plain  # a cluster is one block, so `shared::cluster` is its own memory
+        if named := space_named(modifier):
+            space = named  # a cluster is one block, so `shared::cluster` is its own memory
         elif plain in ("v2", "v4", "v8"):
             elements = int(plain[1])
         elif plain not in _MODIFIERS:

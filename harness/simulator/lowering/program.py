@@ -9,6 +9,7 @@ from typing import Literal
 from harness.simulator.actions.action import Action
 from harness.simulator.instructions.operation import Operation
 from harness.simulator.ptx.ptx import Immediate, Instruction, Location
+from harness.simulator.ptx.space import Space
 
 ATOMICS: Mapping[str, int] = {
     name: number
@@ -64,11 +65,11 @@ class Collective:
 class Access:
     """A load (`targets`), a store (`sources`) or an atomic operation (`operation`).
 
-    `space` is a number of access.h; `type` is that of one element in memory, of which there are
-    `elements`.
+    `space` is the one whose memory is meant; `type` is that of one element there, of which there
+    are `elements`.
     """
 
-    space: int
+    space: Space
     type: str
     elements: int
     address: Source
@@ -139,10 +140,11 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Meet:
+class WarpSync:
     """Waits for the lanes of the warp that `mask` names and that have not ended.
 
-    Threads meet at the same instruction; all `is_anywhere` (`__syncwarp`) are one meeting place.
+    They must come to the same instruction; lanes at one that `is_anywhere` (`__syncwarp`) also wait
+    for each other where they are at different ones.
     """
 
     mask: Source
@@ -200,7 +202,7 @@ class Perform:
 
 
 Step = Compute | Access | Collective | Order
-End = Branch | Jump | Exit | Barrier | Trap | Meet | Dispatch | Yield | Perform
+End = Branch | Jump | Exit | Barrier | Trap | WarpSync | Dispatch | Yield | Perform
 
 
 @dataclass(slots=True)
@@ -280,7 +282,7 @@ def registers_of(end: End) -> int:
     """The registers that an end reads, as bits."""
     if isinstance(end, Branch | Dispatch):
         return 1 << end.register
-    if isinstance(end, Meet):
+    if isinstance(end, WarpSync):
         return mask((end.mask,))
     if isinstance(end, Perform):
         return mask(end.inputs)

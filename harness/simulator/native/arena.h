@@ -2,14 +2,13 @@
  *
  * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
  * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
- * written it, afterwards 1, or 0x81 where a kernel did (and what access.h says while one runs). Processes forked from this
- * one share all of it.
+ * written it, afterwards 1, or 0x81 where a kernel did (and what access.h says while one runs).
+ * Processes forked from this one share all of it.
  */
 #ifndef SIM_ARENA_H
 #define SIM_ARENA_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "layout.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,17 +19,6 @@ extern "C" {
 
 /* Who can use an allocation: the device alone, or the host as well. */
 typedef enum sim_kind { sim_kind_device, sim_kind_pinned, sim_kind_managed } sim_kind;
-
-/* One allocation, dead or alive. The table is append-only and, as addresses are never used twice,
- * sorted by start. */
-typedef struct sim_allocation {
-    uint64_t start;  /* device address */
-    uint64_t size;   /* bytes, as asked for */
-    uint64_t live;   /* 1 until it is freed */
-    uint64_t serial; /* 0 for the first allocation of this process, then 1, 2, ... */
-    uint64_t owned;  /* 1 where host code that asked for it has to free it */
-    uint64_t kind;   /* a sim_kind */
-} sim_allocation;
 
 /* Reserves the ranges; does nothing when they are there. 0, or -1 when the system has no room. */
 int sim_arena_init(void);

@@ -5,7 +5,7 @@
 #include "locate.h"
 #include "profile.h"
 
-/* Operations of atom and red. Kept in step with instructions/atomic.py. */
+/* Operations of atom and red. Kept in step with lowering/program.py. */
 enum { OP_ADD, OP_MIN, OP_MAX, OP_AND, OP_OR, OP_XOR, OP_EXCH, OP_CAS, OP_INC, OP_DEC };
 enum { TYPE_UNSIGNED, TYPE_SIGNED, TYPE_FLOAT, TYPE_F16, TYPE_BF16, TYPE_F16X2, TYPE_BF16X2 };
 

@@ -1,4 +1,4 @@
-"""The functions and structures of the simulator's C files, as Python sees them."""
+"""The functions of the simulator's C files, as Python sees them."""
 
 from __future__ import annotations
 
@@ -11,79 +11,6 @@ import numpy as np
 from harness.simulator.instructions.operation import Array, UnknownForm
 
 _POINTER = ctypes.c_void_p
-
-
-class Window(ctypes.Structure):
-    """`sim_window`: a space of which each block or thread has a part of its own."""
-
-    _fields_ = (
-        ("data", _POINTER),
-        ("shadow", _POINTER),
-        ("size", ctypes.c_uint64),
-        ("owner", _POINTER),
-    )
-
-
-class Spaces(ctypes.Structure):
-    """`sim_spaces`: shared, local and param, where faults are noted, and who else is told."""
-
-    _fields_ = (
-        ("window", Window * 3),
-        ("fault", _POINTER),
-        ("race", _POINTER),
-        ("profile", _POINTER),
-        ("changes", ctypes.c_uint64),
-        ("confined", ctypes.c_uint32),
-        ("escapes", ctypes.c_uint64),
-    )
-
-
-class Shape(ctypes.Structure):
-    """`sim_shape`: what is known of a load or store before it runs."""
-
-    _fields_ = (
-        ("space", ctypes.c_uint32),
-        ("width", ctypes.c_uint32),
-        ("elements", ctypes.c_uint32),
-        ("register_width", ctypes.c_uint32),
-        ("sign_extend", ctypes.c_uint32),
-        ("address_width", ctypes.c_uint32),
-        ("offset", ctypes.c_int64),
-        ("site", ctypes.c_uint32),
-        ("how", ctypes.c_uint32),
-        ("once", ctypes.c_uint32),
-    )
-
-
-class Actor(ctypes.Structure):
-    """`sim_actor`: who accesses rows of memory, and at which place in the program."""
-
-    _fields_ = (
-        ("site", ctypes.c_uint32),
-        ("how", ctypes.c_uint32),
-        ("agent", ctypes.c_uint32),
-        ("clock", ctypes.c_uint32),
-    )
-
-
-class SiteCounts(ctypes.Structure):
-    """`sim_site_counts`: what is counted at one place in the program."""
-
-    _fields_ = (
-        *((name, ctypes.c_uint64) for name in ("requests", "threads", "bytes")),
-        *((name, ctypes.c_uint64) for name in ("sectors", "ideal_sectors")),
-        *((name, ctypes.c_uint64) for name in ("wavefronts", "ideal_wavefronts", "pairs")),
-        ("pairs_alike", ctypes.c_uint64),
-        ("stride", ctypes.c_int64),
-        ("space", ctypes.c_uint64),
-    )
-
-
-class SiteProfile(ctypes.Structure):
-    """`sim_profile`."""
-
-    _fields_ = (("warp_of", _POINTER), ("lane_of", _POINTER), ("sites", _POINTER))
-
 
 OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
 """What access.h has in `fault`."""

@@ -8,15 +8,13 @@ from pathlib import Path
 from torch.utils import cpp_extension
 
 from harness.compiler.builder import build_shared_library
-from harness.compiler.cache import Cache
+from harness.compiler.cache import Cache, Product, digest
 from harness.compiler.flags import OVERLAY, torch_language_standard
 from harness.compiler.toolchain import Toolchain, find_c_compiler
+from harness.simulator.layout.header import NAME, header
 
 _HERE = Path(__file__).parent
-MACHINE_SOURCES = tuple(sorted(_HERE.glob("*.c")))
-"""What a `Machine` needs."""
-RUNTIME_SOURCES = (*MACHINE_SOURCES, *sorted(_HERE.glob("cudart/*.c")))
-"""The same and the CUDA runtime, which needs CUDA's headers."""
+_MACHINE_SOURCES = tuple(sorted(_HERE.glob("*.c")))
 # Libraries stand before the sources that need them, and are to be linked all the same.
 _LINK_ALL = "-Wl,--no-as-needed"
 
@@ -29,6 +27,17 @@ class Libraries:
     device: Path
 
 
+def build_machine_library(cache: Cache) -> Path:
+    """What a `Machine` needs, alone, from the cache or freshly compiled.
+
+    Raises:
+        harness.compiler.toolchain.ToolchainError: there is no C compiler.
+    """
+    arguments = ["-O2", f"-I{_layout(cache)}", _LINK_ALL, "-lm"]
+    compiler, sources = find_c_compiler(), [*_MACHINE_SOURCES]
+    return build_shared_library(cache, "libsimulator.so", compiler, arguments, sources).library
+
+
 def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
     """Both libraries, from the cache or freshly compiled (half a minute).
 
@@ -37,17 +46,21 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
             this release of torch has moved its internals.
         harness.compiler.toolchain.ToolchainError: there is no C compiler.
     """
+    layout = _layout(cache)
     runtime = build_shared_library(
         cache,
         "libharness_cudart.so",
         find_c_compiler(),
-        ["-O2", "-Wall", "-Wextra", "-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"],
-        [*RUNTIME_SOURCES],
+        [
+            *("-O2", "-Wall", "-Wextra", f"-I{layout}"),
+            *("-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"),
+        ],
+        [*_MACHINE_SOURCES, *sorted(_HERE.glob("cudart/*.c"))],
     )
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]
     folders = [*cpp_extension.include_paths("cpu"), str(toolchain.cuda.include)]
-    includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}"]
+    includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"]
     includes += [word for path in folders for word in ("-isystem", path)]
     device = build_shared_library(
         cache,
@@ -58,3 +71,17 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         headers=[*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
     )
     return Libraries(runtime.library, device.library)
+
+
+def _layout(cache: Cache) -> Path:
+    """A folder with the header of what Python declares.
+
+    Its name is the digest of the header, so that libraries belong to one header.
+    """
+    text = header()
+
+    def write(folder: Path) -> Product:
+        (folder / NAME).write_text(text)
+        return Product(folder / NAME)
+
+    return cache.get_or_build(digest((NAME, text)), write).library.parent

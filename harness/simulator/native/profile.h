@@ -2,29 +2,7 @@
 #ifndef SIM_PROFILE_H
 #define SIM_PROFILE_H
 
-#include <stdint.h>
-
 #include "access.h"
-
-typedef struct sim_site_counts {
-    uint64_t requests;         /* warps that executed the instruction */
-    uint64_t threads;          /* threads that did */
-    uint64_t bytes;            /* that they asked for */
-    uint64_t sectors;          /* global memory: different 32-byte sectors, summed over requests */
-    uint64_t ideal_sectors;    /* what as many neighbouring elements would touch */
-    uint64_t wavefronts;       /* shared memory: passes that the banks need */
-    uint64_t ideal_wavefronts; /* without a bank conflict */
-    uint64_t pairs;            /* neighbouring threads ... */
-    uint64_t pairs_alike;      /* ... whose addresses differ by `stride` bytes */
-    int64_t stride;
-    uint64_t space; /* where the addresses lead, generic ones resolved */
-} sim_site_counts;
-
-typedef struct sim_profile {
-    const uint32_t *warp_of;      /* warp in the chunk, for each lane */
-    const uint8_t *lane_of;       /* place in the warp, for each lane */
-    sim_site_counts *sites;
-} sim_profile;
 
 void sim_profile_access(const sim_spaces *spaces, const sim_shape *shape, int is_load,
                         const int64_t *lanes, uint64_t count, const void *addresses,

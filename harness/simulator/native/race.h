@@ -15,14 +15,14 @@
 #ifndef SIM_RACE_H
 #define SIM_RACE_H
 
-#include <stdint.h>
+#include "layout.h"
 
 /* How an access takes part: volatile, relaxed, acquire and release are strong. Strong accesses do
  * not race with one another, except within a warp where not both are atomic. */
 enum { RACE_PLAIN = 0, RACE_STRONG = 1, RACE_ATOMIC = 3 };
 
 /* Slots of a cell: the last plain writer, and two that are readers or strong writers. */
-enum { SLOT_WRITER, SLOT_READER, SLOT_OTHER, SLOTS };
+enum { SLOT_WRITER, SLOT_READER, SLOT_OTHER };
 
 /* Who did what a slot remembers: a thread, numbered over the launch; or, asynchronously, copies that
  * only the thread in the low bits can wait for; or an agent of the block, with the lane that gave it
@@ -34,75 +34,11 @@ enum { RACE_LANE_BITS = 15 };
 /* Agents in sim_actor that are none: the threads themselves, and copies that they wait for. */
 enum { RACE_THREAD = 0xFFFF, RACE_COPIES = 0xFFFE };
 
-/* Who accesses rows of memory, and where in the program. `clock` is the agent's. */
-typedef struct sim_actor {
-    uint32_t site, how;
-    uint32_t agent, clock;
-} sim_actor;
-
-/* What was seen of a few bytes (1 << shift of them). */
-typedef struct sim_race_cell {
-    uint32_t who[SLOTS];
-    uint32_t clock[SLOTS];
-    uint16_t site[SLOTS];
-    uint8_t how[SLOTS - 1]; /* of the reader; of the other one, with the flags below */
-} sim_race_cell;
 /* The slot holds a strong writer instead; the other one is a plain reader of another warp. */
 enum { WRITES = 128, TWO_READERS = 64 };
 
-/* An allocation that the kernel stores to. Sorted by start. */
-typedef struct sim_race_area {
-    uint64_t start;
-    uint64_t end;
-    sim_race_cell *cells;
-} sim_race_area;
-
 enum { RACE_INFO, RACE_WARNING, RACE_ERROR };
 enum { READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE };
-
-/* The first race of two places in the code, and how many more there were. */
-typedef struct sim_race_event {
-    uint32_t site, other_site;
-    uint32_t thread, other_thread;
-    uint32_t kind, severity;
-    uint32_t waits; /* the other one is asynchronous: nobody has waited for it */
-    uint32_t unused;
-    uint64_t address;
-    uint64_t count;
-} sim_race_event;
-
-typedef struct sim_race_log {
-    sim_race_event *events;
-    uint32_t count, limit;
-} sim_race_log;
-
-/* What is known of the blocks that run together. Several such groups of blocks have cells of global
- * memory, `released` and the log in common. */
-typedef struct sim_race {
-    uint32_t first_thread; /* number of the first thread of the chunk */
-    uint32_t lanes;        /* threads of the chunk */
-    uint32_t threads;      /* of a block */
-    uint32_t warps;        /* of a block */
-    uint32_t agents;       /* that a block may have */
-    uint32_t shift;
-    uint32_t launch_clock, chunk_clock;
-    const uint32_t *warp_of;     /* warp in the chunk, for each lane */
-    const uint32_t *block_start; /* for each warp the first warp of its block */
-    uint32_t *now;               /* clock of each warp */
-    uint32_t *synced;            /* its clock when its threads last synchronised */
-    uint32_t *floor;             /* what its block did before this is ordered with all it does */
-    uint32_t *apart;             /* readers since then are not ordered with its own reading */
-    uint32_t *seen;              /* [warp][warp of the block]: what it has seen of others */
-    uint32_t *released;          /* for each warp of the grid, what a fence let others see */
-    uint8_t *acquired;           /* for the first warp of each block: it looked at a flag */
-    uint32_t *agents_seen;       /* [warp][agent]: what it has waited for */
-    uint32_t *agents_released;   /* [block][agent]: what a fence let others see */
-    sim_race_cell *shared;
-    uint64_t shared_cells; /* for each block */
-    const sim_race_area *areas;
-    uint64_t area_count;
-    sim_race_log *log;
-} sim_race;
 
 /* One access of consecutive cells. */
 typedef struct sim_race_access {

@@ -6,23 +6,13 @@
 #ifndef SIM_RECORD_H
 #define SIM_RECORD_H
 
-#include <stdint.h>
+#include "layout.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef enum sim_worker { sim_worker_operator, sim_worker_kernel, sim_worker_copy } sim_worker;
-
-/* One kind of work, all of it summed. Kept in step with record.py. */
-typedef struct sim_work {
-    char name[120];
-    uint32_t worker; /* a sim_worker */
-    uint32_t unused;
-    uint64_t count;
-    uint64_t elements;   /* of the largest tensor of each; bytes of a copy; 0 for a kernel */
-    uint64_t multiplied; /* products that a library's operator formed, where that is known */
-} sim_work;
 
 /* Adds work of that name. */
 void sim_record(sim_worker worker, const char *name, uint64_t elements, uint64_t multiplied);

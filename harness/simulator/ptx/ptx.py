@@ -8,9 +8,8 @@ its own (`{ .reg .pred p; ... }`) come out unique, so a function body is one fla
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-Space = Literal["reg", "global", "const", "shared", "local", "param", "tex"]
+from harness.simulator.ptx.space import Space
 
 
 class PtxSyntaxError(ValueError):

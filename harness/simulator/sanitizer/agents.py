@@ -139,7 +139,7 @@ class Agents:
         # Lanes of a warp that has arrived itself are ordered among each other.
         own = what.warps[warps % clocks.warps] + np.uint32(1)
         clocks.synced[warps] = np.maximum(clocks.synced[warps], own)
-        clocks.meet_apart(warps)
+        clocks.diverge(warps)
 
     def _barrier(self, block: int, barrier: int) -> _Barrier:
         key = block, barrier

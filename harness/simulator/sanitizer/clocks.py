@@ -1,4 +1,4 @@
-"""The clocks of the blocks that run together: `sim_race` of race.h."""
+"""The clocks of the blocks that run together: `layout.races.Race`."""
 
 from __future__ import annotations
 
@@ -9,34 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.hardware.geometry import WARP, Geometry
+from harness.simulator.layout.races import Race
 from harness.simulator.native.bindings import Native
 
 Array = npt.NDArray[np.uint32]
 
 _FIRST_AGENTS = 8
 _NEVER = np.uint32(0xFFFFFFFF)
-_POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
-
-
-class _Race(ctypes.Structure):
-    """`sim_race`."""
-
-    _fields_ = (
-        *((name, _U32) for name in ("first_thread", "lanes", "threads", "warps", "agents")),
-        *((name, _U32) for name in ("shift", "launch_clock", "chunk_clock")),
-        *((name, _POINTER) for name in ("warp_of", "block_start", "now", "synced")),
-        *((name, _POINTER) for name in ("floor", "apart", "seen", "released", "acquired")),
-        *((name, _POINTER) for name in ("agents_seen", "agents_released", "shared")),
-        ("shared_cells", _U64),
-        ("areas", _POINTER),
-        ("area_count", _U64),
-        ("log", _POINTER),
-    )
 
 
 @dataclass(frozen=True)
 class Common:
-    """What all blocks of a launch have in common; pointers are to what race.h says.
+    """What all blocks of a launch have in common; pointers are to what `layout.races` says.
 
     `released` is one clock for each warp of the grid, None where nothing is handed from block to
     block; cells are of `1 << shift` bytes, `shared_cells` of them for the shared memory of a block.
@@ -86,7 +70,7 @@ class Clocks:
         self._acquired = np.zeros(blocks * self.warps, np.uint8)
         self._common = common
         released = common.released
-        self._race = _Race(
+        self._race = Race(
             lanes=lanes,
             threads=threads,
             warps=self.warps,
@@ -154,6 +138,6 @@ class Clocks:
         self._race.agents_seen = self.agents_seen.ctypes.data
         self._race.agents_released = self._agents_released.ctypes.data
 
-    def meet_apart(self, warps: npt.NDArray[np.intp]) -> None:
+    def diverge(self, warps: npt.NDArray[np.intp]) -> None:
         """Readers of these warps are not ordered with their warp's own reading any more."""
         self._apart[warps] = _NEVER

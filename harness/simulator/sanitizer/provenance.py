@@ -20,13 +20,13 @@ from harness.simulator.lowering.program import (
     targets_of,
 )
 from harness.simulator.ptx.ptx import TYPE_BYTES
+from harness.simulator.ptx.space import Space
 
 Origin = tuple[str, int]
-"""`("param", offset)` of a pointer among the arguments, or `("at", address)` of a variable."""
+"""`("argument", offset)` of a pointer among the arguments, or `("at", address)` of a variable."""
 ANYWHERE: Origin = ("anywhere", 0)
 """A pointer that was itself loaded from memory."""
 
-_GLOBAL, _SHARED, _LOCAL, _PARAM = range(4)
 _LEAST_ADDRESS = 1 << 32
 
 
@@ -71,7 +71,9 @@ def stored_through(program: Program) -> frozenset[Origin]:
                     origins[register] = before | found
                     changed = True
     stores = [s for s in steps if isinstance(s, Access) and s.sources]
-    reached = [_of((s.address,), origins) for s in stores if s.space not in (_SHARED, _LOCAL)]
+    reached = [
+        _of((s.address,), origins) for s in stores if s.space not in (Space.SHARED, Space.LOCAL)
+    ]
     for perform in _performs(program):
         action = perform.action
         addresses = [perform.inputs[position] for position in action.stores_through]
@@ -99,9 +101,9 @@ def _loaded(step: Access) -> frozenset[Origin]:
     width = TYPE_BYTES[step.type]
     if width < 8:
         return frozenset()
-    if step.space == _PARAM and isinstance(step.address, Constant):
+    if step.space is Space.PARAM and isinstance(step.address, Constant):
         start = step.address.value.value + step.offset
-        return frozenset(("param", start + width * i) for i in range(step.elements))
+        return frozenset(("argument", start + width * i) for i in range(step.elements))
     return frozenset({ANYWHERE})
 
 
@@ -111,7 +113,7 @@ def access_bytes(program: Program) -> int:
         TYPE_BYTES[step.type]
         for block in program.blocks
         for step in block.steps
-        if isinstance(step, Access) and step.space not in (_LOCAL, _PARAM)
+        if isinstance(step, Access) and step.space not in (Space.LOCAL, Space.PARAM)
     ]
     return min([4, *widths, *(perform.action.row_bytes for perform in _performs(program))])
 

@@ -12,34 +12,22 @@ import numpy.typing as npt
 from harness.simulator.hardware.finding import Finding
 from harness.simulator.hardware.geometry import WARP, Placement
 from harness.simulator.hardware.memory import Allocation, Memory
+from harness.simulator.layout.races import Area, Cell, Event, Log
 from harness.simulator.lowering.program import Access
 from harness.simulator.native.bindings import Native
 from harness.simulator.sanitizer.clocks import Clocks, Common
 from harness.simulator.sanitizer.provenance import ANYWHERE, Traits
-from harness.simulator.sanitizer.race_findings import Event, findings_of
+from harness.simulator.sanitizer.race_findings import findings_of
 
 _EVENTS = 256
 """Pairs of places in one kernel's code that are told apart."""
-_CELL_BYTES = 32
 _MOST_CELLS = 1 << 26
 """2 GiB. What a launch writes beyond the 256 MiB that these stand for is not looked at."""
 _KEPT_CELLS = 1 << 24
 """Cells that are not given back between launches."""
 _LAST_CLOCK = 1 << 31
 
-_POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
-
-
-class _Area(ctypes.Structure):
-    """`sim_race_area`."""
-
-    _fields_ = (("start", _U64), ("end", _U64), ("cells", _POINTER))
-
-
-class _Log(ctypes.Structure):
-    """`sim_race_log`."""
-
-    _fields_ = (("events", _POINTER), ("count", _U32), ("limit", _U32))
+_CELL_BYTES = ctypes.sizeof(Cell)
 
 
 @dataclass
@@ -47,7 +35,9 @@ class RaceHistory:
     """What one launch leaves to the next: the clock, and the cells, which need no clearing."""
 
     clock: int = 1
-    cells: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros((0, 8), np.uint32))
+    cells: npt.NDArray[np.uint32] = field(
+        default_factory=lambda: np.zeros((0, _CELL_BYTES // 4), np.uint32)
+    )
 
     def take(self, count: int) -> npt.NDArray[np.uint32]:
         """At least `count` cells, none of which is younger than the clock."""
@@ -95,11 +85,11 @@ class Races:
         for allocation, size in zip(allocations, sizes, strict=True):
             if used + size <= len(self._cells[0]):
                 address = self._cells[0].ctypes.data + used * _CELL_BYTES
-                areas.append(_Area(allocation.start, allocation.end, address))
+                areas.append(Area(allocation.start, allocation.end, address))
                 used += size
-        self._areas = (_Area * len(areas))(*areas)
+        self._areas = (Area * len(areas))(*areas)
         self._events = (Event * _EVENTS)()
-        self._log = _Log(ctypes.addressof(self._events), 0, _EVENTS)
+        self._log = Log(ctypes.addressof(self._events), 0, _EVENTS)
         warps = -(-geometry.threads // WARP)
         self._common = Common(
             clock=history.clock,
@@ -131,7 +121,7 @@ class Races:
         """Cells that stand for it."""
         return sum(self._cells_of(area) for area in self._areas)
 
-    def _cells_of(self, area: _Area) -> int:
+    def _cells_of(self, area: Area) -> int:
         return int(-(-(area.end - area.start) // (1 << self._common.shift)))
 
     def touched(self, into: npt.NDArray[np.uint8]) -> None:
@@ -160,7 +150,7 @@ def _stored_to(traits: Traits, memory: Memory, arguments: bytes) -> list[Allocat
         if (kind, value) == ANYWHERE:
             return memory.live()
         address = value
-        if kind == "param":
+        if kind == "argument":
             address = int.from_bytes(arguments[value : value + 8], "little")
         # A pointer may stand before the array that it is to be an index into.
         allocation = memory.nearest(address) if memory.contains(address) else None

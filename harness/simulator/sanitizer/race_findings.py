@@ -1,28 +1,17 @@
-"""From the races that race.c has met to findings."""
+"""From the races that race.c has found to findings."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.simulator.hardware.finding import SEVERITIES, Finding
 from harness.simulator.hardware.geometry import WARP, Placement
+from harness.simulator.layout.races import Event
 from harness.simulator.lowering.program import Access
 from harness.simulator.ptx.ptx import TYPE_BYTES
 
 _READ_AFTER_WRITE, _WRITE_AFTER_READ = 0, 1
-
-
-class Event(ctypes.Structure):
-    """`sim_race_event` of race.h."""
-
-    _fields_ = (
-        *((name, ctypes.c_uint32) for name in ("site", "other_site", "thread", "other_thread")),
-        *((name, ctypes.c_uint32) for name in ("kind", "severity", "waits", "unused")),
-        ("address", ctypes.c_uint64),
-        ("count", ctypes.c_uint64),
-    )
 
 
 def findings_of(

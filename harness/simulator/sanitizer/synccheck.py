@@ -65,7 +65,7 @@ class SyncChecks:
         """In the order of discovery."""
         return tuple(self._findings.values())
 
-    def met(self, arrivals: Arrivals, first_block: int, live: int) -> None:
+    def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
         """Threads that wait at one barrier go on together; `live` lanes were started.
 
         PTX lets threads that have ended be missing, and the warps of a block come from different
@@ -151,7 +151,7 @@ class SyncChecks:
                 thread,
             )
 
-    def stuck(self, waits: Sequence[Wait], block: int, here: slice) -> Finding:
+    def deadlocked(self, waits: Sequence[Wait], block: int, here: slice) -> Finding:
         """Nobody in a block can go on; `here` are its lanes, `block` is its place in the order."""
         waits = [wait for wait in waits if wait.lanes[here].any()]
         groups = [self._group(wait, here) for wait in waits]

@@ -5,9 +5,9 @@
 
 #include "internal.h"
 
-struct sim_machine sim_machine;
+struct sim_machine sim_answers;
 
-void sim_connect(const struct sim_machine *machine) { sim_machine = *machine; }
+void sim_connect(const struct sim_machine *machine) { sim_answers = *machine; }
 
 static __thread cudaError_t last_error = cudaSuccess;
 static atomic_int broken_by = cudaSuccess;
@@ -62,7 +62,7 @@ void sim_recover(void) {
 }
 
 cudaError_t sim_unsupported(const char *what) {
-  sim_machine.unsupported(what);
+  sim_answers.unsupported(what);
   return sim_report(cudaErrorNotSupported);
 }
 

@@ -5,7 +5,7 @@
 
 #include "cudart.h"
 
-extern struct sim_machine sim_machine;
+extern struct sim_machine sim_answers;
 extern struct cudaDeviceProp sim_properties;
 
 /* Makes an error the calling thread's last one; success changes nothing. */

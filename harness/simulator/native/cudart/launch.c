@@ -42,7 +42,7 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
       .is_cooperative = is_cooperative,
   };
-  cudaError_t error = (cudaError_t)sim_machine.launch(kernel.place, &how, arguments);
+  cudaError_t error = (cudaError_t)sim_answers.launch(kernel.place, &how, arguments);
   if (!error) sim_record(sim_worker_kernel, kernel.place.name, 0, 0);
   return sim_report(error);
 }
@@ -117,7 +117,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
   struct sim_kernel facts;
   if (!attributes) return sim_report(cudaErrorInvalidValue);
   if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
-  cudaError_t error = (cudaError_t)sim_machine.describe(kernel.place, &facts);
+  cudaError_t error = (cudaError_t)sim_answers.describe(kernel.place, &facts);
   if (error) return sim_report(error);
   long limit = kernel.dynamic_shared_limit;
   *attributes = (struct cudaFuncAttributes){
@@ -137,7 +137,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
 
 static cudaError_t set_dynamic_shared(const void *function, struct sim_place kernel, int bytes) {
   if (bytes < 0) return sim_report(cudaErrorInvalidValue);
-  cudaError_t error = (cudaError_t)sim_machine.allow_shared(kernel, (size_t)bytes);
+  cudaError_t error = (cudaError_t)sim_answers.allow_shared(kernel, (size_t)bytes);
   if (!error) sim_limit_dynamic_shared(function, bytes);
   return sim_report(error);
 }
@@ -186,7 +186,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
       .dynamic_shared = shared,
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
   };
-  return sim_report((cudaError_t)sim_machine.occupancy(kernel.place, &how, blocks));
+  return sim_report((cudaError_t)sim_answers.occupancy(kernel.place, &how, blocks));
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,

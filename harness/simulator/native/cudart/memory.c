@@ -273,7 +273,7 @@ cudaError_t cudaGetSymbolAddress(void **address, const void *host) {
   struct sim_symbol variable;
   if (!address) return sim_report(cudaErrorInvalidValue);
   if (!sim_find_symbol(host, &variable)) return sim_report(cudaErrorInvalidSymbol);
-  *address = (void *)sim_machine.symbol(variable.place);
+  *address = (void *)sim_answers.symbol(variable.place);
   return *address ? cudaSuccess : sim_report(cudaErrorInvalidSymbol);
 }
 

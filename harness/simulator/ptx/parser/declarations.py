@@ -10,15 +10,15 @@ from harness.simulator.ptx.ptx import (
     Immediate,
     Parameter,
     PtxSyntaxError,
-    Space,
     Symbol,
     Variable,
 )
+from harness.simulator.ptx.space import Space, space_named
 
-DECLARATION = re.compile(
-    r"\s*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|const|shared|local|param|tex)\b"
-)
+_SPACES = "|".join(space for space in Space if space is not Space.GENERIC)
+DECLARATION = re.compile(rf"\s*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:{_SPACES})\b")
 FUNCTION = re.compile(r"\s*(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b")
+_POINTER = re.compile(rf"\.ptr\b(?:\s*\.(?:{_SPACES}))?(?:\s*\.align\s+\d+)?")
 _GENERIC = re.compile(rf"generic\(\s*({NAME})\s*\)\s*(?:([+-])\s*(\w+))?$")
 
 
@@ -64,9 +64,7 @@ def _layout(text: str) -> tuple[Parameter, ...]:
         if not declaration.strip():
             continue
         # A pointer's attributes (`.ptr .global .align 16`) tell about what it points to.
-        plain = re.sub(
-            r"\.ptr\b(?:\s*\.(?:global|const|shared|local))?(?:\s*\.align\s+\d+)?", "", declaration
-        )
+        plain = _POINTER.sub("", declaration)
         (variable,) = read_variables(plain)
         offset = -(-offset // variable.align) * variable.align
         parameters.append(Parameter(variable.name, offset, variable.size, variable.align))
@@ -79,7 +77,7 @@ def read_variables(text: str) -> tuple[Variable, ...]:
     is_extern = bool(re.match(r"\s*\.extern\b", text))
     text = re.sub(r"\.attribute\([^)]*\)", "", text).strip()
     align = vector = 0
-    space: Space = "param"
+    space = Space.PARAM
     kind = ""
     while word := re.match(r"\.(\w+)(?:::\w+)?\s*", text):
         text = text[word.end() :]
@@ -88,8 +86,8 @@ def read_variables(text: str) -> tuple[Variable, ...]:
             if not number:
                 raise PtxSyntaxError("an alignment without a number", text)
             align, text = int(number[0]), text[number.end() :]
-        elif word[1] in ("global", "const", "shared", "local", "param", "tex"):
-            space = word[1]  # type: ignore[assignment]
+        elif named := space_named(word[1]):
+            space = named
         elif word[1] in ("v2", "v4"):
             vector = int(word[1][1])
         elif word[1] in TYPE_BYTES:

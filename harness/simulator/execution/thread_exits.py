@@ -1,4 +1,4 @@
-"""Where threads leave a kernel: whether they have gone past a barrier at which others wait."""
+"""Where threads exit: whether they have gone past a barrier at which others wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.simulator.lowering.program import (
 Lanes = npt.NDArray[np.bool_]
 
 
-class Departures:
+class ThreadExits:
     """Notes for each thread of a chunk the last block of code that it ran before it ended.
 
     Of a thread that returns early a barrier asks nothing (CUDA C++ waits for all threads that have

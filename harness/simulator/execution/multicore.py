@@ -23,8 +23,8 @@ from harness.simulator.execution.snapshot import Snapshot
 from harness.simulator.hardware.budget import Budget, OverBudget
 from harness.simulator.hardware.geometry import Geometry
 from harness.simulator.hardware.memory import Memory
-from harness.simulator.instructions.conversion import SPACES
 from harness.simulator.lowering.program import Access, Program
+from harness.simulator.ptx.space import Space
 
 _LEAST_LANES = 4096
 """Threads of the smallest chunks that are worth their while."""
@@ -83,7 +83,7 @@ class Part:
 def why_one_core(program: Program) -> str:
     """Why there is no sense in trying this kernel on several cores; empty where there may be."""
     steps = (step for block in program.blocks for step in block.steps)
-    if any(isinstance(s, Access) and s.operation and s.space != SPACES["shared"] for s in steps):
+    if any(isinstance(s, Access) and s.operation and s.space is not Space.SHARED for s in steps):
         return "it has atomic operations on global memory"
     return "its blocks meet at the grid's barrier" if "%envreg1" in program.specials else ""
 
@@ -103,7 +103,7 @@ def chunk_lanes(kernel: Kernel, threads: int, most: int, processes: int) -> int:
     return max(_LEAST_LANES, min(most, -(-threads // (2 * processes))))
 
 
-class SharedLaunches:
+class MulticoreLaunches:
     """Runs launches on `processes` cores, of which this process's own is one.
 
     `make` makes the launch of a task, in whichever process it is called.

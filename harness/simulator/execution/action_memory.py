@@ -1,15 +1,13 @@
-"""Memory as the threads that execute one action reach it: with every check that there is."""
+"""Memory as actions reach it, with every check that there is, and the copies under way."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.simulator.actions.action import Crew
 from harness.simulator.actions.ordering import THREAD, Agent, Ordering, Unordered
 from harness.simulator.actions.transfers import (
     Array,
@@ -21,20 +19,16 @@ from harness.simulator.actions.transfers import (
 )
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.frame import PrivateMemory
+from harness.simulator.layout.races import Actor
 from harness.simulator.lowering.program import Access, Constant, Perform
 from harness.simulator.native.bindings import (
-    BY_KERNEL,
-    LOOKS,
     MISALIGNED,
-    PENDING,
-    READS,
-    UNWRITTEN,
     WAITED_READS,
     WAITED_WRITES,
     WRITES,
-    Actor,
 )
 from harness.simulator.ptx.ptx import Immediate
+from harness.simulator.ptx.space import Space
 
 if TYPE_CHECKING:
     from harness.simulator.execution.faults import Faults
@@ -43,7 +37,7 @@ _MOST_FAULTS = 256
 """Faulty rows of one action that are looked at."""
 
 
-class Workplace:
+class ActionMemory:
     """What the actions of one chunk of blocks share: memory, and what is under way.
 
     Args:
@@ -71,10 +65,6 @@ class Workplace:
         self._private = private
         self._faults = faults
 
-    def crew(self, end: Perform, lanes: Lanes, block_threads: int) -> Crew:
-        """Threads that execute an action together."""
-        return _Crew(self, end, lanes, block_threads)
-
     def finish(self) -> None:
         """Completes what is under way when all threads have ended."""
         for grouped in (self.copies, self.bulk_reads, self.bulk_writes):
@@ -94,7 +84,7 @@ class Workplace:
             lanes, addresses = _plain(transfer.lanes, transfer.addresses)
             self.compiler.native.settle_rows(
                 self._private.pointer,
-                transfer.space,
+                transfer.space.number,
                 len(lanes),
                 lanes.ctypes.data,
                 addresses.ctypes.data,
@@ -115,7 +105,7 @@ class Workplace:
     def checked(
         self,
         end: Perform,
-        space: int,
+        space: Space,
         lanes: Lanes,
         addresses: Array,
         nbytes: int,
@@ -132,7 +122,7 @@ class Workplace:
         align = align or nbytes
         lanes, addresses = _plain(lanes, addresses)
         head = (
-            *(self._private.pointer, space, len(lanes), lanes.ctypes.data),
+            *(self._private.pointer, space.number, len(lanes), lanes.ctypes.data),
             *(addresses.ctypes.data, nbytes, align),
         )
         if not call(head, faults.ctypes.data):
@@ -147,7 +137,7 @@ class Workplace:
     def tell(
         self,
         end: Perform,
-        space: int,
+        space: Space,
         lanes: Lanes,
         addresses: Array,
         nbytes: int,
@@ -165,7 +155,7 @@ class Workplace:
     def count(
         self,
         end: Perform,
-        space: int,
+        space: Space,
         lanes: Lanes,
         addresses: Array,
         nbytes: int,
@@ -177,7 +167,7 @@ class Workplace:
             lanes, addresses = _plain(lanes, addresses)
             self.compiler.native.profile_rows(
                 self._private.pointer,
-                space,
+                space.number,
                 len(lanes),
                 lanes.ctypes.data,
                 addresses.ctypes.data,
@@ -188,7 +178,7 @@ class Workplace:
 
     def _race_rows(
         self,
-        space: int,
+        space: Space,
         lanes: Lanes,
         addresses: Array,
         nbytes: int,
@@ -200,7 +190,7 @@ class Workplace:
         lanes, addresses = _plain(lanes, addresses)
         self.compiler.native.race_rows(
             self._private.pointer,
-            space,
+            space.number,
             len(lanes),
             lanes.ctypes.data,
             addresses.ctypes.data,
@@ -212,137 +202,11 @@ class Workplace:
         )
 
 
-@dataclass
-class _Crew:
-    """The threads at one action; see actions.action.Crew."""
-
-    workplace: Workplace
-    end: Perform
-    lanes: Lanes
-    block_threads: int
-
-    @property
-    def copies(self) -> GroupedCopies:
-        return self.workplace.copies
-
-    @property
-    def bulk_reads(self) -> GroupedCopies:
-        return self.workplace.bulk_reads
-
-    @property
-    def bulk_writes(self) -> GroupedCopies:
-        return self.workplace.bulk_writes
-
-    @property
-    def deliveries(self) -> BarrierDeliveries:
-        return self.workplace.deliveries
-
-    @property
-    def ordering(self) -> Ordering:
-        return self.workplace.ordering
-
-    @property
-    def library(self) -> ctypes.CDLL:
-        return self.workplace.compiler.native.library
-
-    def native(self, name: str) -> Callable[..., None]:
-        return self.workplace.compiler.native.on_arrays(name)
-
-    def read(
-        self,
-        space: int,
-        lanes: Lanes,
-        addresses: Array,
-        nbytes: int,
-        align: int = 0,
-        by: Agent | None = THREAD,
-        *,
-        counts: bool = True,
-    ) -> Bytes:
-        if counts:
-            self.count(space, lanes, addresses, nbytes, is_store=False)
-        if by:
-            self.workplace.tell(self.end, space, lanes, addresses, nbytes, align, by, READS)
-        rows = np.empty((len(lanes), nbytes), np.uint8)
-        function = self.workplace.compiler.native.read_rows
-
-        def call(head: tuple[Any, ...], faults: int) -> int:
-            return int(function(*head, rows.ctypes.data, faults))
-
-        self.workplace.checked(
-            self.end, space, lanes, addresses, nbytes, align, call, is_store=False
-        )
-        return rows
-
-    def reads(self, space: int, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
-        self.workplace.tell(self.end, space, lanes, addresses, nbytes, 0, by, READS)
-
-    def looks(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        self.workplace.tell(self.end, space, lanes, addresses, nbytes, 0, THREAD, LOOKS)
-
-    def write(
-        self,
-        space: int,
-        lanes: Lanes,
-        addresses: Array,
-        rows: Bytes,
-        align: int = 0,
-        by: Agent = THREAD,
-        *,
-        counts: bool = True,
-    ) -> None:
-        rows = np.ascontiguousarray(rows)
-        nbytes = rows.shape[1]
-        if counts:
-            self.count(space, lanes, addresses, nbytes, is_store=True)
-        self.workplace.tell(self.end, space, lanes, addresses, nbytes, align, by, WRITES, rows)
-        state = PENDING if by.is_asynchronous else BY_KERNEL
-        self._set(space, lanes, addresses, nbytes, align, rows.ctypes.data, state)
-
-    def count(
-        self, space: int, lanes: Lanes, addresses: Array, nbytes: int, *, is_store: bool
-    ) -> None:
-        if self.end.action.traffic != "none":
-            self.workplace.count(self.end, space, lanes, addresses, nbytes, is_store=is_store)
-
-    def forget(self, space: int, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        self.workplace.tell(self.end, space, lanes, addresses, nbytes, 0, THREAD, WRITES)
-        self._set(space, lanes, addresses, nbytes, 0, None, UNWRITTEN)
-
-    def _set(
-        self,
-        space: int,
-        lanes: Lanes,
-        addresses: Array,
-        nbytes: int,
-        align: int,
-        data: int | None,
-        state: int,
-    ) -> None:
-        function = self.workplace.compiler.native.write_rows
-
-        def call(head: tuple[Any, ...], faults: int) -> int:
-            return int(function(*head, data, faults, state))
-
-        self.workplace.checked(
-            self.end, space, lanes, addresses, nbytes, align, call, is_store=True
-        )
-
-    def settle(self, transfer: Transfer) -> None:
-        self.workplace.settle(transfer)
-
-    def deliver(self, transfer: Transfer) -> None:
-        self.workplace.deliver(transfer)
-
-    def entrust(self, transfer: Transfer, agent: Agent) -> None:
-        self.workplace.entrust(transfer, agent)
-
-
 def _plain(lanes: Lanes, addresses: Array) -> tuple[Lanes, Array]:
     return np.ascontiguousarray(lanes, np.int64), np.ascontiguousarray(addresses, np.uint64)
 
 
-def _access(end: Perform, space: int, nbytes: int, *, is_store: bool) -> Access:
+def _access(end: Perform, space: Space, nbytes: int, *, is_store: bool) -> Access:
     zero = Constant(Immediate(0))
     sources = (zero,) if is_store else ()
     return Access(space, "b8", nbytes, zero, 0, end.instruction, end.location, (), sources)

@@ -1,14 +1,15 @@
-"""Executes actions: gathers the threads that have to come together, and lets waiting ones wait."""
+"""Executes actions: gathers the warps or warpgroups that they need, and lets threads wait."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.actions.action import Action, Crew
+from harness.simulator.actions.action import Action
 from harness.simulator.actions.transfers import Array, Lanes
+from harness.simulator.execution.action_memory import ActionMemory
+from harness.simulator.execution.active_threads import ThreadsAtAction
 from harness.simulator.execution.codegen import Compiler, constant_array
-from harness.simulator.execution.crew import Workplace
 from harness.simulator.execution.frame import Frame
 from harness.simulator.hardware.errors import UnmetCondition
 from harness.simulator.hardware.geometry import Placement
@@ -17,10 +18,10 @@ from harness.simulator.lowering.program import Constant, Perform, Program
 Mask = npt.NDArray[np.bool_]
 
 _MOST_EXPIRED = 200
-"""Rounds of nothing but expired waits after which the kernel counts as stuck."""
+"""Rounds of nothing but expired waits after which the kernel counts as deadlocked."""
 
 
-class Performer:
+class ActionExecutor:
     """The actions of one chunk of blocks.
 
     `parked` has, for each block of code, the threads that wait there for others of their group or
@@ -32,13 +33,13 @@ class Performer:
         compiler: Compiler,
         frame: Frame,
         placement: Placement,
-        workplace: Workplace,
+        memory: ActionMemory,
     ) -> None:
         self._compiler = compiler
         self._frame = frame
         self._placement = placement
         self._geometry = placement.geometry
-        self._workplace = workplace
+        self._memory = memory
         self.parked: dict[int, Mask] = {}
         self._expired: dict[int, Mask] = {}
         self._expirations = 0
@@ -46,11 +47,11 @@ class Performer:
     def start(self, first_block: int) -> None:
         """Makes everything fresh for other blocks."""
         self.parked, self._expired, self._expirations = {}, {}, 0
-        self._workplace.first_block = first_block
+        self._memory.first_block = first_block
 
     def finish(self) -> None:
         """Completes what is under way when all threads have ended."""
-        self._workplace.finish()
+        self._memory.finish()
 
     def arrive(self, position: int, end: Perform, lanes: Mask, uniform: int) -> tuple[Mask, int]:
         """Executes the action for those who can go; the others are parked.
@@ -96,7 +97,7 @@ class Performer:
                         found[position] = self.parked.pop(position)
         return found
 
-    def stuck(self, program: Program) -> tuple[UnmetCondition, Mask]:
+    def unmet_condition(self, program: Program) -> tuple[UnmetCondition, Mask]:
         """The error for parked threads that nothing can let go, and those threads."""
         position, lanes = min(self.parked.items())
         end = program.blocks[position].end
@@ -107,7 +108,7 @@ class Performer:
         error = UnmetCondition(
             program.name,
             end.instruction.text,
-            self._placement.block(self._workplace.first_block + block),
+            self._placement.block(self._memory.first_block + block),
             self._placement.thread(thread),
             int(np.count_nonzero(mine)),
             end.action.group,
@@ -139,9 +140,9 @@ class Performer:
             if len(chosen):
                 self._expirations = 0
             return going, []
-        crew = self._crew(end, chosen)
+        threads = self._active(end, chosen)
         inputs = self._inputs(end, chosen, uniform)
-        true = ready(crew, *inputs)
+        true = ready(threads, *inputs)
         if true.any():
             self._expirations = 0
         expired = self._expired.pop(position, None)
@@ -153,7 +154,7 @@ class Performer:
 
     def _perform(self, end: Perform, lanes: Lanes, uniform: int) -> int:
         inputs = self._inputs(end, lanes, uniform)
-        results = end.action.run(self._crew(end, lanes), *inputs)
+        results = end.action.run(self._active(end, lanes), *inputs)
         slots = self._compiler.slots
         for register, kind, values in zip(
             end.outputs, end.action.output_kinds, results or (), strict=True
@@ -170,8 +171,8 @@ class Performer:
             self._frame.varying[slot][lanes] = values
         return uniform
 
-    def _crew(self, end: Perform, lanes: Lanes) -> Crew:
-        return self._workplace.crew(end, lanes, self._geometry.threads)
+    def _active(self, end: Perform, lanes: Lanes) -> ThreadsAtAction:
+        return ThreadsAtAction(self._memory, end, lanes, self._geometry.threads)
 
     def _inputs(self, end: Perform, lanes: Lanes, uniform: int) -> list[Array]:
         values: list[Array] = []

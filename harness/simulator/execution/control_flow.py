@@ -1,0 +1,87 @@
+"""Where threads go from the end of a block of code, when they wait for nobody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.simulator.execution.codegen import Compiled
+from harness.simulator.execution.executor import Executor
+from harness.simulator.execution.frame import Frame
+from harness.simulator.execution.runnable import Lanes, RunnableThreads, Turn
+from harness.simulator.execution.watch import Watch
+from harness.simulator.hardware.errors import KernelTrap
+from harness.simulator.hardware.team import Team
+from harness.simulator.lowering.program import Block, Branch, Dispatch, Program, Trap
+
+
+class ControlFlow:
+    """Branches, jumps through registers and traps of one chunk of blocks."""
+
+    def __init__(
+        self,
+        program: Program,
+        frame: Frame,
+        executor: Executor,
+        threads: RunnableThreads,
+        team: Team,
+        watch: Watch,
+    ) -> None:
+        self._program = program
+        self._frame = frame
+        self._executor = executor
+        self._threads = threads
+        self._team = team
+        self._watch = watch
+
+    def branch(
+        self,
+        end: Branch,
+        target: int,
+        compiled: Compiled,
+        position: int,
+        current: Lanes | None,
+        count: int,
+    ) -> Turn:
+        """Threads go on at `target` or at the next block, or diverge."""
+        if compiled.condition_is_uniform:
+            taken = bool(self._frame.uniform[compiled.condition][0]) != end.negated
+            return self._threads.go(target if taken else position + 1, current, count)
+        condition = self._frame.varying[compiled.condition]
+        true = condition if current is None else condition & current
+        trues = int(np.count_nonzero(true))
+        if trues in (0, count):
+            taken = (trues == count) != end.negated
+            return self._threads.go(target if taken else position + 1, current, count)
+        false = ~condition if current is None else current & ~condition
+        taking, staying = (false, true) if end.negated else (true, false)
+        self._watch.diverged(position, taking, staying)
+        self._threads.add(target, taking.copy() if taking is condition else taking)
+        self._threads.add(position + 1, staying.copy() if staying is condition else staying)
+        return self._threads.next()
+
+    def dispatch(self, end: Dispatch, block: Block, current: Lanes | None, count: int) -> Turn:
+        """Threads go on where a register says.
+
+        Raises:
+            KernelTrap: there is no code.
+        """
+        bits = self._program.register_bits[end.register]
+        values = self._executor.values(end.register, f"b{bits}")
+        left = self._threads.all_of(current)
+        for value, target in zip(end.values, block.targets, strict=True):
+            chosen = left & (values == value)
+            if not chosen.any():
+                continue
+            left = left & ~chosen
+            if not left.any() and int(np.count_nonzero(chosen)) == count:
+                return self._threads.go(target, current, count)
+            self._threads.add(target, chosen)
+        if left.any():
+            raise self.trap(Trap(end.location, "a jump to where no code is"), left)
+        return self._threads.next()
+
+    def trap(self, end: Trap, current: Lanes | None) -> KernelTrap:
+        """The error for a trap that threads have executed; it names the first of them."""
+        lane = 0 if current is None else int(np.argmax(current))
+        block, thread = self._team.place(lane)
+        return KernelTrap(self._program.name, block, thread, end.location, end.reason)

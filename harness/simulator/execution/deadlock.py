@@ -1,0 +1,116 @@
+"""The error that ends a launch whose threads wait for what cannot happen, with who waits where."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.simulator.execution.block_barriers import WaitingAtBarrier
+from harness.simulator.execution.runnable import Lanes
+from harness.simulator.execution.waiting import WaitingThreads
+from harness.simulator.execution.warp_sync import WaitingForLanes
+from harness.simulator.hardware.errors import BarrierDeadlock, UnmetCondition
+from harness.simulator.hardware.team import Array
+from harness.simulator.lowering.program import Access, Program
+from harness.simulator.ptx.ptx import Location
+from harness.simulator.sanitizer.synccheck import Wait
+
+_AFTER_BARRIERS, _LAST = 1 << 20, 1 << 21
+"""Where threads stand in the error; those at a barrier by its number."""
+
+
+def deadlock_error(waiting: WaitingThreads) -> BarrierDeadlock | UnmetCondition:
+    """The error that tells who waits where, in the first block that is in the deadlock."""
+    if waiting.actions.parked:
+        return _unmet_condition(waiting)
+    number, here = _block_of(waiting, int(np.flatnonzero(waiting.threads.alive)[0]))
+    report = _Report(here)
+    for at_barrier in waiting.barriers.waiting:
+        report.at_barrier(at_barrier)
+    for for_lanes in waiting.warps.waiting:
+        report.for_lanes(for_lanes)
+    for position, lanes in waiting.spinning.parked.items():
+        report.spinning(_place_of(waiting.program, position), lanes)
+    first_block = waiting.team.first_block + number
+    waiting.watch.sync.deadlocked(report.waits, first_block, here)
+    block = waiting.watch.placement.block(first_block)
+    who = tuple(text for _, text in sorted(report.places))
+    return BarrierDeadlock(waiting.program.name, block, tuple(sorted(report.counts.items())), who)
+
+
+class _Report:
+    """Who waits where, of the lanes `here` of one block."""
+
+    def __init__(self, here: slice) -> None:
+        self._here = here
+        self.waits: list[Wait] = []
+        self.places: list[tuple[int, str]] = []
+        self.counts: dict[int, int] = {}
+        """Threads at each barrier, by its number."""
+
+    def at_barrier(self, waiting: WaitingAtBarrier) -> None:
+        """Threads at a barrier of the block."""
+        number, location = waiting.barrier.number, waiting.barrier.location
+        wait = Wait.at_barrier(waiting.barrier, waiting.lanes)
+        if found := self._tell(wait, number, f"at barrier {number}{_at(', ', location)}"):
+            self.counts[number] = self.counts.get(number, 0) + found
+
+    def for_lanes(self, waiting: WaitingForLanes) -> None:
+        """Threads that wait for lanes of their warp."""
+        sync = waiting.sync
+        wait = Wait(sync.location, waiting.lanes, f"wait at {sync.name}")
+        self._tell(wait, _AFTER_BARRIERS, f"at {sync.name}{_at(', ', sync.location)}")
+
+    def spinning(self, location: Location | None, lanes: Lanes) -> None:
+        """Threads in a loop."""
+        self._tell(Wait(location, lanes, "spin"), _LAST, f"spinning{_at(' at ', location)}")
+
+    def _tell(self, wait: Wait, order: int, what: str) -> int:
+        self.waits.append(wait)
+        threads = np.flatnonzero(wait.lanes[self._here])
+        if len(threads):
+            noun = "thread" if len(threads) == 1 else "threads"
+            who = f"{len(threads)} {noun} {what} (threads {_thread_list(threads)})"
+            self.places.append((order, who))
+        return len(threads)
+
+
+def _unmet_condition(waiting: WaitingThreads) -> UnmetCondition:
+    error, lanes = waiting.actions.unmet_condition(waiting.program)
+    number, here = _block_of(waiting, int(np.argmax(lanes)))
+    waits = [Wait(error.location, lanes, f"wait at `{error.instruction}`")]
+    waits += [Wait.at_barrier(w.barrier, w.lanes) for w in waiting.barriers.waiting]
+    waiting.watch.sync.deadlocked(waits, waiting.team.first_block + number, here)
+    return error
+
+
+def _block_of(waiting: WaitingThreads, lane: int) -> tuple[int, slice]:
+    """The block of a lane in the chunk, and its lanes."""
+    threads = waiting.team.threads
+    block = lane // threads
+    return block, slice(block * threads, (block + 1) * threads)
+
+
+def _place_of(program: Program, position: int) -> Location | None:
+    """The first known place from a block of code on."""
+    for block in program.blocks[position : position + 4]:
+        for step in block.steps:
+            if isinstance(step, Access) and step.location:
+                return step.location
+    return None
+
+
+def _at(before: str, location: Location | None) -> str:
+    return f"{before}{location.file}:{location.line}" if location else ""
+
+
+def _thread_list(threads: Array) -> str:
+    """Numbers as ranges: "0-2, 7"."""
+    numbers = [int(n) for n in threads]
+    parts = []
+    start = 0
+    for i in range(1, len(numbers) + 1):
+        if i == len(numbers) or numbers[i] != numbers[i - 1] + 1:
+            first, last = numbers[start], numbers[i - 1]
+            parts.append(f"{first}" if first == last else f"{first}-{last}")
+            start = i
+    return ", ".join(parts[:8]) + (", ..." if len(parts) > 8 else "")
