@@ -22,6 +22,7 @@ from harness.gpu import lease
 from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
+from harness.problems import families
 from harness.problems.discovery import Submission, discover
 from harness.problems.grid import OWN, Case, Grid, cases_for
 from harness.problems.problem import Problem, load
@@ -195,10 +196,11 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
 def _notes(request: Request, problem: Problem, cases: Sequence[Case]) -> Iterator[str]:
     if request.schedule:
         yield f"run with --schedule {request.schedule}"
-    if not problem.is_transposed_convolution:
+    if not problem.family.is_varied:
+        varied = ", ".join(name for name, family in families.known().items() if family.is_varied)
         yield (
             "the reference's own configuration is all that was checked"
-            f"{_cut_down(problem, cases)}: only of transposed convolutions is it known what to vary"
+            f"{_cut_down(problem, cases)}: only of {varied} is it known what to vary"
         )
 
 

@@ -31,10 +31,10 @@ SLOWEST_FIRST = (
     "test_kernels.py",
     "test_faults.py",
     "test_hostile.py",
-    "test_integrity.py",
+    "judging/test_integrity.py",
     "test_pytest_plugin.py",
     "test_cli.py",
-    "test_diagnose.py",
+    "judging/test_diagnose.py",
 )
 
 # Tests run side by side and their tensors are small: more threads only wait for each other.

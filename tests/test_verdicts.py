@@ -12,6 +12,7 @@ import pytest
 from harness.evaluate import Request, evaluate
 from harness.judging.verdict import describe_wrong_runs
 from harness.problems.discovery import discover
+from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import OWN, Case, cases_for
 from harness.problems.problem import load
 from harness.problems.values import calls_for
@@ -40,7 +41,7 @@ def check(text: str, folder: Path, cases: int, *, own: bool = True) -> Report:
     (submission,) = discover([path]).submissions
     grid = cases_for(load(PROBLEM), submission)
     others = [case for case in grid if case.label not in OWN]
-    chosen: list[Case] = sorted(others, key=lambda case: -case.convolution.work)[:cases]
+    chosen: list[Case] = sorted(others, key=lambda case: -Convolution.of(case).work)[:cases]
     if own:
         chosen += [case for case in grid if case.label in OWN]
     only = frozenset(case.id for case in chosen)

@@ -27,23 +27,29 @@ object.__setattr__(properties.DEVICE, "multi_processor_count", 2)
 ctypes.CDLL(None).sim_set_device(ctypes.byref(callbacks._describe_device()))
 """
 
+
+def whole_tiles(*shape: int, **arguments: int) -> Case:
+    """A case with more positions than a tile has."""
+    return Case(
+        id="whole-tiles",
+        label="grid",
+        arguments=arguments,
+        input_shapes=(shape,),
+        input_dtypes=("float32",),
+        seed=1,
+        family="conv_transpose1d",
+    )
+
+
 CASES = {
-    "conv_transpose1d": Case(
-        "whole-tiles", "grid", {"in_channels": 128, "out_channels": 128, "kernel_size": 3},
-        ((1, 128, 392),), ("float32",), 1,
+    "conv_transpose1d": whole_tiles(1, 128, 392, in_channels=128, out_channels=128, kernel_size=3),
+    "conv_transpose1d_dilated": whole_tiles(
+        1, 32, 1030, in_channels=32, out_channels=64, kernel_size=5, dilation=3, padding=3
     ),
-    "conv_transpose1d_dilated": Case(
-        "whole-tiles", "grid",
-        {"in_channels": 32, "out_channels": 64, "kernel_size": 5, "dilation": 3, "padding": 3},
-        ((1, 32, 1030),), ("float32",), 1,
+    "conv_transpose1d_strided_dilated": whole_tiles(
+        1, 32, 1030, in_channels=32, out_channels=64, kernel_size=3, stride=2, dilation=2, padding=1
     ),
-    "conv_transpose1d_strided_dilated": Case(
-        "whole-tiles", "grid",
-        {"in_channels": 32, "out_channels": 64, "kernel_size": 3, "stride": 2, "dilation": 2,
-         "padding": 1},
-        ((1, 32, 1030),), ("float32",), 1,
-    ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What an output means: the oracle, the bound, the verdict, and the name of the mistake.
+"""What an output means: the oracle, the precision class, the verdict, and the mistake's name.
 
 It talks to a worker and never imports a submission; how reports look is in records/.
 """

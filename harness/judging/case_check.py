@@ -20,7 +20,6 @@ from harness.judging.compare import classify
 from harness.judging.integrity import (
     CHECK,
     Judged,
-    Need,
     changed_values,
     finding,
     judge_arithmetic,
@@ -33,11 +32,10 @@ from harness.judging.own_kernels import judge_launched, launched_from
 from harness.judging.weights import WeightsMismatchError, match_weights
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
+from harness.problems.runs import Run, Weights
 from harness.problems.values import (
     Call,
-    Run,
     Values,
-    Weights,
     calls_for,
     initialisation_seed,
     output_shape,
@@ -138,7 +136,7 @@ class CaseCheck:
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
         self._counters: Totals | None = None
-        self._need = Need.of_case(problem, case)
+        self._need = problem.family.need(case)
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
         # Drawn at random, so that it cannot be predicted.

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from harness.judging.oracle import CLASSES, Expected
+from harness.judging.oracle import CLASSES
+from harness.problems.bounds import Expected
 from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
 
 POISON = 0x7FB1DEAD

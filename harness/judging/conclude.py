@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.judging.case_check import CaseOutcome
-from harness.judging.diagnose import WrongRun, diagnose, diagnose_length
+from harness.judging.diagnose import WrongRun, diagnose
 from harness.judging.kinds import of_one_kind, others
-from harness.judging.mistakes import Computation
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
+from harness.problems import families
+from harness.problems.families.family import Family
 from harness.problems.grid import OWN
 from harness.records.comparison import Precision
 from harness.records.report import AMISS, CaseReport, Report, overall
@@ -51,21 +52,23 @@ def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> s
 
 
 def _diagnosis(failed: Sequence[CaseOutcome]) -> str:
-    wrong = []
-    for outcome in failed:
-        if outcome.wrong and outcome.case.is_convolution:
-            weights = outcome.wrong.values.weights
-            weight = next(v for n, v in weights.items() if n.rpartition(".")[2] == "weight")
-            bias = next((v for n, v in weights.items() if n.rpartition(".")[2] == "bias"), None)
-            (x,) = outcome.wrong.values.inputs
-            right = Computation.of(outcome.case.convolution, x, weight, bias)
-            run = WrongRun(right, outcome.wrong.actual, outcome.wrong.unwritten)
-            wrong.append(run)
-    found = diagnose(wrong)
+    if not failed:
+        return ""
+    family = families.named(failed[0].case.family)
+    found = diagnose([*_wrong_runs(family, failed)], family.mistakes)
     if found:
         return f"{found.name}: {found.advice}"
-    lengths = [(o.case.convolution, o.wrong_length) for o in failed if o.wrong_length is not None]
-    return diagnose_length(lengths) or ""
+    lengths = [(o.case, o.wrong_length) for o in failed if o.wrong_length is not None]
+    return family.explain_lengths(lengths)
+
+
+def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[WrongRun]:
+    for outcome in failed:
+        wrong = outcome.wrong
+        if wrong:
+            right = family.computation(outcome.case, wrong.values.weights, wrong.values.inputs)
+            if right:
+                yield WrongRun(right, wrong.actual, wrong.unwritten)
 
 
 def _precision(cases: Sequence[CaseReport]) -> Precision | None:

@@ -1,20 +1,22 @@
-"""Name the mistake behind a wrong output of a transposed convolution.
+"""Name the mistake behind wrong outputs.
 
 The known mistake whose result is what the submission gave, for every wrong run that is shown, is
-the diagnosis; where there is none, two or three mistakes that were made at once.
+the diagnosis; where there is none, two or three mistakes that were made at once. Which mistakes are
+known, the problem's family says.
 """
 
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from harness.judging.mistakes import LENGTH_MISTAKES, MISTAKES, Computation, Mistake
-from harness.judging.oracle import CLASSES, gamma
-from harness.problems.grid import Convolution
+from harness.judging.oracle import CLASSES
+from harness.problems.bounds import gamma
+from harness.problems.mistakes import Computation, Mistake
 
 # Of three mistakes, so many pairs are tried with a third; by what they explain of so many outputs.
 _PROMISING = 16
@@ -40,14 +42,6 @@ class WrongRun:
     actual: Tensor
     unwritten: Tensor | None = None
 
-    @cached_property
-    def scale(self) -> float:
-        """More than any sum of so many terms is, whatever a mistake makes of them."""
-        right = self.right
-        bias = 0.0 if right.bias is None else float(right.bias.abs().max())
-        taps = right.weight.abs().amax(1).sum()
-        return float(taps * right.x.abs().max()) + 2 * bias
-
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -64,7 +58,7 @@ class Diagnosis:
     alternatives: tuple[str, ...] = ()
 
 
-def diagnose(runs: Sequence[WrongRun]) -> Diagnosis | None:
+def diagnose(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Diagnosis | None:
     """Name the known mistakes that reproduce every one of some wrong outputs.
 
     One mistake, if one does; else two, and else three.
@@ -72,6 +66,7 @@ def diagnose(runs: Sequence[WrongRun]) -> Diagnosis | None:
     Args:
         runs: Wrong outputs of the right shape. The more they differ in their sizes, the fewer
             mistakes fit them all.
+        mistakes: The known ones; where several fit, the earlier is named first.
 
     Returns:
         The diagnosis, or None when nothing known explains all of them.
@@ -82,51 +77,53 @@ def diagnose(runs: Sequence[WrongRun]) -> Diagnosis | None:
     if unwritten is not None:
         return unwritten
     # What is refuted is refuted by a small one.
-    runs = sorted(runs, key=lambda run: run.right.sizes.work)
+    runs = sorted(runs, key=lambda run: run.right.work)
     for search in (_single, _pairs, _triples):
-        fitting = [made for made in search(runs) if all(_reproduces(made, run) for run in runs)]
+        fitting = [
+            made for made in search(runs, mistakes) if all(_reproduces(made, run) for run in runs)
+        ]
         if fitting:
             first, *others = map(_named, fitting)
             return replace(first, alternatives=tuple(other.name for other in others))
     return None
 
 
-Made = tuple[Mistake, ...]
+Made = tuple[Mistake[Any], ...]
 """Mistakes that are made at once, one after the other."""
 
 
-def _single(_: Sequence[WrongRun]) -> Iterator[Made]:
-    return ((mistake,) for mistake in MISTAKES)
+def _single(_: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
+    return ((mistake,) for mistake in mistakes)
 
 
-def _pairs(runs: Sequence[WrongRun]) -> Iterator[Made]:
-    if _tells_enough(runs, mistakes=2):
-        yield from itertools.combinations(MISTAKES, 2)
+def _pairs(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
+    if _tells_enough(runs, 2):
+        yield from itertools.combinations(mistakes, 2)
 
 
-def _triples(runs: Sequence[WrongRun]) -> Iterator[Made]:
+def _triples(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
     """Those pairs that explain most, each with every other mistake."""
-    if not _tells_enough(runs, mistakes=3):
+    if not _tells_enough(runs, 3):
         return
     probes = runs[:_PROBES]
     pairs = sorted(
-        itertools.combinations(MISTAKES, 2),
+        itertools.combinations(mistakes, 2),
         key=lambda pair: sum(_explained(pair, probe) for probe in probes),
         reverse=True,
     )
     seen = set[frozenset[str]]()
     for pair in pairs[:_PROMISING]:
-        for third in MISTAKES:
-            made = tuple(mistake for mistake in MISTAKES if mistake in (*pair, third))
+        for third in mistakes:
+            made = tuple(mistake for mistake in mistakes if mistake in (*pair, third))
             names = frozenset(mistake.name for mistake in made)
             if len(made) == len(pair) + 1 and names not in seen:
                 seen.add(names)
                 yield made
 
 
-def _tells_enough(runs: Sequence[WrongRun], mistakes: int) -> bool:
+def _tells_enough(runs: Sequence[WrongRun], count: int) -> bool:
     """Whether what so many mistakes at once explain is no accident of a few numbers."""
-    return len(runs) >= mistakes and sum(run.actual.numel() for run in runs) >= _ENOUGH * mistakes
+    return len(runs) >= count and sum(run.actual.numel() for run in runs) >= _ENOUGH * count
 
 
 def _named(made: Made) -> Diagnosis:
@@ -135,15 +132,15 @@ def _named(made: Made) -> Diagnosis:
 
 
 def _output(made: Made, right: Computation) -> Tensor:
-    return reduce(lambda changed, mistake: mistake.change(changed), made, right).output()
+    changed: Computation = reduce(lambda changed, mistake: mistake.change(changed), made, right)
+    return changed.output()
 
 
 def _tolerance(made: Made, right: Computation) -> Tensor:
     """Give the tf32 class's bound for a computation that is linear in absolute values."""
     tf32 = CLASSES[1]
-    terms = right.weight.shape[0] * right.weight.shape[2] + 1.0
     grown = (1.0 + tf32.roundoff) ** tf32.roundings
-    rounding = gamma(torch.tensor(terms), tf32.accumulation)
+    rounding = gamma(torch.tensor(right.terms), tf32.accumulation)
     return (grown - 1.0 + rounding * grown) * _output(made, right.absolute()) + tf32.smallest
 
 
@@ -157,13 +154,13 @@ def _agrees(made: Made, run: WrongRun) -> Tensor:
 
 def _explained(made: Made, run: WrongRun) -> float:
     """The share of the output that mistakes explain, roughly."""
-    return float((_difference(made, run) <= _FAR * run.scale).double().mean())
+    return float((_difference(made, run) <= _FAR * run.right.scale).double().mean())
 
 
 def _reproduces(made: Made, run: WrongRun) -> bool:
     difference = _difference(made, run)
     # What is far off needs no tolerance, which takes as long again.
-    is_near = bool((difference <= _FAR * run.scale).all())
+    is_near = bool((difference <= _FAR * run.right.scale).all())
     return is_near and bool((difference <= _tolerance(made, run.right)).all())
 
 
@@ -197,21 +194,3 @@ def _places(wrong: Tensor, blank: Tensor) -> dict[str, str]:
     if first > 0 and blank.flatten()[first:].all():
         found["of the whole"] = f"from element {first} of {wrong.numel()} on"
     return found
-
-
-def diagnose_length(wrong: Sequence[tuple[Convolution, int]]) -> str | None:
-    """Say which mistake in the formula of the output length gives some wrong lengths.
-
-    Args:
-        wrong: The sizes of cases with a wrong shape, and the output length that each got.
-
-    Returns:
-        One sentence, or None when no known mistake explains all of them.
-    """
-    for mistake, length in LENGTH_MISTAKES:
-        if wrong and all(length(sizes) == actual for sizes, actual in wrong):
-            return (
-                f"In the output length, {mistake}; it is (length - 1) * stride - 2 * padding "
-                "+ dilation * (kernel_size - 1) + output_padding + 1."
-            )
-    return None

@@ -1,8 +1,8 @@
 """Whether a submission does its own work: what happened on the device, against what is needed.
 
 The simulated device records every operator of torch, kernel and copy of a call, and who wrote each
-element of the output. What counts is products: an output of a transposed convolution takes a known
-number of them, and what forms them does the work. Moving data, casting, padding, and adding a
+element of the output. What counts is products: of some families it is known how many of them an
+output takes, and what forms them does the work. Moving data, casting, padding, and adding a
 bias are nobody's work; scaling an input is a small share of it.
 """
 
@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from harness.judging.operators import called_as, is_library, multiplies
-from harness.problems.grid import Case, Convolution
-from harness.problems.problem import Problem
+from harness.problems.families.family import Need
 from harness.simulator.device.record import KERNEL, Work
 from harness.worker.digests import digest
 
@@ -34,43 +32,6 @@ _LEAST_OPERATIONS = 0.25
 _LEAST_HOST_BYTES = 4096
 _NUMBER_BYTES = 4
 _MOST_OF_NAMES = 200
-
-
-@dataclass(frozen=True)
-class Need:
-    """What a call takes, of a transposed convolution.
-
-    Attributes:
-        products: That are summed in all outputs.
-        numbers: In input, weight and output together.
-        operands: In input and weight; `inputs` in the input alone.
-        has_terms: For each output position, whether anything is summed there but the bias.
-    """
-
-    products: int
-    numbers: int
-    operands: int
-    inputs: int
-    has_terms: Tensor
-
-    @classmethod
-    def of_case(cls, problem: Problem, case: Case) -> Need | None:
-        """Count it; None for another problem, of which it is not known."""
-        return cls.of(case.convolution) if problem.is_transposed_convolution else None
-
-    @classmethod
-    def of(cls, sizes: Convolution) -> Need:
-        """Count it."""
-        reached = torch.arange(sizes.length) * sizes.stride - sizes.padding
-        has_terms = torch.zeros(sizes.output_length, dtype=torch.bool)
-        for tap in range(sizes.kernel_size):
-            at = reached + tap * sizes.dilation
-            has_terms[at[(at >= 0) & (at < sizes.output_length)]] = True
-        channels = sizes.in_channels // sizes.groups
-        inputs = sizes.batch * sizes.in_channels * sizes.length
-        operands = inputs + channels * sizes.out_channels * sizes.kernel_size
-        numbers = operands + sizes.batch * sizes.out_channels * sizes.output_length
-        return cls(sizes.products, numbers, operands, inputs, has_terms)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from harness.judging.compare import classify, compare
 from harness.judging.oracle import expected
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
-from harness.problems.values import Run, Values
+from harness.problems.runs import Run
+from harness.problems.values import Values
 from harness.records.comparison import Comparison, Mismatch
 
 # The oracle keeps about four float64 tensors of an output's size at a time.
@@ -43,7 +44,7 @@ def judge(
         return compare(actual[start:end], right, exact=run.is_exact)
 
     batch = values.inputs[0].shape[0] if values.inputs[0].dim() else 1
-    can_be_sliced = problem.is_transposed_convolution and actual.shape[:1] == (batch,)
+    can_be_sliced = problem.family.rows_are_independent and actual.shape[:1] == (batch,)
     if not can_be_sliced or actual.numel() <= _MAX_ELEMENTS:
         inputs = [x.to(device) for x in values.inputs]
         return compare(actual, expected(problem, case, weights, inputs), exact=run.is_exact)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from harness.gpu.hold import KERNEL as HOLD
 from harness.gpu.recording import Launched
-from harness.judging.integrity import CHECK, Judged, Need, finding, percent
+from harness.judging.integrity import CHECK, Judged, finding, percent
 from harness.judging.kernel_names import (
     forms_products,
     identifier,
@@ -21,6 +21,7 @@ from harness.judging.kernel_names import (
     is_surely_library,
     may_be_library,
 )
+from harness.problems.families.family import Need
 
 _Worker = Literal["own", "library", "torch", "nobody"]
 

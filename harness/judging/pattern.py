@@ -2,10 +2,10 @@
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
+from harness.problems import families
 from harness.problems.grid import Case
-from harness.problems.problem import NEUTRAL
 
 # With fewer failures, or fewer cases that are right, some accidental property or pair of
 # properties nearly always fits.
@@ -71,17 +71,9 @@ def smallest(cases: Collection[Case]) -> Case:
 
 
 def _size(case: Case) -> tuple[int, int, str]:
-    unusual = sum(case.arguments.get(name, value) != value for name, value in NEUTRAL.items())
-    elements = sum(_product(shape) for shape in case.input_shapes)
-    work = case.convolution.work if case.is_convolution else elements
-    return work, unusual, case.id
-
-
-def _product(shape: Sequence[int]) -> int:
-    result = 1
-    for size in shape:
-        result *= size
-    return result
+    family = families.named(case.family)
+    unusual = sum(case.arguments.get(n, value) != value for n, value in family.neutral.items())
+    return family.work(case), unusual, case.id
 
 
 def _nearest(
@@ -108,28 +100,37 @@ def _nearest(
 
 def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
     """Give what can be said of the cases, what is said most simply first."""
-    facts = {case.id: _facts(case) for case in cases}
+    # All are of one problem, and so of one family.
+    family = families.named(cases[0].family)
+    facts = {case.id: family.facts(case) for case in cases}
     names = list(dict.fromkeys(name for fact in facts.values() for name in fact))
     for name in names:
         values = {case: fact[name] for case, fact in facts.items() if name in fact}
+        is_parameter = name in family.neutral
         if all(isinstance(value, bool) for value in values.values()):
-            yield from _of_flag(name, values)
+            yield from (_of_switch if is_parameter else _of_relation)(name, values)
         else:
-            yield from _of_number(name, values)
+            yield from _of_number(name if is_parameter else name.replace("_", " "), values)
 
 
-def _of_flag(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    holds = frozenset(case for case, value in values.items() if value)
-    if name not in NEUTRAL:
-        yield _Property(name, "of the others", holds)
-        return
+def _of_switch(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
+    """Give both sides of a parameter that is on or off."""
+    holds = _where_true(values)
     yield _Property(name, f"without {name}", holds)
     yield _Property(f"no {name}", f"with {name}", frozenset(values) - holds)
 
 
-def _of_number(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
+def _of_relation(words: str, values: Mapping[str, object]) -> Iterator[_Property]:
+    """Give what is true of some; its opposite has no words."""
+    yield _Property(words, "of the others", _where_true(values))
+
+
+def _where_true(values: Mapping[str, object]) -> frozenset[str]:
+    return frozenset(case for case, value in values.items() if value)
+
+
+def _of_number(shown: str, values: Mapping[str, object]) -> Iterator[_Property]:
     distinct = sorted({v for v in values.values() if isinstance(v, int)})
-    shown = name if name in NEUTRAL else name.replace("_", " ")
     for low in distinct[:-1]:
         holds = frozenset(c for c, v in values.items() if isinstance(v, int) and v > low)
         below = f"{shown} {low}" if low == distinct[0] else f"{shown} {low} or less"
@@ -139,22 +140,3 @@ def _of_number(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
     for value in distinct:
         holds = frozenset(case for case, v in values.items() if v == value)
         yield _Property(f"{shown} {value}", "of the others", holds)
-
-
-def _facts(case: Case) -> dict[str, object]:
-    """Give a case's numbers, and what relates them, by the words that say it."""
-    if not case.is_convolution:
-        return dict(case.arguments)
-    c = case.convolution
-    sizes = asdict(c)
-    parameters = {name: sizes[name] for name in NEUTRAL}
-    others = {name: value for name, value in sizes.items() if name not in NEUTRAL}
-    return {
-        **parameters,
-        **others,
-        "output_length": c.output_length,
-        "a kernel smaller than the stride": c.kernel_size < c.stride,
-        "padding beyond dilation * (kernel_size - 1)": c.padding > c.dilation * (c.kernel_size - 1),
-        "as many groups as input channels": c.groups == c.in_channels,
-        "more output than input channels": c.out_channels > c.in_channels,
-    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.compiler.ninja import first_error
+from harness.problems import families
 from harness.problems.grid import OWN, Case
 from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
@@ -64,9 +65,13 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None) -> Stop:
         return Stop("failed", f"own work: {message}", detail, is_cause=True)
     if kind == "refusal" and case and case.label in OWN:
         return Stop("failed", f"{DECLINES_OWN}: {message}", detail)
-    if kind == "refusal" or (kind == "launch refused" and case and case.overfills_shared_memory):
+    if kind == "refusal" or (kind == "launch refused" and case and _overfills(case)):
         return Stop("declined", message, detail)
     return Stop("error", message, detail)
+
+
+def _overfills(case: Case) -> bool:
+    return families.named(case.family).overfills_shared_memory(case)
 
 
 def of_changed_file(became: str) -> Stop:

@@ -1,4 +1,5 @@
 """What is to be checked: reference files, submissions as found, and the cases and values of each.
 
-Nothing is run here; how an output is judged is in judging/.
+What is known of each kind of reference is in families/. No submission is run here; how an output is
+judged is in judging/.
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torch import nn
 
-from harness.problems.problem import NEUTRAL, Problem
+from harness.problems.problem import Problem
 
 _ENTRY = "ModelNew"
 # Parsing takes a thousand times as much memory, and what people write is a hundredth of it.
@@ -161,7 +161,8 @@ def fits(submission: Submission, problem: Problem) -> str | None:
 def _matters(problem: Problem, name: str, value: object) -> bool:
     if name not in problem.defaults or value != problem.defaults[name]:
         return True
-    return name in NEUTRAL and value != NEUTRAL[name]
+    neutral = problem.family.neutral
+    return name in neutral and value != neutral[name]
 
 
 def _resolved(path: Path) -> Path:

@@ -14,31 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from harness.problems.configuration import InputSpec
+from harness.problems.families import FamilyError, family_of
+from harness.problems.families.family import Family
 from harness.system.errors import HarnessError
-
-NEUTRAL: Mapping[str, object] = MappingProxyType(
-    {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
-)
-"""Values with which a parameter of a transposed convolution changes nothing."""
-
-_PROBE_LENGTH = 4
 
 
 class ProblemError(HarnessError, ValueError):
     """A reference file cannot be used; the message is one line and says what to do."""
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """One input of a reference's forward: its shape and its dtype, such as "float32"."""
-
-    shape: tuple[int, ...]
-    dtype: str
 
 
 # There is one for the whole process: two threads that construct models would draw in turns.
@@ -57,8 +44,7 @@ class Problem:
         arguments: The problem's own constructor arguments by name, `Model`'s defaults included.
         defaults: `Model`'s defaults by name; a name that is missing is required.
         inputs: What `get_inputs()` gives, as shapes and dtypes.
-        is_transposed_convolution: Whether `Model` computes one `nn.ConvTranspose1d` and nothing
-            else.
+        family: What is known of references of its kind.
     """
 
     name: str
@@ -68,7 +54,7 @@ class Problem:
     arguments: Mapping[str, object] = field(hash=False)
     defaults: Mapping[str, object] = field(hash=False)
     inputs: tuple[InputSpec, ...]
-    is_transposed_convolution: bool
+    family: Family = field(hash=False)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -127,7 +113,7 @@ def load(path: Path | str) -> Problem:
         arguments=MappingProxyType(arguments),
         defaults=MappingProxyType(defaults),
         inputs=inputs,
-        is_transposed_convolution=_is_transposed_convolution(model, arguments, inputs, path),
+        family=_family(model, arguments, inputs, path),
     )
 
 
@@ -258,17 +244,12 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[InputSpec, ...]:
     )
 
 
-def _is_transposed_convolution(
+def _family(
     model: type[nn.Module],
     arguments: Mapping[str, object],
     inputs: Sequence[InputSpec],
     path: Path,
-) -> bool:
-    """Whether `Model` gives what its only module with parameters, a ConvTranspose1d, gives.
-
-    Looking at the modules is not enough: a reference may put an activation after the convolution,
-    and then the error bound of a plain sum does not hold.
-    """
+) -> Family:
     rng = torch.random.get_rng_state()
     try:
         instance = model(**arguments)
@@ -278,25 +259,11 @@ def _is_transposed_convolution(
         ) from error
     finally:
         torch.random.set_rng_state(rng)
-    owners = [m for m in instance.modules() if any(True for _ in m.parameters(recurse=False))]
-    if len(owners) != 1 or type(owners[0]) is not nn.ConvTranspose1d:
-        return False
-    if len(inputs) != 1 or len(inputs[0].shape) != 3 or inputs[0].dtype != "float32":
-        return False
-    sizes = {"in_channels", "out_channels", "kernel_size", *NEUTRAL} & set(arguments)
-    if len(sizes - set(NEUTRAL)) < 3 or not all(isinstance(arguments[n], int) for n in sizes):
-        return False
     try:
-        return _same_as(instance, owners[0])
+        return family_of(instance, arguments, inputs)
+    except FamilyError as error:
+        raise ProblemError(f"{path}: {error}") from error
     except Exception as error:
         raise ProblemError(
             f"{path}: Model fails on a small input ({_first_line(error)})"
         ) from error
-
-
-def _same_as(model: nn.Module, convolution: nn.ConvTranspose1d) -> bool:
-    generator = torch.Generator().manual_seed(0)
-    length = _PROBE_LENGTH + 2 * cast("int", convolution.padding[0])
-    x = torch.randn(1, convolution.in_channels, length, generator=generator)
-    with torch.no_grad():
-        return torch.equal(model(x), convolution(x))

@@ -7,56 +7,22 @@ run can be replayed from the case alone, on any machine.
 import hashlib
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Generator, Tensor
 
+from harness.problems.draws import draw
 from harness.problems.grid import OWN, Case
 from harness.problems.problem import Problem
+from harness.problems.runs import Run, Weights
 
-Distribution = Literal["uniform", "normal", "impulse", "small", "large", "exact"]
-Weights = Literal["A", "B", "C"]
 Kind = Literal["first", "again", "touched"]
 
 # Of the cases that have a call more of either kind.
 _EXTRA_SHARE = 0.15
-
-_EXACT_TERMS = 4096
-_EXACT_LOWEST = 2049
-_EXACT_HIGHEST = 4095
-
-
-@dataclass(frozen=True)
-class Run:
-    """One forward call.
-
-    Attributes:
-        name: Unique among a case's runs.
-        distribution: What the inputs are drawn from.
-        weights: Which set of weights; a change of set means new weights in the same instance.
-    """
-
-    name: str
-    distribution: Distribution
-    weights: Weights
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether float32 computes every output without rounding, in any order of summation."""
-        return self.distribution == "exact"
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether every input matters: nearly all of an impulse's are 0."""
-        return self.distribution != "impulse"
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every term of a sum shows: none is 0, or small beside others such as the bias."""
-        return self.distribution in ("uniform", "normal")
 
 
 @dataclass(frozen=True)
@@ -83,28 +49,9 @@ class Call:
     kind: Kind = "first"
 
 
-# Weights that come back, and new inputs in the same storage, find a submission that still uses
-# what it made of an earlier run's.
-_CONVOLUTION_RUNS = (
-    Run("uniform", "uniform", "A"),
-    Run("normal", "normal", "A"),
-    Run("impulse", "impulse", "A"),
-    Run("small", "small", "A"),
-    Run("large", "large", "A"),
-    Run("exact", "exact", "B"),
-    Run("changed", "uniform", "C"),
-)
-# Of another reference only the range [0, 1) is sure to lie in its domain.
-_OTHER_RUNS = (
-    Run("uniform", "uniform", "A"),
-    Run("again", "uniform", "A"),
-    Run("changed", "uniform", "C"),
-)
-
-
 def runs_for(problem: Problem) -> tuple[Run, ...]:
     """List the runs of each of a problem's cases."""
-    return _CONVOLUTION_RUNS if problem.is_transposed_convolution else _OTHER_RUNS
+    return problem.family.runs
 
 
 def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
@@ -159,7 +106,7 @@ def values_for(
         weights = _weights(problem, case, run.weights)
     generator = Generator().manual_seed(_derived_seed(case, f"inputs {run.name}"))
     inputs = tuple(
-        _draw(run.distribution, shape, getattr(torch, dtype), generator)
+        draw(run.distribution, shape, getattr(torch, dtype), generator)
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
     )
     return Values(weights, inputs)
@@ -216,92 +163,5 @@ def _derived_seed(case: Case, purpose: str) -> int:
 
 def _weights(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
     model = problem.build(case.arguments, initialisation_seed(case))
-    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     generator = Generator().manual_seed(_derived_seed(case, f"weights {which}"))
-    if which == "B":
-        return {
-            name: _exact_weight(value, case, generator)
-            if name.endswith("weight")
-            else _exact(tuple(value.shape), generator)
-            for name, value in weights.items()
-        }
-    if which == "C":
-        # Another initialisation may be the same, such as a norm's ones: so these are moved away.
-        for name, _ in model.named_parameters():
-            weights[name] += 0.1 * torch.rand(weights[name].shape, generator=generator)
-    return weights
-
-
-def _exact_weight(like: Tensor, case: Case, generator: Generator) -> Tensor:
-    """Draw from {-1, 0, 1}, at most 4095 of them nonzero in each output's sum, and at least one.
-
-    With inputs and bias of at most 4095 in absolute value, 4096 terms sum to less than 2**24:
-    every partial sum is an integer that float32 holds.
-
-    Args:
-        like: The weight (in_channels, out_channels / groups, kernel_size).
-        case: Its case.
-        generator: Where the values come from.
-    """
-    groups = case.convolution.groups
-    channels, outputs, taps = like.shape[0] // groups, like.shape[1], like.shape[2]
-    shape = (groups, outputs, channels * taps)
-    values = torch.randint(-1, 2, shape, generator=generator)
-    # Rank the terms of each output channel at random; those beyond the allowed number are zero.
-    rank = torch.rand(shape, generator=generator).argsort(-1).argsort(-1)
-    values = torch.where(rank >= _EXACT_TERMS - 1, 0, values)
-    values = torch.where((rank == 0) & (values == 0), 1, values)
-    by_output = values.view(groups, outputs, channels, taps)
-    return by_output.transpose(1, 2).reshape(like.shape).to(torch.float32)
-
-
-def _draw(
-    distribution: Distribution, shape: tuple[int, ...], dtype: torch.dtype, generator: Generator
-) -> Tensor:
-    if not dtype.is_floating_point:
-        # 0 and 1 are valid as a class, an index and a truth value alike.
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    return _DISTRIBUTIONS[distribution](shape, generator).to(dtype)
-
-
-def _uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return torch.rand(shape, generator=generator)
-
-
-def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Values of both signs, whose products cancel in the sums."""
-    return torch.randn(shape, generator=generator)
-
-
-def _impulse(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """A single 1 at a random place: the output is one column of weights, and else the bias."""
-    values = torch.zeros(shape)
-    place = torch.randint(values.numel(), (1,), generator=generator)
-    values.view(-1)[place] = 1.0
-    return values
-
-
-def _small(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return _uniform(shape, generator) * 1e-3
-
-
-def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return _uniform(shape, generator) * 1e3
-
-
-def _exact(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Odd integers of 12 bits and either sign: TF32 and float16 hold 11 bits, and round them."""
-    steps = (_EXACT_HIGHEST - _EXACT_LOWEST) // 2 + 1
-    odd = _EXACT_LOWEST + 2 * torch.randint(0, steps, shape, generator=generator)
-    sign = 2 * torch.randint(0, 2, shape, generator=generator) - 1
-    return (odd * sign).to(torch.float32)
-
-
-_DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Tensor]] = {
-    "uniform": _uniform,
-    "normal": _normal,
-    "impulse": _impulse,
-    "small": _small,
-    "large": _large,
-    "exact": _exact,
-}
+    return problem.family.weights[which](model, case, generator)

@@ -32,7 +32,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Work:
+class LeastWork:
     """What a problem takes at least.
 
     Attributes:
@@ -63,14 +63,15 @@ def measured_rates() -> Rates:
     )
 
 
-def work_of(problem: Problem, case: Case, weight_bytes: int, output: torch.Tensor) -> Work:
+def least_work(problem: Problem, case: Case, weight_bytes: int, output: torch.Tensor) -> LeastWork:
     """What a case takes, given the bytes of its weights and a tensor like its output."""
     inputs = sum(
         math.prod(shape) * getattr(torch, dtype).itemsize
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
     )
     total = inputs + weight_bytes + output.numel() * output.itemsize
-    return Work(total, 2 * case.convolution.products if problem.is_transposed_convolution else 0)
+    need = problem.family.need(case)
+    return LeastWork(total, 2 * need.products if need else 0)
 
 
 def _fastest_ms(operation: Callable[[], object]) -> float:

@@ -22,11 +22,11 @@ from harness.speed.contender import (
     prepare_baseline,
     prepare_submission,
 )
-from harness.speed.course import Course
-from harness.speed.floor import measured_rates, work_of
+from harness.speed.floor import least_work, measured_rates
 from harness.speed.measurement import Measurement
 from harness.speed.plan import Plan
 from harness.speed.rounds import Stage
+from harness.speed.speed_run import SpeedRun
 from harness.worker.kinds import BASELINE_PRECISIONS, BaselineKind
 from harness.worker.shared import Exported, Shape
 from harness.worker.supervisor import Worker, WorkerFailure
@@ -62,11 +62,11 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Measurem
         rates = measured_rates()
         torch.cuda.empty_cache()
         shared = stack.enter_context(Exported(driver, [*shapes, Shape(output, torch.float32)]))
-        work = work_of(plan.problem, case, weight_bytes, shared.tensors[-1])
-        course = Course(plan, case, weights, Stage(driver, shared), rates, work, monitor)
+        work = least_work(plan.problem, case, weight_bytes, shared.tensors[-1])
+        speed_run = SpeedRun(plan, case, weights, Stage(driver, shared), rates, work, monitor)
         entrants = company.submissions(case, weights, shared)
         baselines = company.baselines(case, weights, shared, say)
-        return course.run(entrants, baselines, say)
+        return speed_run.run(entrants, baselines, say)
 
 
 class _Company:

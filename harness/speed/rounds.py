@@ -17,7 +17,8 @@ from harness.gpu.driver import Driver
 from harness.gpu.recording import works
 from harness.gpu.state import Monitor, State
 from harness.problems.problem import Problem
-from harness.problems.values import Distribution, runs_for
+from harness.problems.runs import Distribution
+from harness.problems.values import runs_for
 from harness.speed.contender import Contender, Sample
 from harness.worker.shared import Exported, any_place
 

@@ -1,11 +1,11 @@
 """Whether what a timed call returned is right: in full for some calls, by a checksum for all.
 
 The checksum is Freivalds' idea (1977) for a linear map. With signs r that the submission never
-sees, <r, y> must be <A' r, x> for y = A x, where A' is the adjoint: one ordinary convolution, made
-once. That costs one pass over x and y for each call, whatever A costs. Of errors e, each within its
-bound b, Hoeffding's inequality says P(|<r, e>| > t |b|) <= 2 exp(-t t / 2) for random signs; t = 8
-makes a wrong accusation rarer than one in 10^13. What it does not see, a few wrong elements among
-many, the full comparison of calls chosen afterwards does.
+sees, <r, y> must be <A' r, x> for y = A x, where A' is the adjoint, which is applied once. That
+costs one pass over x and y for each call, whatever A costs. Of errors e, each within its bound b,
+Hoeffding's inequality says P(|<r, e>| > t |b|) <= 2 exp(-t t / 2) for random signs; t = 8 makes a
+wrong accusation rarer than one in 10^13. What it does not see, a few wrong elements among many, the
+full comparison of calls chosen afterwards does.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from harness.judging.judge import judge
-from harness.judging.oracle import CLASSES, largest_error
+from harness.judging.oracle import CLASSES
+from harness.problems.families.family import LinearMap
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
-from harness.problems.values import Run, Values
+from harness.problems.runs import Run
+from harness.problems.values import Values
 from harness.records.comparison import Comparison, Precision
 
 _DEVIATIONS = 8.0
@@ -33,41 +35,27 @@ _RUN = Run("timed", "uniform", "A")
 
 
 class Checksum:
-    """Checks outputs of one transposed convolution."""
+    """Checks outputs of one linear map."""
 
     def __init__(
         self,
-        case: Case,
-        weights: Mapping[str, Tensor],
+        linear_map: LinearMap,
         output_shape: Sequence[int],
         precision: Precision,
         device: torch.device,
     ) -> None:
-        sizes = case.convolution
-        weight = next(w for name, w in weights.items() if name.endswith("weight")).to(device)
-        bias = next((b for name, b in weights.items() if name.endswith("bias")), None)
-        _, channels, length = output_shape
+        """Of outputs of that shape, which were found to be of that class; on the map's device."""
         # torch's own generators start from a seed that everybody knows.
         secret = torch.Generator(device).manual_seed(secrets.randbits(63))
         drawn = torch.randint(
-            0, 2, (channels, length), generator=secret, device=device, dtype=torch.int8
+            0, 2, tuple(output_shape[1:]), generator=secret, device=device, dtype=torch.int8
         )
-        signs = drawn * 2 - 1
-        self._signs = signs.double().flatten()
-        adjoint = nn.functional.conv1d(
-            signs.double()[None],
-            weight.double(),
-            stride=sizes.stride,
-            padding=sizes.padding,
-            dilation=sizes.dilation,
-            groups=sizes.groups,
-        )
-        # What output padding appends may let one position more come back than there are inputs.
-        self._adjoint = adjoint[0, :, : sizes.length].flatten()
-        self._offset = 0.0
-        if bias is not None:
-            self._offset = float((signs.sum(1) * bias.double().to(device)).sum())
-        self._allowed = _DEVIATIONS * math.sqrt(self._squared_bounds(case, weight, bias, precision))
+        signs = (drawn * 2 - 1).double()
+        arithmetic = next(each for each in CLASSES if each.name == precision)
+        self._signs = signs.flatten()
+        self._adjoint = linear_map.adjoint(signs).flatten()
+        self._offset = linear_map.offset(signs)
+        self._allowed = _DEVIATIONS * math.sqrt(linear_map.squared_bounds(arithmetic))
 
     def error(self, x: Tensor, y: Tensor) -> float:
         """The largest error of any row's checksum, as a fraction of what is allowed.
@@ -75,8 +63,8 @@ class Checksum:
         NaN where the output is not finite.
 
         Args:
-            x: Input (batch, in_channels, length), on the checksum's device.
-            y: What is to be its output (batch, out_channels, output length).
+            x: Input (batch, ...), on the checksum's device.
+            y: What is to be its output (batch, ...).
         """
         expected = _products(x, self._adjoint) + self._offset
         difference = (_products(y, self._signs) - expected).abs()
@@ -85,23 +73,6 @@ class Checksum:
         allowed = self._allowed * max(1.0, -low, high)
         # An infinity or NaN anywhere is in the sum of its row.
         return float(difference.max()) / allowed if difference.isfinite().all() else math.nan
-
-    @staticmethod
-    def _squared_bounds(
-        case: Case, weight: Tensor, bias: Tensor | None, precision: Precision
-    ) -> float:
-        """The sum of the squares of every output's bound, for one row of inputs up to 1."""
-        sizes = case.convolution
-        allowed = next(each for each in CLASSES if each.name == precision)
-        terms = (weight.shape[0] // sizes.groups) * sizes.kernel_size + 1
-        # The magnitude is at most the sum of the absolute weights that meet in an output channel.
-        grouped = weight.abs().double().reshape(sizes.groups, -1, *weight.shape[1:])
-        magnitude = grouped.sum(dim=(1, 3)).flatten()
-        if bias is not None:
-            magnitude = magnitude + bias.abs().double().to(magnitude.device)
-        count = torch.tensor(float(terms), dtype=torch.float64, device=magnitude.device)
-        bounds = largest_error(allowed, count, magnitude, 1 + float(weight.abs().max()))
-        return float((bounds**2).sum()) * sizes.output_length
 
 
 def _products(rows: Tensor, vector: Tensor) -> Tensor:

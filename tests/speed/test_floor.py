@@ -8,7 +8,7 @@ import torch
 from harness.problems.discovery import discover
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import load
-from harness.speed.floor import Rates, Work, work_of
+from harness.speed.floor import LeastWork, Rates, least_work
 from tests.support import REFERENCE, SUBMISSIONS
 
 PROBLEM = load(REFERENCE / "conv_transpose1d.py")
@@ -23,18 +23,18 @@ def test_flops_are_those_of_terms_that_exist(case: Case) -> None:
     x = torch.ones(case.input_shapes[0], dtype=torch.float64)
     with torch.no_grad():
         terms = int(model(x).sum())
-    assert work_of(PROBLEM, case, 0, torch.empty(0)).flops == 2 * terms
+    assert least_work(PROBLEM, case, 0, torch.empty(0)).flops == 2 * terms
 
 
 def test_bytes_are_read_and_written_once() -> None:
     """Input, weights and output count once each."""
     case = cases_for(PROBLEM, SUBMISSION)[0]
     elements = case.input_shapes[0][0] * case.input_shapes[0][1] * case.input_shapes[0][2]
-    assert work_of(PROBLEM, case, 100, torch.empty(7)).bytes == 4 * elements + 100 + 28
+    assert least_work(PROBLEM, case, 100, torch.empty(7)).bytes == 4 * elements + 100 + 28
 
 
 def test_the_slower_of_moving_and_computing_counts() -> None:
     """They can overlap, and neither can be done without."""
     rates = Rates(bytes_per_second=1e9, flops_per_second=1e12)
-    assert Work(10**6, 10**6).floor_ms(rates) == pytest.approx(1.0)
-    assert Work(10**6, 10**10).floor_ms(rates) == pytest.approx(10.0)
+    assert LeastWork(10**6, 10**6).floor_ms(rates) == pytest.approx(1.0)
+    assert LeastWork(10**6, 10**10).floor_ms(rates) == pytest.approx(10.0)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from harness.problems.problem import load
-from harness.problems.values import Distribution, runs_for
+from harness.problems.runs import Distribution
+from harness.problems.values import runs_for
 from harness.speed.rounds import any_distribution, draw
 from tests.support import REFERENCE
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from harness.problems.discovery import discover
+from harness.problems.families import named
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import load
 from harness.problems.values import runs_for, values_for
@@ -32,8 +33,13 @@ class Right:
 
     def error(self, y: Tensor, precision: Precision = "fp32") -> float:
         """Of an output, as a fraction of what the class allows."""
-        checksum = Checksum(self.case, self.weights, self.y.shape, precision, CPU)
-        return checksum.error(self.x, y)
+        return self.checksum(precision).error(self.x, y)
+
+    def checksum(self, precision: Precision = "fp32") -> Checksum:
+        """Of outputs like the right one, with new signs."""
+        linear_map = named(self.case.family).linear_map(self.case, self.weights, CPU)
+        assert linear_map is not None
+        return Checksum(linear_map, self.y.shape, precision, CPU)
 
     def largest_error(self, y: Tensor, precision: Precision = "fp32") -> float:
         """With signs drawn several times: one time in a hundred errors nearly cancel."""
@@ -113,7 +119,7 @@ def test_signs_cannot_be_foretold() -> None:
 def test_bounds_grow_with_the_inputs(factor: float) -> None:
     """Large inputs are allowed their rounding, and no more; small ones that of inputs of 1."""
     one = right(ids()[3])
-    checksum = Checksum(one.case, one.weights, one.y.shape, "fp32", CPU)
+    checksum = one.checksum()
     model = load(REFERENCE / "conv_transpose1d.py").model(**one.case.arguments)
     model.load_state_dict(dict(one.weights))
     with torch.no_grad():

@@ -35,12 +35,22 @@ def seed_of_case(names, given):
 
 
 def answers(arguments, shape, seed):
+    from harness.problems import families
     from harness.problems.grid import Case
     from harness.problems.problem import Problem
     from harness.problems.values import runs_for, values_for
 
-    case = Case("", "grid", arguments, (tuple(shape),), ("float32",), seed)
-    problem = Problem("", Path(), "", Reference, arguments, {}, (), True)
+    family = families.named("conv_transpose1d")
+    case = Case(
+        id="",
+        label="grid",
+        arguments=arguments,
+        input_shapes=(tuple(shape),),
+        input_dtypes=("float32",),
+        seed=seed,
+        family=family.name,
+    )
+    problem = Problem("", Path(), "", Reference, arguments, {}, (), family)
     for run in runs_for(problem):
         values = values_for(problem, case, run)
         (weight,) = values.weights.values()

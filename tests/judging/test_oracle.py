@@ -6,16 +6,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose1d
 
-from harness.judging.oracle import CLASSES, Expected, PrecisionClass, expected, gamma
+from harness.judging.oracle import CLASSES, PrecisionClass, expected
+from harness.problems.bounds import Expected, gamma
 from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load
-from harness.problems.values import Run, Values, runs_for, values_for
+from harness.problems.runs import Run
+from harness.problems.values import Values, runs_for, values_for
+from tests.support import REFERENCE
 
-REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(
     "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
 )
+
 FP32, TF32, FP16, BF16 = CLASSES
 
 
@@ -31,7 +35,7 @@ def cases(problem: Problem) -> tuple[Case, ...]:
 
 def compute(case: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Compute in the operands' own dtype."""
-    c = case.convolution
+    c = Convolution.of(case)
     return conv_transpose1d(
         x, weight, bias, c.stride, c.padding, c.output_padding, c.groups, c.dilation
     )
@@ -166,7 +170,7 @@ def to_tf32_nearest(x: Tensor) -> Tensor:
 def test_terms_are_counted(problem: Problem, cases: tuple[Case, ...]) -> None:
     """Terms are the products of an output's sum and its bias: counted here by a loop."""
     for case in cases[1:12]:
-        c = case.convolution
+        c = Convolution.of(case)
         values = values_for(problem, case, runs_for(problem)[0])
         oracle = expected(problem, case, values.weights, values.inputs)
         for t in range(c.output_length):
@@ -194,7 +198,7 @@ def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[C
 
 def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Case, ...]) -> None:
     """Where the stride leaves a gap, the fp32 bound allows what underflows and nothing else."""
-    case = next(c for c in cases if c.convolution.kernel_size < c.convolution.stride)
+    case = next(c for c in cases if Convolution.of(c).kernel_size < Convolution.of(c).stride)
     values = values_for(problem, case, runs_for(problem)[0])
     oracle = expected(problem, case, values.weights, values.inputs)
     gap = (oracle.terms == 0).expand_as(oracle.value)

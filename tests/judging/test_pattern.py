@@ -1,13 +1,15 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.judging.pattern import smallest, what_failing_cases_share
 from harness.problems.discovery import Kind, Parameter, Submission
-from harness.problems.grid import Case, Convolution, cases_for
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.grid import Case, cases_for
 from harness.problems.problem import load
+from tests.support import REFERENCE
 
-REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(
     "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
 )
@@ -18,9 +20,22 @@ def cases() -> tuple[Case, ...]:
     return cases_for(load(REFERENCE / "conv_transpose1d.py"), ANY)
 
 
+def convolution(name: str, shape: tuple[int, ...], **arguments: int) -> Case:
+    """A case of one, however small."""
+    return Case(
+        id=name,
+        label="grid",
+        arguments=arguments,
+        input_shapes=(shape,),
+        input_dtypes=("float32",),
+        seed=0,
+        family="conv_transpose1d",
+    )
+
+
 def ids(cases: tuple[Case, ...], fails: object) -> list[str]:
     assert callable(fails)
-    return [case.id for case in cases if fails(case.convolution)]
+    return [case.id for case in cases if fails(Convolution.of(case))]
 
 
 @pytest.mark.parametrize(
@@ -89,24 +104,24 @@ def test_ignores_ids_that_are_no_case(cases: tuple[Case, ...]) -> None:
 
 def test_smallest_needs_the_least_work(cases: tuple[Case, ...]) -> None:
     """The case that is handed to the author is the one with the fewest multiply-adds."""
-    least = min(case.convolution.work for case in cases)
-    assert smallest(cases).convolution.work == least
+    least = min(Convolution.of(case).work for case in cases)
+    assert Convolution.of(smallest(cases)).work == least
     assert smallest(cases) == smallest(cases[::-1])
 
 
 def test_smallest_prefers_neutral_parameters() -> None:
     """Of two with as much work, the one with fewer parameters in play is easier to follow."""
     base = {"in_channels": 1, "out_channels": 1, "kernel_size": 1}
-    plain = Case("z", "grid", base, ((1, 1, 3),), ("float32",), 0)
-    cropped = Case("a", "grid", {**base, "padding": 1}, ((1, 1, 5),), ("float32",), 0)
-    assert plain.convolution.work == cropped.convolution.work
+    plain = convolution("z", (1, 1, 3), **base)
+    cropped = convolution("a", (1, 1, 5), **base, padding=1)
+    assert Convolution.of(plain).work == Convolution.of(cropped).work
     assert smallest([cropped, plain]) is plain
 
 
 def test_smallest_of_other_references_has_the_fewest_elements() -> None:
     """Without convolution sizes, the inputs' size decides."""
-    small = Case("b", "reduced", {}, ((2, 3),), ("float32",), 0)
-    large = Case("a", "native", {}, ((2, 4),), ("float32",), 0)
+    small = replace(convolution("b", (2, 3)), family="any_reference")
+    large = replace(convolution("a", (2, 4)), family="any_reference")
     assert smallest([large, small]) is small
     assert what_failing_cases_share([large, small], ["a", "b"]) == "all 2 cases fail"
 
@@ -118,28 +133,26 @@ def test_smallest_of_nothing_is_an_error() -> None:
 
 
 def test_sizes_are_spelled_as_words() -> None:
-    """Output length is told in words, as is every size that is no constructor parameter."""
-    lengths = (1, 2, 3, 4)
-    cases = [
-        Case(
-            f"l{n}",
-            "grid",
-            {"in_channels": 1, "out_channels": 1, "kernel_size": 1},
-            ((1, 1, n),),
-            ("float32",),
-            0,
-        )
-        for n in lengths
-    ]
-    assert cases[0].convolution == Convolution(1, 1, 1, 1, 1)
+    """Sizes are told in words; parameters that can be neutral, by the name that sets them."""
+    sizes = {"in_channels": 1, "out_channels": 1, "kernel_size": 1}
+    cases = [convolution(f"l{n}", (1, 1, n), **sizes) for n in (1, 2, 3, 4)]
+    assert Convolution.of(cases[0]) == Convolution(1, 1, 1, 1, 1)
     assert what_failing_cases_share(cases, ["l3", "l4"]) == (
         "all 2 with length > 2 fail; none with length 2 or less"
+    )
+    wider = [convolution(f"k{n}", (1, 1, 4), **{**sizes, "out_channels": n}) for n in (1, 2, 3, 4)]
+    assert what_failing_cases_share(wider, ["k3", "k4"]) == (
+        "all 2 with out channels > 2 fail; none with out channels 2 or less"
+    )
+    padded = [convolution(f"p{n}", (1, 1, 9), **sizes, output_padding=n) for n in (0, 1, 2, 3)]
+    assert what_failing_cases_share(padded, ["p2", "p3"]) == (
+        "all 2 with output_padding > 1 fail; none with output_padding 1 or less"
     )
 
 
 def test_what_most_others_do_too_is_no_pattern(cases: tuple[Case, ...]) -> None:
     """That short outputs fail tells nothing where nearly all the long ones fail as well."""
-    by_length = sorted(cases, key=lambda case: (case.convolution.output_length, case.id))
+    by_length = sorted(cases, key=lambda case: (Convolution.of(case).output_length, case.id))
     passing = {case.id for case in by_length[-20::7]}
     failed = [case.id for case in cases if case.id not in passing]
     assert what_failing_cases_share(cases, failed) == ""

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.problems.problem import InputSpec, ProblemError, load
-
-REFERENCE = Path(__file__).parents[1] / "reference"
+from harness.problems.configuration import InputSpec
+from harness.problems.problem import ProblemError, load
+from tests.support import REFERENCE
 
 TEMPLATE = """
 import torch
@@ -96,7 +96,7 @@ def test_our_own_references(
     assert problem.name == name
     assert problem.arguments == arguments
     assert problem.inputs == (InputSpec(shape, "float32"),)
-    assert problem.is_transposed_convolution
+    assert problem.family.name == "conv_transpose1d"
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,13 @@ def test_defaults_are_those_of_the_signature(tmp_path: Path) -> None:
 )
 def test_more_than_a_convolution_is_not_one(tmp_path: Path, extra: str, forward: str) -> None:
     """The bound of a plain sum must not be used where something follows the sum."""
-    assert not load(write(tmp_path, extra=extra, forward=forward)).is_transposed_convolution
+    assert load(write(tmp_path, extra=extra, forward=forward)).family.name == "any_reference"
 
 
 def test_a_convolution_with_padding_and_bias_is_one(tmp_path: Path) -> None:
     """Recognition does not depend on the arguments."""
-    assert load(write(tmp_path, arguments="[4, 6, 3, 2, True]")).is_transposed_convolution
+    problem = load(write(tmp_path, arguments="[4, 6, 3, 2, True]"))
+    assert problem.family.name == "conv_transpose1d"
 
 
 def test_loading_leaves_the_random_state_alone(tmp_path: Path) -> None:

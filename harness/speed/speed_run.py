@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from harness.gpu.state import Monitor
-from harness.judging.integrity import Need
 from harness.judging.own_kernels import judge_launched
 from harness.problems.grid import Case
+from harness.records.comparison import Precision
 from harness.speed.contender import Contender, ContenderError, Sample
-from harness.speed.floor import Rates, Work
+from harness.speed.floor import LeastWork, Rates
 from harness.speed.measurement import Conditions, Measurement
 from harness.speed.plan import Plan
 from harness.speed.result import Timing
@@ -65,7 +65,7 @@ class _Findings:
             known.append(line)
 
 
-class Course:
+class SpeedRun:
     """One measurement."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Course:
         weights: Mapping[str, Tensor],
         stage: Stage,
         rates: Rates,
-        work: Work,
+        work: LeastWork,
         monitor: Monitor,
     ) -> None:
         self._plan = plan
@@ -85,17 +85,8 @@ class Course:
         self._monitor = monitor
         self._full = FullCheck(plan.problem, case, weights, stage.output.device)
         self._precision = {entry.name: entry.precision for entry in plan.entries}
-        self._checksums = (
-            {
-                precision: Checksum(
-                    case, weights, stage.output.shape, precision, stage.output.device
-                )
-                for precision in {entry.precision for entry in plan.entries}
-            }
-            if plan.problem.is_transposed_convolution
-            else {}
-        )
-        self._need = Need.of_case(plan.problem, case)
+        self._checksums = _checksums(plan, case, weights, stage.output)
+        self._need = plan.problem.family.need(case)
         self._findings = _Findings()
         self._chance = secrets.SystemRandom()
         self._is_checked_in_full: set[str] = set()
@@ -262,6 +253,17 @@ class Course:
             discarded=samples.discarded,
             measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+
+def _checksums(
+    plan: Plan, case: Case, weights: Mapping[str, Tensor], output: Tensor
+) -> Mapping[Precision, Checksum]:
+    """One for each class among the submissions; none where the reference is no linear map."""
+    linear_map = plan.problem.family.linear_map(case, weights, output.device)
+    if linear_map is None:
+        return {}
+    classes = {entry.precision for entry in plan.entries}
+    return {each: Checksum(linear_map, output.shape, each, output.device) for each in classes}
 
 
 def _beside(samples: Samples, name: str) -> float:

@@ -1,145 +1,21 @@
-"""Known mistakes in kernels for transposed convolution, each as a change of the right computation.
+"""Known mistakes in kernels for transposed convolution; adding one is adding a line to a table."""
 
-Changes can be made one after the other, as people make mistakes; and adding one is adding a line to
-a table.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from harness.problems.grid import Convolution
-
-Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
-
-
-def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide as is right: only positions that the stride divides have an input."""
-    return numerator.div(stride, rounding_mode="floor"), numerator % stride == 0
-
-
-def rounding_down(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide without asking whether it divides; negative positions are refused before."""
-    return numerator.div(stride, rounding_mode="floor"), numerator >= 0
+from harness.problems.families.conv_transpose1d.computation import (
+    Gather,
+    multiplying,
+    rounding_down,
+    truncating,
+    undivided,
+)
+from harness.problems.mistakes import Mistake
 
 
-def multiplying(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Multiply by the stride, as a convolution that is not transposed does."""
-    return numerator * stride, torch.ones_like(numerator, dtype=torch.bool)
-
-
-def undivided(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Take the numerator for the position itself."""
-    del stride
-    return multiplying(numerator, 1)
-
-
-def truncating(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide as C++ does, without asking whether it divides: -1 / 2 is 0."""
-    return numerator.div(stride, rounding_mode="trunc"), torch.ones_like(
-        numerator, dtype=torch.bool
-    )
-
-
-@dataclass(frozen=True)
-class Computation:
-    """A transposed convolution as a kernel does it; tensors are float64.
-
-    Attributes:
-        x: Input (batch, in_channels, length).
-        weight: Weight (in_channels, out_channels / groups, kernel_size).
-        bias: Bias (out_channels,), or None.
-        sizes: What the convolution was asked for; the output has its shape, whatever a mistake
-            makes of the numbers below.
-        stride: As in `nn.ConvTranspose1d`, in input steps per output step.
-        padding: Output positions cropped from the left end.
-        dilation: Distance between taps.
-        numerator: Gives, for output positions (output length, 1) and taps (kernel_size,), what the
-            stride divides.
-        divide: Gives, for numerators (output length, kernel_size), input positions and a mask.
-        finish: What becomes of the output.
-    """
-
-    x: Tensor
-    weight: Tensor
-    bias: Tensor | None
-    sizes: Convolution
-    stride: int
-    padding: int
-    dilation: int
-    numerator: "Numerator" = lambda c, t, k: t + c.padding - k * c.dilation
-    divide: Divide = exactly
-    finish: Callable[[Tensor], Tensor] = lambda y: y
-
-    @classmethod
-    def of(
-        cls, sizes: Convolution, x: Tensor, weight: Tensor, bias: Tensor | None = None
-    ) -> "Computation":
-        """The right one: takes the sizes at their word, and the numbers in float64 on the CPU."""
-        return cls(
-            x=_exact(x),
-            weight=_exact(weight),
-            bias=None if bias is None else _exact(bias),
-            sizes=sizes,
-            stride=sizes.stride,
-            padding=sizes.padding,
-            dilation=sizes.dilation,
-        )
-
-    def absolute(self) -> "Computation":
-        """Give the one whose sums are the sums of absolute values."""
-        bias = None if self.bias is None else self.bias.abs()
-        return replace(self, x=self.x.abs(), weight=self.weight.abs(), bias=bias)
-
-    def output(self) -> Tensor:
-        """Compute by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
-
-        Returns:
-            The output (batch, out_channels, output length), float64.
-        """
-        sizes = self.sizes
-        t = torch.arange(sizes.output_length).unsqueeze(1)
-        k = torch.arange(sizes.kernel_size)
-        position, has_input = self.divide(self.numerator(self, t, k), self.stride)
-        has_input = has_input & (position >= 0) & (position < sizes.length)
-        taps = self.x[:, :, position.clamp(0, sizes.length - 1)] * has_input
-        channels = sizes.in_channels // sizes.groups
-        grouped = taps.reshape(sizes.batch, sizes.groups, channels, *position.shape)
-        weight = self.weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)
-        y = torch.einsum("ngctk,gcok->ngot", grouped, weight).flatten(1, 2)
-        return self.finish(y if self.bias is None else y + self.bias.unsqueeze(1))
-
-
-Numerator = Callable[[Computation, Tensor, Tensor], Tensor]
-Change = Callable[[Computation], Computation]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A known mistake.
-
-    Attributes:
-        name: Short, for reports.
-        advice: What the kernel does, and where to look, in one sentence.
-        change: What it makes of a computation.
-    """
-
-    name: str
-    advice: str
-    change: Change
-
-    def compute(self, right: Computation) -> Tensor:
-        """The output that a kernel with this mistake gives."""
-        return self.change(right).output()
-
-
-def _exact(tensor: Tensor) -> Tensor:
-    return tensor.detach().cpu().double()
-
-
-def _read_weight_as_out_in(c: Computation) -> Tensor:
+def _read_weight_as_out_in(c: Gather) -> Tensor:
     """Read the weight's memory as (out_channels, in_channels / groups, kernel_size)."""
     groups, taps = c.sizes.groups, c.sizes.kernel_size
     read = c.weight.reshape(groups, c.sizes.out_channels // groups, -1, taps)
@@ -152,7 +28,7 @@ def _first_group(channels: Tensor, groups: int, dim: int) -> Tensor:
     return torch.cat([first] * groups, dim)
 
 
-def _first_channel_only(c: Computation) -> Computation:
+def _first_channel_only(c: Gather) -> Gather:
     is_first = torch.arange(c.sizes.in_channels) % (c.sizes.in_channels // c.sizes.groups) == 0
     return replace(c, weight=c.weight * is_first[:, None, None])
 
@@ -164,13 +40,13 @@ def _without(tensor: Tensor, position: int) -> Tensor:
     return changed
 
 
-def _bias_of_group(c: Computation) -> Computation:
+def _bias_of_group(c: Gather) -> Gather:
     if c.bias is None:
         return c
     return replace(c, bias=_first_group(c.bias, c.sizes.groups, 0))
 
 
-def _testing_output_position(c: Computation) -> Computation:
+def _testing_output_position(c: Gather) -> Gather:
     """Test t, and not t + padding - k * dilation, for divisibility by the stride."""
     t = torch.arange(c.sizes.output_length).unsqueeze(1)
 
@@ -186,13 +62,13 @@ def _channels_last(y: Tensor) -> Tensor:
     return y.transpose(1, 2).reshape(y.shape)
 
 
-def _position_of_a_convolution(c: Computation) -> Computation:
+def _position_of_a_convolution(c: Gather) -> Gather:
     return replace(
         c, numerator=lambda c, t, k: t * c.stride - c.padding + k * c.dilation, divide=undivided
     )
 
 
-MISTAKES: tuple[Mistake, ...] = (
+MISTAKES: tuple[Mistake[Gather], ...] = (
     Mistake(
         "no divisibility test",
         "The kernel divides t + padding - k * dilation by the stride without testing that it "
@@ -378,24 +254,3 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
 )
 """The known mistakes; where several explain an output, the earlier is named first."""
-
-
-LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
-    ("output_padding is left out", lambda c: c.output_length - c.output_padding),
-    ("padding is subtracted once, not twice", lambda c: c.output_length + c.padding),
-    ("padding is left out", lambda c: c.output_length + 2 * c.padding),
-    ("padding is subtracted four times", lambda c: c.output_length - 2 * c.padding),
-    (
-        "dilation is left out",
-        lambda c: c.output_length - (c.dilation - 1) * (c.kernel_size - 1),
-    ),
-    (
-        "dilation * kernel_size stands for dilation * (kernel_size - 1) + 1",
-        lambda c: c.output_length + c.dilation - 1,
-    ),
-    ("length * stride stands for (length - 1) * stride", lambda c: c.output_length + c.stride),
-    ("stride is left out", lambda c: c.output_length - (c.length - 1) * (c.stride - 1)),
-    ("the last + 1 is missing", lambda c: c.output_length - 1),
-    ("the last + 1 comes twice", lambda c: c.output_length + 1),
-)
-"""What each known mistake in the formula makes of the output length."""

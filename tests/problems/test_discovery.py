@@ -5,8 +5,8 @@ import pytest
 
 from harness.problems.discovery import Discovery, Kind, Parameter, Submission, discover, fits
 from harness.problems.problem import Problem, load
+from tests.support import REFERENCE
 
-REFERENCE = Path(__file__).parents[1] / "reference"
 SIMPLE = """
 class ModelNew:
     def __init__(self, in_channels, out_channels, kernel_size, stride=1):

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from harness.gpu.recording import Launched
-from harness.judging.integrity import Need
 from harness.judging.kernel_names import forms_products, identifier, is_by_copy_engine, is_of_torch
 from harness.judging.own_kernels import judge_launched
-from harness.problems.grid import Convolution
+from harness.problems.families.conv_transpose1d.need import need_of
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+from tests.support import ROOT
 
 # benchmarks/kernel_names.py, on an NVIDIA H200 with torch 2.11 and cuDNN 9.19.
-RECORDED = json.loads((Path(__file__).parent / "kernel_names.json").read_text())
+RECORDED = json.loads((ROOT / "tests" / "kernel_names.json").read_text())
 HOLD = Launched("hold", 1, 200_000)
 BUILT = (b"\0_ZN7_GLOBAL__N_15tilesI4PlanILi8EEEvPKfPf\0gather_gemm\0",)
 OWN = Launched("void (anonymous namespace)::tiles<Plan<8> >(float const*, float*)", 1, 900)
 PLAIN = Launched("gather_gemm(float const*, float*)", 1, 900)
-NEED = Need.of(Convolution(in_channels=8, out_channels=8, kernel_size=3, batch=2, length=62))
+NEED = need_of(Convolution(in_channels=8, out_channels=8, kernel_size=3, batch=2, length=62))
 
 
 def messages(*launched: Launched, built: tuple[bytes, ...] = BUILT) -> list[str]:

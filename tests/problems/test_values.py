@@ -6,19 +6,20 @@ import pytest
 import torch
 
 from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import OWN, Case, cases_for
 from harness.problems.problem import Problem, load
+from harness.problems.runs import Run
 from harness.problems.values import (
     Call,
-    Run,
     calls_for,
     initialisation_seed,
     runs_for,
     values_for,
     values_of_call,
 )
+from tests.support import REFERENCE
 
-REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(
     "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
 )
@@ -120,7 +121,7 @@ def test_exact_sums_stay_below_2_to_24(problem: Problem, cases: tuple[Case, ...]
 def test_exact_sums_are_not_empty(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
     """Every output channel has a weight that is not zero, or it would show nothing."""
     for case in cases:
-        groups = case.convolution.groups
+        groups = Convolution.of(case).groups
         weight = values_for(problem, case, exact).weights["conv1d_transpose.weight"]
         for group in weight.chunk(groups):
             assert bool((group.abs().sum((0, 2)) > 0).all()), case.id

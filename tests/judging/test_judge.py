@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -11,7 +13,8 @@ from harness.judging.oracle import expected
 from harness.problems.discovery import discover
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load
-from harness.problems.values import Run, Values, runs_for, values_for
+from harness.problems.runs import Run
+from harness.problems.values import Values, runs_for, values_for
 from tests.support import REFERENCE, SUBMISSIONS
 
 CPU = torch.device("cpu")
@@ -79,3 +82,35 @@ def test_wrong_shape_is_told(right: tuple[Problem, Case, Run, Values, torch.Tens
     assert found.mismatch is not None
     assert found.mismatch.index is None
     assert "shape" in found.mismatch.message
+
+
+CENTRED = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+    def forward(self, x):
+        return x - x.mean(0)
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.usefixtures("sliced")
+def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> None:
+    """Of an unknown reference nobody knows whether a row needs the others: here it does."""
+    path = tmp_path / "centred.py"
+    path.write_text(CENTRED)
+    problem = load(path)
+    (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
+    (case,) = cases_for(problem, submission)
+    run = runs_for(problem)[0]
+    values = values_for(problem, case, run)
+    output = values.inputs[0] - values.inputs[0].mean(0)
+    assert judge(problem, case, run, values, output, CPU).precision == "fp32"

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from harness.judging.compare import POISON, classify, compare
-from harness.judging.oracle import CLASSES, Expected
+from harness.judging.oracle import CLASSES
+from harness.problems.bounds import Expected
 from harness.records.comparison import Comparison, Mismatch
 
 SHAPE = (2, 3, 4)

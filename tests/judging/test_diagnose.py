@@ -1,34 +1,44 @@
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 
 import pytest
 import torch
-from torch.nn.functional import conv_transpose1d
 
-from harness.judging.diagnose import Diagnosis, WrongRun, diagnose, diagnose_length
-from harness.judging.mistakes import LENGTH_MISTAKES, MISTAKES, Computation, Mistake
-from harness.judging.oracle import CLASSES, gamma
+from harness.judging.diagnose import Diagnosis, WrongRun
+from harness.judging.diagnose import diagnose as search
+from harness.judging.oracle import CLASSES
+from harness.problems.bounds import gamma
 from harness.problems.discovery import Kind, Parameter, Submission
-from harness.problems.grid import Case, Convolution, cases_for
+from harness.problems.families.conv_transpose1d.computation import Gather
+from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.grid import Case, cases_for
+from harness.problems.mistakes import Mistake
 from harness.problems.problem import load
 from harness.problems.values import runs_for, values_for
+from tests.support import REFERENCE
 
-REFERENCE = Path(__file__).parents[1] / "reference"
 ANY = Submission(
     "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
 )
 
 
-def operands_of(case: Case, name: str) -> Computation:
+def diagnose(runs: Sequence[WrongRun]) -> Diagnosis | None:
+    """Among the known mistakes of a transposed convolution."""
+    return search(runs, MISTAKES)
+
+
+def operands_of(case: Case, name: str) -> Gather:
     problem = load(REFERENCE / f"{name}.py")
     values = values_for(problem, case, runs_for(problem)[1])
     weight = values.weights["conv1d_transpose.weight"]
     bias = values.weights.get("conv1d_transpose.bias")
-    return Computation.of(case.convolution, values.inputs[0], weight, bias)
+    return Gather.of(Convolution.of(case), values.inputs[0], weight, bias)
 
 
 @pytest.fixture(scope="module")
-def grid() -> list[Computation]:
+def grid() -> list[Gather]:
     """The operands of every case of the two references that between them take everything."""
     found = []
     for name in ("conv_transpose1d", "conv_transpose1d_strided_dilated"):
@@ -37,7 +47,7 @@ def grid() -> list[Computation]:
     return found
 
 
-def is_wrong(operands: Computation, mistake: Mistake) -> bool:
+def is_wrong(operands: Gather, mistake: Mistake[Gather]) -> bool:
     """Whether the mistake shows beyond the loosest class's bound."""
     difference = (mistake.compute(operands) - operands.output()).abs()
     terms = operands.weight.shape[0] * operands.weight.shape[2] + 1.0
@@ -46,7 +56,7 @@ def is_wrong(operands: Computation, mistake: Mistake) -> bool:
     return bool((difference > bound).any())
 
 
-def wrong_runs(grid: list[Computation], mistake: Mistake) -> list[WrongRun]:
+def wrong_runs(grid: list[Gather], mistake: Mistake[Gather]) -> list[WrongRun]:
     return [
         WrongRun(operands, mistake.compute(operands).float())
         for operands in grid
@@ -55,24 +65,14 @@ def wrong_runs(grid: list[Computation], mistake: Mistake) -> list[WrongRun]:
 
 
 @pytest.fixture(scope="module")
-def wrong(grid: list[Computation]) -> dict[str, list[WrongRun]]:
+def wrong(grid: list[Gather]) -> dict[str, list[WrongRun]]:
     """By mistake: what a float32 kernel gives that makes it, in the cases where that is wrong."""
     return {mistake.name: wrong_runs(grid, mistake) for mistake in MISTAKES}
 
 
-def test_computes_what_torch_computes(grid: list[Computation]) -> None:
-    """Without a mistake, the gathered sum is PyTorch's transposed convolution."""
-    for o in grid:
-        c = o.sizes
-        y = conv_transpose1d(
-            o.x, o.weight, o.bias, c.stride, c.padding, c.output_padding, c.groups, c.dilation
-        )
-        assert torch.allclose(o.output(), y, rtol=1e-12, atol=1e-12), c
-
-
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_each_mistake_is_diagnosed_as_itself(
-    wrong: dict[str, list[WrongRun]], mistake: Mistake
+    wrong: dict[str, list[WrongRun]], mistake: Mistake[Gather]
 ) -> None:
     """From the wrong cases of the grid the mistake is named, and no other fits them all."""
     runs = wrong[mistake.name]
@@ -82,10 +82,10 @@ def test_each_mistake_is_diagnosed_as_itself(
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_one_wrong_case_is_enough_to_be_among_the_named(
-    wrong: dict[str, list[WrongRun]], mistake: Mistake
+    wrong: dict[str, list[WrongRun]], mistake: Mistake[Gather]
 ) -> None:
     """From the smallest wrong case alone, the mistake is named or listed as an alternative."""
-    run = min(wrong[mistake.name], key=lambda r: r.right.sizes.work)
+    run = min(wrong[mistake.name], key=lambda r: r.right.work)
     diagnosis = diagnose([run])
     assert diagnosis is not None
     named = (diagnosis.name, *diagnosis.alternatives)
@@ -93,12 +93,15 @@ def test_one_wrong_case_is_enough_to_be_among_the_named(
     assert mistake.name in named or diagnosis.name == "elements not written"
 
 
-def outputs_of(grid: list[Computation], names: tuple[str, ...]) -> list[WrongRun]:
+def outputs_of(grid: list[Gather], names: tuple[str, ...]) -> list[WrongRun]:
     """What a float32 kernel gives that makes several mistakes at once, where it is wrong."""
     made = [mistake for mistake in MISTAKES if mistake.name in names]
     assert len(made) == len(names)
-    everything = Mistake("", "", lambda c: reduce(lambda c, mistake: mistake.change(c), made, c))
-    return wrong_runs(grid, everything)
+
+    def make(right: Gather) -> Gather:
+        return reduce(lambda changed, mistake: mistake.change(changed), made, right)
+
+    return wrong_runs(grid, Mistake("", "", make))
 
 
 @pytest.mark.parametrize(
@@ -113,9 +116,7 @@ def outputs_of(grid: list[Computation], names: tuple[str, ...]) -> list[WrongRun
     ],
     ids=" and ".join,
 )
-def test_mistakes_made_at_once_are_all_named(
-    grid: list[Computation], names: tuple[str, ...]
-) -> None:
+def test_mistakes_made_at_once_are_all_named(grid: list[Gather], names: tuple[str, ...]) -> None:
     """Where no single mistake explains the outputs, two or three together do."""
     diagnosis = diagnose(outputs_of(grid, names))
     assert diagnosis is not None
@@ -123,16 +124,16 @@ def test_mistakes_made_at_once_are_all_named(
     assert diagnosis.advice.count(".") >= len(names)
 
 
-def test_several_mistakes_are_not_read_into_one_output(grid: list[Computation]) -> None:
+def test_several_mistakes_are_not_read_into_one_output(grid: list[Gather]) -> None:
     """A single small output says too little for two mistakes."""
     runs = outputs_of(grid, ("kernel flipped", "weight read as [out, in, k]"))
-    one = min(runs, key=lambda run: run.right.sizes.work)
+    one = min(runs, key=lambda run: run.right.work)
     diagnosis = diagnose([one])
     assert diagnosis is None or diagnosis.name in {mistake.name for mistake in MISTAKES}
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_no_mistakes_give_has_no_diagnosis(grid: list[Computation], seed: int) -> None:
+def test_what_no_mistakes_give_has_no_diagnosis(grid: list[Gather], seed: int) -> None:
     """However many combinations are tried, none fits outputs that were drawn."""
     generator = torch.Generator().manual_seed(seed)
     runs = []
@@ -145,13 +146,7 @@ def test_what_no_mistakes_give_has_no_diagnosis(grid: list[Computation], seed: i
     assert diagnose(runs) is None
 
 
-def test_names_are_unique() -> None:
-    """A name stands for one mistake; its advice is a sentence of its own."""
-    assert len({m.name for m in MISTAKES}) == len({m.advice for m in MISTAKES}) == len(MISTAKES)
-    assert all(mistake.advice.endswith(".") for mistake in MISTAKES)
-
-
-def test_unknown_mistake_has_no_diagnosis(grid: list[Computation]) -> None:
+def test_unknown_mistake_has_no_diagnosis(grid: list[Gather]) -> None:
     """A wrong output that no known mistake gives is not explained away."""
     operands = grid[3]
     noise = operands.output() * 1.5 + 0.3
@@ -172,12 +167,12 @@ def test_nothing_wrong_nothing_said() -> None:
     assert diagnose([]) is None
 
 
-def big(grid: list[Computation]) -> Computation:
+def big(grid: list[Gather]) -> Gather:
     return max(grid, key=lambda o: o.sizes.output_length)
 
 
 @pytest.mark.parametrize("blank", [0.0, float("nan")])
-def test_tail_of_positions_not_written(grid: list[Computation], blank: float) -> None:
+def test_tail_of_positions_not_written(grid: list[Gather], blank: float) -> None:
     """Zero or garbage from one position on is told with that position."""
     operands = big(grid)
     actual = operands.output().float()
@@ -188,7 +183,7 @@ def test_tail_of_positions_not_written(grid: list[Computation], blank: float) ->
     assert f"from position 256 of {operands.sizes.output_length} on" in diagnosis.advice
 
 
-def test_tail_of_the_flat_output_not_written(grid: list[Computation]) -> None:
+def test_tail_of_the_flat_output_not_written(grid: list[Gather]) -> None:
     """A grid that is too small for batch * channels * length leaves a flat tail."""
     operands = next(o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9)
     actual = operands.output().float().contiguous()
@@ -198,7 +193,7 @@ def test_tail_of_the_flat_output_not_written(grid: list[Computation]) -> None:
     assert f"from element {actual.numel() - 10} of {actual.numel()} on" in diagnosis.advice
 
 
-def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Computation]) -> None:
+def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Gather]) -> None:
     """The same mistake leaves another tail in each; one of them tells more than none."""
     runs: list[WrongRun] = []
     for operands in [o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9][:2]:
@@ -211,7 +206,7 @@ def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Computation])
     assert f"from element {numel - 10} of {numel} on" in diagnosis.advice
 
 
-def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Computation]) -> None:
+def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Gather]) -> None:
     """NaN may have been computed: where it is known what was written, values decide nothing."""
     operands = big(grid)
     actual = operands.output().float()
@@ -223,7 +218,7 @@ def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Comput
     assert told.name == "elements not written"
 
 
-def test_holes_are_not_called_a_tail(grid: list[Computation]) -> None:
+def test_holes_are_not_called_a_tail(grid: list[Gather]) -> None:
     """Unwritten elements in the middle are told as such."""
     operands = big(grid)
     actual = operands.output().float()
@@ -231,24 +226,3 @@ def test_holes_are_not_called_a_tail(grid: list[Computation]) -> None:
     diagnosis = diagnose([WrongRun(operands, actual)])
     assert diagnosis is not None
     assert "in several places" in diagnosis.advice
-
-
-LENGTH_SIZES = [
-    Convolution(1, 1, 3, 1, 7, stride=3, padding=2, output_padding=1, dilation=2),
-    Convolution(1, 1, 5, 1, 4, stride=4, padding=3, output_padding=2, dilation=3),
-]
-
-
-@pytest.mark.parametrize(("words", "length"), LENGTH_MISTAKES)
-def test_each_wrong_length_is_diagnosed(words: str, length: object) -> None:
-    """Every known mistake in the formula is recognised from two cases."""
-    assert callable(length)
-    sentence = diagnose_length([(sizes, length(sizes)) for sizes in LENGTH_SIZES])
-    assert sentence is not None
-    assert sentence.startswith(f"In the output length, {words};")
-
-
-def test_unknown_length_has_no_diagnosis() -> None:
-    """A length that no known mistake gives, or none at all, is left unexplained."""
-    assert diagnose_length([(sizes, 1000) for sizes in LENGTH_SIZES]) is None
-    assert diagnose_length([]) is None

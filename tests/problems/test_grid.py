@@ -1,4 +1,3 @@
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -6,14 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from harness.problems import grid
-from harness.problems.covering import complete, uncovered
 from harness.problems.discovery import Parameter, Submission, discover
-from harness.problems.grid import Case, Convolution, cases_for, corners, covering
-from harness.problems.problem import NEUTRAL, Problem, load
-
-REFERENCE = Path(__file__).parents[1] / "reference"
-EVERYTHING = frozenset({"in_channels", "out_channels", "kernel_size", "batch", "length", *NEUTRAL})
+from harness.problems.families.any_reference import NEUTRAL
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.grid import Case, Grid, cases_for
+from harness.problems.problem import Problem, load
+from tests.problems.families.convolutions import accepted_by_torch
+from tests.support import REFERENCE
 
 
 def submission(*names: str) -> Submission:
@@ -37,90 +35,13 @@ def everything(plain: Problem) -> tuple[Case, ...]:
     return cases_for(plain, submission(*NEUTRAL))
 
 
-def accepted_by_torch(c: Convolution) -> bool:
-    """Whether torch computes these sizes to the output length that we think, and not to nothing."""
-    x = torch.zeros(c.batch, c.in_channels, c.length)
-    try:
-        layer = torch.nn.ConvTranspose1d(
-            c.in_channels,
-            c.out_channels,
-            c.kernel_size,
-            c.stride,
-            c.padding,
-            c.output_padding,
-            c.groups,
-            c.bias,
-            c.dilation,
-        )
-        y = layer(x)
-        return y.numel() > 0 and tuple(y.shape) == (c.batch, c.out_channels, c.output_length)
-    except (RuntimeError, ValueError):
-        return False
-
-
-def test_is_valid_agrees_with_torch() -> None:
-    """Output length and validity are PyTorch's own, over small sizes of every kind."""
-    sizes = itertools.product((1, 2, 3), (1, 2), (0, 1, 3), (0, 1, 2), (1, 3), (1, 2), (1, 4))
-    seen = set()
-    for kernel, stride, padding, output_padding, dilation, groups, length in sizes:
-        c = Convolution(2, 4, kernel, 1, length, stride, padding, output_padding, dilation, groups)
-        assert c.is_valid == accepted_by_torch(c), c
-        seen.add(c.is_valid)
-    assert seen == {False, True}
-
-
-@pytest.mark.parametrize("channels", [(3, 4), (4, 3)])
-def test_groups_must_divide_both_channels(channels: tuple[int, int]) -> None:
-    """Two groups of an odd number of channels are not valid on either side."""
-    c = Convolution(*channels, kernel_size=1, batch=1, length=4, groups=2)
-    assert not c.is_valid
-    assert not accepted_by_torch(c)
-
-
-@pytest.mark.parametrize("strength", [2, 3])
-@pytest.mark.parametrize("left_out", [set(), {"dilation"}, {"groups", "bias", "output_padding"}])
-def test_covers_every_feasible_combination(strength: int, left_out: set[str]) -> None:
-    """Whatever pair or triple a valid convolution can have, some case has."""
-    varied = EVERYTHING - left_out
-    levels: dict[str, Any] = {n: v for n, v in grid._LEVELS.items() if n in varied}
-    fixed = {n: v for n, v in NEUTRAL.items() if n not in varied}
-    rows = [symbolic for c in covering(varied, strength) for symbolic in spellings(c, levels)]
-    missing = uncovered(levels, rows, strength)
-    possible = [m for m in missing if complete(levels, lambda k: allowed({**fixed, **k}), m)]
-    assert possible == []
-
-
-def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
-    """Spell a convolution in the grid's levels: a padding of 2 may also be the full one."""
-    paddings: list[object] = [p for p in (c.padding,) if p in levels["padding"]]
-    if c.padding == c.dilation * (c.kernel_size - 1):
-        paddings.append("full")
-    groups: list[object] = [g for g in (c.groups,) if g in levels.get("groups", ())]
-    if c.groups == c.in_channels:
-        groups.append("each")
-    base = {name: getattr(c, name) for name in levels}
-    pairs = itertools.product(paddings, groups or [1])
-    return [
-        {**base, **({"padding": p, "groups": g} if "groups" in levels else {"padding": p})}
-        for p, g in pairs
-    ]
-
-
-def allowed(known: dict[str, Any]) -> bool:
-    """Decide by whole convolutions only, without the grid's own partial rules."""
-    if len(known) < len(EVERYTHING):
-        return grid._is_feasible(known)
-    c = grid._resolve(known)
-    return c.is_valid and c.work <= grid._MAX_WORK
-
-
 @pytest.mark.parametrize("name", ["quick", "full"])
-def test_every_case_is_valid_and_affordable(plain: Problem, name: grid.Grid) -> None:
+def test_every_case_is_valid_and_affordable(plain: Problem, name: Grid) -> None:
     """PyTorch takes every case, and no case of the grid is too much to simulate."""
     for case in cases_for(plain, submission(*NEUTRAL), name)[1:]:
-        assert accepted_by_torch(case.convolution), case.id
-        fills_shared_memory = case.label == "corner" and case.convolution.kernel_size > 16
-        assert case.convolution.work <= 1_500_000 or fills_shared_memory, case.id
+        assert accepted_by_torch(Convolution.of(case)), case.id
+        fills_shared_memory = case.label == "corner" and Convolution.of(case).kernel_size > 16
+        assert Convolution.of(case).work <= 1_500_000 or fills_shared_memory, case.id
 
 
 def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
@@ -142,7 +63,7 @@ def test_ids_are_unique_and_do_not_depend_on_the_seed(
 
 def test_no_configuration_twice(everything: tuple[Case, ...]) -> None:
     """A corner that the covering array also holds is checked once."""
-    assert len({case.convolution for case in everything}) == len(everything)
+    assert len({Convolution.of(case) for case in everything}) == len(everything)
 
 
 def test_own_configuration_is_first_and_reduced(everything: tuple[Case, ...]) -> None:
@@ -162,7 +83,7 @@ def test_only_what_the_constructor_takes_is_varied(plain: Problem) -> None:
     """Arguments hold the names that both sides take, and nothing else leaves its neutral value."""
     for case in cases_for(plain, submission("stride")):
         assert set(case.arguments) == {"in_channels", "out_channels", "kernel_size", "stride"}
-        c = case.convolution
+        c = Convolution.of(case)
         assert (c.padding, c.output_padding, c.dilation, c.groups, c.bias) == (0, 0, 1, 1, False)
 
 
@@ -175,47 +96,8 @@ def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
     """Model takes the arguments of each of its cases and gives the expected shape."""
     for case in cases_for(dilated, submission(*NEUTRAL)):
         y = dilated.model(**case.arguments)(torch.zeros(case.input_shapes[0]))
-        c = case.convolution
+        c = Convolution.of(case)
         assert tuple(y.shape) == (c.batch, c.out_channels, c.output_length)
-
-
-@pytest.mark.parametrize(
-    ("what", "holds"),
-    [
-        ("kernel smaller than stride", lambda c: c.kernel_size < c.stride),
-        (
-            "padding of dilation * (kernel - 1)",
-            lambda c: c.padding == c.dilation * (c.kernel_size - 1) > 0,
-        ),
-        ("dilated full padding", lambda c: c.padding == 2 * c.dilation > 2 == c.kernel_size - 1),
-        ("length 1", lambda c: c.length == 1),
-        ("output length 1", lambda c: c.output_length == 1),
-        ("padding beyond the kernel", lambda c: c.padding > 2 + c.dilation * (c.kernel_size - 1)),
-        ("depthwise", lambda c: c.groups == c.in_channels > 1),
-        ("most output padding", lambda c: c.output_padding == c.stride - 1 == 7),
-        ("more than one block", lambda c: c.output_length > 256),
-        ("more output positions than 16 bits count", lambda c: c.output_length > 1 << 16),
-        (
-            "weights beyond static shared memory",
-            lambda c: 48 << 10 < 4 * c.in_channels * c.kernel_size < 64 << 10,
-        ),
-        (
-            "weights beyond all shared memory",
-            lambda c: 4 * c.in_channels * c.kernel_size > 227 << 10,
-        ),
-    ],
-)
-def test_corners_are_always_in(what: str, holds: Any) -> None:
-    """Each corner that the grid promises is there, whatever the covering array happens to hold."""
-    assert any(holds(c) for c in corners(EVERYTHING)), what
-    assert all(c.is_valid for c in corners(EVERYTHING))
-
-
-def test_corners_need_only_what_is_varied() -> None:
-    """A corner that needs a parameter that is not taken is left out, the others stay."""
-    some = list(corners({"kernel_size", "length", "stride"}))
-    assert 0 < len(some) < len(list(corners(EVERYTHING)))
-    assert all((c.padding, c.dilation, c.groups) == (0, 1, 1) for c in some)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +121,8 @@ def test_shared_memory_is_overfilled_where_there_may_be_some(
     )
     (found,) = discover([file]).submissions
     sizes = [
-        4 * c.convolution.in_channels * c.convolution.kernel_size for c in cases_for(plain, found)
+        4 * Convolution.of(c).in_channels * Convolution.of(c).kernel_size
+        for c in cases_for(plain, found)
     ]
     assert [any(size > limit << 10 for size in sizes) for limit in (48, 227)] == [overfilled] * 2
 
@@ -252,7 +135,11 @@ def test_json_round_trip(everything: tuple[Case, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"label": "odd"}, "unknown label 'odd'"), ({"seed": None}, "lacks seed")],
+    [
+        ({"label": "odd"}, "unknown label 'odd'"),
+        ({"seed": None}, "lacks seed"),
+        ({"family": "odd"}, "no family odd; there are any_reference, conv_transpose1d"),
+    ],
 )
 def test_bad_json_is_refused(
     everything: tuple[Case, ...], change: dict[str, Any], message: str
@@ -331,7 +218,10 @@ def test_other_references_get_their_own_configuration(
 def test_shared_memory_is_asked_for_beyond_its_limits(everything: tuple[Case, ...]) -> None:
     """A block's weights for one output channel, as floats: above 48 KiB, and above 227 KiB."""
     sizes = sorted(
-        4 * case.convolution.in_channels // case.convolution.groups * case.convolution.kernel_size
+        4
+        * Convolution.of(case).in_channels
+        // Convolution.of(case).groups
+        * Convolution.of(case).kernel_size
         for case in everything
     )
     assert any(48 << 10 < size < 64 << 10 for size in sizes)

@@ -1,0 +1,91 @@
+"""Tensors drawn at random: inputs by their distribution, and sets of weights.
+
+All on the CPU, from a generator that the caller has seeded.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Generator, Tensor, nn
+
+from harness.problems.configuration import Configuration
+from harness.problems.runs import Distribution
+
+DrawWeights = Callable[[nn.Module, Configuration, Generator], dict[str, Tensor]]
+"""Draws one set of weights: from a `Model` as initialised, the configuration that it was built
+with, and where numbers come from, to weights by their name in its state_dict."""
+
+# Integers of which 4096 sum to less than 2**24, which float32 still holds.
+_EXACT_LOWEST = 2049
+_EXACT_HIGHEST = 4095
+
+
+def draw(
+    distribution: Distribution, shape: tuple[int, ...], dtype: torch.dtype, generator: Generator
+) -> Tensor:
+    """Draw an input; one that is not of floating-point numbers is of 0 and 1 alone."""
+    if not dtype.is_floating_point:
+        # 0 and 1 are valid as a class, an index and a truth value alike.
+        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    return _DISTRIBUTIONS[distribution](shape, generator).to(dtype)
+
+
+def exact(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Odd integers of 12 bits and either sign: TF32 and float16 hold 11 bits, and round them."""
+    steps = (_EXACT_HIGHEST - _EXACT_LOWEST) // 2 + 1
+    odd = _EXACT_LOWEST + 2 * torch.randint(0, steps, shape, generator=generator)
+    sign = 2 * torch.randint(0, 2, shape, generator=generator) - 1
+    return (odd * sign).to(torch.float32)
+
+
+def as_initialised(model: nn.Module, _: Configuration, __: Generator) -> dict[str, Tensor]:
+    """The weights that `Model` initialises itself to."""
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def moved(
+    model: nn.Module, configuration: Configuration, generator: Generator
+) -> dict[str, Tensor]:
+    """Parameters up to 0.1 above another initialisation's, which may be the same as the first.
+
+    A norm's weights are ones, however they are initialised.
+    """
+    weights = as_initialised(model, configuration, generator)
+    for name, _ in model.named_parameters():
+        weights[name] += 0.1 * torch.rand(weights[name].shape, generator=generator)
+    return weights
+
+
+def _uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    return torch.rand(shape, generator=generator)
+
+
+def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Values of both signs, whose products cancel in the sums."""
+    return torch.randn(shape, generator=generator)
+
+
+def _impulse(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """A single 1 at a random place: the output is one column of weights, and else the bias."""
+    values = torch.zeros(shape)
+    place = torch.randint(values.numel(), (1,), generator=generator)
+    values.view(-1)[place] = 1.0
+    return values
+
+
+def _small(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    return _uniform(shape, generator) * 1e-3
+
+
+def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    return _uniform(shape, generator) * 1e3
+
+
+_DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Tensor]] = {
+    "uniform": _uniform,
+    "normal": _normal,
+    "impulse": _impulse,
+    "small": _small,
+    "large": _large,
+    "exact": exact,
+}

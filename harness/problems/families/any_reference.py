@@ -1,0 +1,136 @@
+"""Any reference at all: what can be said of one of which nothing is known."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harness.problems.bounds import Expected, Instance
+from harness.problems.configuration import Configuration, InputSpec
+from harness.problems.draws import DrawWeights, as_initialised, moved
+from harness.problems.families.family import Family, LinearMap, Need
+from harness.problems.mistakes import Computation, Mistake
+from harness.problems.runs import Run, Weights
+
+NEUTRAL: Mapping[str, object] = MappingProxyType(
+    {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
+)
+"""Values with which parameters change nothing that are called as torch's layers call them."""
+
+
+class AnyReference:
+    """All references.
+
+    The other families derive from this one, and say what they know better. What it says is safe to
+    say of anything, so that a family can be made known bit by bit.
+    """
+
+    name = "any_reference"
+    neutral = NEUTRAL
+    is_varied = False
+    rows_are_independent = False
+    # Only the range [0, 1) is sure to lie in its domain.
+    runs: tuple[Run, ...] = (
+        Run("uniform", "uniform", "A"),
+        Run("again", "uniform", "A"),
+        Run("changed", "uniform", "C"),
+    )
+    weights: Mapping[Weights, DrawWeights] = MappingProxyType({"A": as_initialised, "C": moved})
+    mistakes: Sequence[Mistake[Any]] = ()
+
+    def recognises(
+        self, model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
+    ) -> bool:
+        """Every reference is one."""
+        del model, arguments, inputs
+        return True
+
+    def corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
+        """None: it is not known what its parameters may be."""
+        del taken
+        return ()
+
+    def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
+        """None."""
+        del taken
+        return ()
+
+    def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
+        """None."""
+        del taken, strength
+        return ()
+
+    def spell(self, configuration: Configuration) -> str:
+        """The arguments and the shapes, in the order that they have."""
+        arguments = [f"{name}{value}" for name, value in configuration.arguments.items()]
+        shapes = ["x".join(map(str, shape)) for shape in configuration.input_shapes]
+        return "-".join([*arguments, *shapes])
+
+    def expected(
+        self,
+        new_instance: Callable[[], Instance],
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
+    ) -> Expected:
+        """Judge by the reference's own float32 error; generous, and not rigorous.
+
+        The largest error e that the reference itself makes in float32 stands for a magnitude of
+        e / u, beside each output's own. Fed to the formula of the classes with one term, that
+        allows 13 times the reference's error in fp32, and roughly 3 v / u times it where operands
+        are rounded to v.
+        """
+        value = new_instance()(weights, inputs)
+        # Who knows what an instance keeps of a call.
+        single = new_instance()(weights, inputs, torch.float32)
+        error = (single.double() - value).abs()
+        largest_error = float(error[error.isfinite()].max()) if error.isfinite().any() else 0.0
+        return Expected(
+            value=value,
+            magnitude=value.abs() + largest_error * 2.0**24,
+            terms=torch.ones((), dtype=torch.float64, device=value.device),
+            largest_operand=1.0,
+            dtype=single.dtype,
+        )
+
+    def need(self, configuration: Configuration) -> Need | None:
+        """Not known."""
+        del configuration
+        return None
+
+    def linear_map(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
+    ) -> LinearMap | None:
+        """Not known to be one."""
+        del configuration, weights, device
+        return None
+
+    def overfills_shared_memory(self, configuration: Configuration) -> bool:
+        """Nothing is declined for the sizes of a configuration."""
+        del configuration
+        return False
+
+    def work(self, configuration: Configuration) -> int:
+        """The number of elements of its inputs."""
+        return sum(math.prod(shape) for shape in configuration.input_shapes)
+
+    def facts(self, configuration: Configuration) -> Mapping[str, object]:
+        """Its arguments."""
+        return configuration.arguments
+
+    def computation(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Computation | None:
+        """Not known."""
+        del configuration, weights, inputs
+        return None
+
+    def explain_lengths(self, wrong: Sequence[tuple[Configuration, int]]) -> str:
+        """Not known."""
+        del wrong
+        return ""
+
+
+FAMILY: Family = AnyReference()

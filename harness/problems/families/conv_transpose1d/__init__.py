@@ -1,0 +1,151 @@
+"""One `nn.ConvTranspose1d` and nothing else: a sum of products, whose every size can be varied.
+
+The class answers what `families/family.py` asks; each file here has one kind of answer.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+
+from harness.problems.bounds import Expected, Instance
+from harness.problems.configuration import Configuration, InputSpec
+from harness.problems.draws import as_initialised, moved
+from harness.problems.families.any_reference import AnyReference
+from harness.problems.families.conv_transpose1d import grid
+from harness.problems.families.conv_transpose1d.computation import Gather
+from harness.problems.families.conv_transpose1d.lengths import explain_lengths
+from harness.problems.families.conv_transpose1d.linear import (
+    ConvolutionMap,
+    rigorous,
+    weight_and_bias,
+)
+from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
+from harness.problems.families.conv_transpose1d.need import need_of
+from harness.problems.families.conv_transpose1d.recognition import is_transposed_convolution
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.families.conv_transpose1d.weights import exact_weights
+from harness.problems.families.family import Family, Need
+from harness.problems.runs import Run
+
+# Bytes that a thread block can ask for on the H200, and on every GPU since the A100 at most.
+_MOST_SHARED_MEMORY = 227 << 10
+_NUMBER_BYTES = 4
+
+
+class ConvTranspose1d(AnyReference):
+    """The family of references that are one transposed convolution."""
+
+    name = "conv_transpose1d"
+    is_varied = True
+    rows_are_independent = True
+    # Weights that come back, and new inputs in the same storage, find a submission that still uses
+    # what it made of an earlier run's.
+    runs = (
+        Run("uniform", "uniform", "A"),
+        Run("normal", "normal", "A"),
+        Run("impulse", "impulse", "A"),
+        Run("small", "small", "A"),
+        Run("large", "large", "A"),
+        Run("exact", "exact", "B"),
+        Run("changed", "uniform", "C"),
+    )
+    weights = MappingProxyType({"A": as_initialised, "B": exact_weights, "C": moved})
+    mistakes = MISTAKES
+
+    def recognises(
+        self, model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
+    ) -> bool:
+        """Whether it gives, bit for bit, what its only layer gives."""
+        return is_transposed_convolution(model, arguments, inputs)
+
+    def corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
+        """Edges of the sizes, such as a kernel smaller than the stride, or one position."""
+        return _configurations(grid.corners(grid.variable(taken)), taken)
+
+    def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
+        """Weights of one output channel that a block's shared memory cannot hold."""
+        return _configurations(grid.shared_memory_corners(grid.variable(taken)), taken)
+
+    def covering(self, taken: Mapping[str, object], strength: int) -> Iterator[Configuration]:
+        """A covering array over the sizes that can be varied."""
+        return _configurations(grid.covering(grid.variable(taken), strength), taken)
+
+    def spell(self, configuration: Configuration) -> str:
+        """Kernel and stride, then what is not neutral, then the shapes."""
+        return grid.spell(Convolution.of(configuration))
+
+    def expected(
+        self,
+        new_instance: Callable[[], Instance],
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
+    ) -> Expected:
+        """Higham's bound, element by element; rigorous."""
+        # It keeps nothing of a call: one model serves them all.
+        return rigorous(new_instance(), weights, inputs)
+
+    def need(self, configuration: Configuration) -> Need:
+        """Counted from the sizes."""
+        return need_of(Convolution.of(configuration))
+
+    def linear_map(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
+    ) -> ConvolutionMap:
+        """It is one, whatever its sizes."""
+        weight, bias = weight_and_bias({name: value.to(device) for name, value in weights.items()})
+        return ConvolutionMap(Convolution.of(configuration), weight, bias)
+
+    def overfills_shared_memory(self, configuration: Configuration) -> bool:
+        """Whether the weights of one output channel are more than a thread block can keep."""
+        sizes = Convolution.of(configuration)
+        channels = sizes.in_channels // sizes.groups
+        return _NUMBER_BYTES * channels * sizes.kernel_size > _MOST_SHARED_MEMORY
+
+    def work(self, configuration: Configuration) -> int:
+        """Multiply-adds."""
+        return Convolution.of(configuration).work
+
+    def facts(self, configuration: Configuration) -> Mapping[str, object]:
+        """Parameters, then the other sizes, then what relates them."""
+        c = Convolution.of(configuration)
+        sizes = asdict(c)
+        parameters = {name: sizes[name] for name in self.neutral}
+        others = {name: value for name, value in sizes.items() if name not in self.neutral}
+        taps = c.dilation * (c.kernel_size - 1)
+        return {
+            **parameters,
+            **others,
+            "output_length": c.output_length,
+            "a kernel smaller than the stride": c.kernel_size < c.stride,
+            "padding beyond dilation * (kernel_size - 1)": c.padding > taps,
+            "as many groups as input channels": c.groups == c.in_channels,
+            "more output than input channels": c.out_channels > c.in_channels,
+        }
+
+    def computation(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Gather:
+        """Gathering: every output looks for the inputs that reach it."""
+        (x,) = inputs
+        return Gather.of(Convolution.of(configuration), x, *weight_and_bias(weights))
+
+    def explain_lengths(self, wrong: Sequence[tuple[Configuration, int]]) -> str:
+        """By the known mistakes in the formula."""
+        return explain_lengths([(Convolution.of(one), length) for one, length in wrong])
+
+
+def _configurations(
+    convolutions: Iterable[Convolution], taken: Mapping[str, object]
+) -> Iterator[Configuration]:
+    for each in convolutions:
+        yield Configuration(
+            arguments={name: getattr(each, name, value) for name, value in taken.items()},
+            input_shapes=((each.batch, each.in_channels, each.length),),
+            input_dtypes=("float32",),
+        )
+
+
+FAMILY: Family = ConvTranspose1d()

@@ -1,0 +1,133 @@
+"""A transposed convolution as kernels compute it, each step of which a mistake can change."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+
+
+def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Divide as is right: only positions that the stride divides have an input."""
+    return numerator.div(stride, rounding_mode="floor"), numerator % stride == 0
+
+
+def rounding_down(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Divide without asking whether it divides; negative positions are refused before."""
+    return numerator.div(stride, rounding_mode="floor"), numerator >= 0
+
+
+def multiplying(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Multiply by the stride, as a convolution that is not transposed does."""
+    return numerator * stride, torch.ones_like(numerator, dtype=torch.bool)
+
+
+def undivided(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Take the numerator for the position itself."""
+    del stride
+    return multiplying(numerator, 1)
+
+
+def truncating(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Divide as C++ does, without asking whether it divides: -1 / 2 is 0."""
+    return numerator.div(stride, rounding_mode="trunc"), torch.ones_like(
+        numerator, dtype=torch.bool
+    )
+
+
+@dataclass(frozen=True)
+class Gather:
+    """A transposed convolution as a kernel does it; tensors are float64.
+
+    Attributes:
+        x: Input (batch, in_channels, length).
+        weight: Weight (in_channels, out_channels / groups, kernel_size).
+        bias: Bias (out_channels,), or None.
+        sizes: What the convolution was asked for; the output has its shape, whatever a mistake
+            makes of the numbers below.
+        stride: As in `nn.ConvTranspose1d`, in input steps per output step.
+        padding: Output positions cropped from the left end.
+        dilation: Distance between taps.
+        numerator: Gives, for output positions (output length, 1) and taps (kernel_size,), what the
+            stride divides.
+        divide: Gives, for numerators (output length, kernel_size), input positions and a mask.
+        finish: What becomes of the output.
+    """
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    sizes: Convolution
+    stride: int
+    padding: int
+    dilation: int
+    numerator: "Numerator" = lambda c, t, k: t + c.padding - k * c.dilation
+    divide: Divide = exactly
+    finish: Callable[[Tensor], Tensor] = lambda y: y
+
+    @classmethod
+    def of(
+        cls, sizes: Convolution, x: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> "Gather":
+        """The right one: takes the sizes at their word, and the numbers in float64 on the CPU."""
+        return cls(
+            x=_exact(x),
+            weight=_exact(weight),
+            bias=None if bias is None else _exact(bias),
+            sizes=sizes,
+            stride=sizes.stride,
+            padding=sizes.padding,
+            dilation=sizes.dilation,
+        )
+
+    @property
+    def terms(self) -> float:
+        """The most terms that an output sums, as `problems.mistakes.Computation` has it."""
+        return self.weight.shape[0] * self.weight.shape[2] + 1.0
+
+    @cached_property
+    def scale(self) -> float:
+        """More than any sum of so many terms is, whatever a mistake makes of them."""
+        bias = 0.0 if self.bias is None else float(self.bias.abs().max())
+        taps = self.weight.abs().amax(1).sum()
+        return float(taps * self.x.abs().max()) + 2 * bias
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds, as of `sizes`."""
+        return self.sizes.work
+
+    def absolute(self) -> "Gather":
+        """Give the one whose sums are the sums of absolute values."""
+        bias = None if self.bias is None else self.bias.abs()
+        return replace(self, x=self.x.abs(), weight=self.weight.abs(), bias=bias)
+
+    def output(self) -> Tensor:
+        """Compute by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
+
+        Returns:
+            The output (batch, out_channels, output length), float64.
+        """
+        sizes = self.sizes
+        t = torch.arange(sizes.output_length).unsqueeze(1)
+        k = torch.arange(sizes.kernel_size)
+        position, has_input = self.divide(self.numerator(self, t, k), self.stride)
+        has_input = has_input & (position >= 0) & (position < sizes.length)
+        taps = self.x[:, :, position.clamp(0, sizes.length - 1)] * has_input
+        channels = sizes.in_channels // sizes.groups
+        grouped = taps.reshape(sizes.batch, sizes.groups, channels, *position.shape)
+        weight = self.weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)
+        y = torch.einsum("ngctk,gcok->ngot", grouped, weight).flatten(1, 2)
+        return self.finish(y if self.bias is None else y + self.bias.unsqueeze(1))
+
+
+Numerator = Callable[[Gather, Tensor, Tensor], Tensor]
+
+
+def _exact(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().double()

@@ -1,0 +1,189 @@
+"""Which transposed convolutions a submission is checked with: corners, and a covering array."""
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.problems.covering import cover
+from harness.problems.families.any_reference import NEUTRAL
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+# Above this, simulating a case takes seconds; no pair and no triple of values needs more.
+_MAX_WORK = 1_500_000
+
+# Padding that crops the output to the positions that every tap reaches: dilation * (kernel - 1).
+_FULL = "full"
+# Depthwise: one group for each input channel.
+_EACH = "each"
+
+_LEVELS: Mapping[str, Sequence[Any]] = {
+    "stride": (1, 2, 3, 8),
+    "kernel_size": (3, 1, 2, 5, 16),
+    "dilation": (1, 2, 3),
+    "padding": (0, 1, 2, _FULL),
+    "output_padding": (0, 1, 2),
+    "length": (17, 1, 2, 64),
+    "groups": (1, 2, _EACH),
+    "in_channels": (8, 1, 3, 33),
+    "out_channels": (8, 1, 3, 33),
+    "bias": (False, True),
+    "batch": (3, 1),
+}
+
+
+def corners(varied: Iterable[str]) -> Iterator[Convolution]:
+    """Give the edge shapes that need nothing but the varied parameters.
+
+    Args:
+        varied: Names of the parameters that may leave their neutral value.
+
+    Yields:
+        Valid convolutions; the same ones in every run.
+    """
+    return _allowed(_CORNERS, varied)
+
+
+def shared_memory_corners(varied: Iterable[str]) -> Iterator[Convolution]:
+    """Give those that overfill a thread block's shared memory, as `corners` does.
+
+    To a kernel that uses none they are many thousand steps of one loop, and nothing else.
+    """
+    return _allowed(_FILL_SHARED_MEMORY, varied)
+
+
+def _allowed(edges: Iterable[Mapping[str, Any]], varied: Iterable[str]) -> Iterator[Convolution]:
+    allowed = set(varied)
+    base: dict[str, Any] = {"in_channels": 3, "out_channels": 8, "batch": 1, "length": 17}
+    for corner in edges:
+        if {name for name in corner if name in NEUTRAL} <= allowed:
+            yield Convolution(**{**base, **corner})
+
+
+# As many as 16 bits count.
+_MANY = 65_536
+
+_CORNERS: Sequence[Mapping[str, Any]] = (
+    # A kernel smaller than the stride: some outputs get nothing.
+    {"kernel_size": 2, "stride": 3},
+    {"kernel_size": 1, "stride": 8, "length": 5},
+    {"kernel_size": 3, "stride": 8, "padding": 2, "output_padding": 7},
+    # Padding as large as dilation * (kernel - 1): both ends are cropped to the core.
+    {"kernel_size": 3, "padding": 2},
+    {"kernel_size": 5, "stride": 2, "padding": 4},
+    {"kernel_size": 3, "dilation": 3, "padding": 6},
+    {"kernel_size": 16, "padding": 15, "length": 33},
+    # One input position.
+    {"kernel_size": 1, "length": 1},
+    {"kernel_size": 5, "stride": 3, "length": 1},
+    {"kernel_size": 3, "stride": 2, "dilation": 3, "length": 1},
+    # One output position.
+    {"kernel_size": 3, "padding": 1, "length": 1},
+    {"kernel_size": 2, "padding": 1, "length": 2},
+    {"kernel_size": 1, "padding": 8, "length": 17},
+    {"kernel_size": 1, "stride": 2, "padding": 1, "output_padding": 1, "length": 2},
+    # As many groups as channels, with one and with several outputs for each.
+    {"kernel_size": 3, "groups": 8, "in_channels": 8},
+    {"kernel_size": 3, "groups": 3, "in_channels": 3, "out_channels": 33, "stride": 2},
+    {"kernel_size": 5, "groups": 33, "in_channels": 33, "out_channels": 33, "bias": True},
+    # The largest output padding, from the stride and from the dilation.
+    {"kernel_size": 3, "stride": 3, "output_padding": 2},
+    {"kernel_size": 2, "dilation": 3, "output_padding": 2},
+    # More output positions than a block has threads, and not a multiple of anything.
+    {"kernel_size": 3, "length": 301, "in_channels": 1, "out_channels": 2},
+    {"kernel_size": 3, "stride": 2, "length": 523, "in_channels": 2, "out_channels": 1},
+    # More than 16 bits count, and than a grid has blocks along y and z.
+    {"kernel_size": 3, "length": _MANY + 3, "in_channels": 1, "out_channels": 1},
+    # The same number of outputs for a kernel that looks at the whole input for each of them.
+    {"kernel_size": 3, "length": _MANY // 256 + 3, "in_channels": 1, "out_channels": 256},
+)
+
+# A thread block has 48 KiB of shared memory without asking, and 227 KiB at most. The weights of one
+# output channel are more than that: a kernel that keeps them there has to ask, or to decline.
+_FILL_SHARED_MEMORY: Sequence[Mapping[str, Any]] = (
+    {"kernel_size": 99, "in_channels": 129, "out_channels": 1, "length": 2},
+    {"kernel_size": 255, "in_channels": 229, "out_channels": 1, "length": 2},
+)
+
+
+def variable(taken: Iterable[str]) -> frozenset[str]:
+    """Names of what can be varied: constructor parameters that are taken, and the input's sizes."""
+    return frozenset(taken) & _LEVELS.keys() | {"batch", "length"}
+
+
+def covering(varied: Iterable[str], strength: int) -> tuple[Convolution, ...]:
+    """Cover every feasible combination of `strength` values of the varied parameters.
+
+    Args:
+        varied: Names of parameters; the others keep their neutral value.
+        strength: 2 for pairs, 3 for triples.
+
+    Returns:
+        Valid convolutions; the same ones in every run.
+    """
+    return _covering(frozenset(varied), strength)
+
+
+# Triples take a second to search, and every submission with one signature asks for the same.
+@functools.lru_cache(maxsize=16)
+def _covering(varied: frozenset[str], strength: int) -> tuple[Convolution, ...]:
+    levels = {name: values for name, values in _LEVELS.items() if name in varied}
+    fixed = {name: value for name, value in NEUTRAL.items() if name not in varied}
+    rows = cover(levels, lambda known: _is_feasible({**fixed, **known}), strength)
+    return tuple(dict.fromkeys(_resolve({**fixed, **row}) for row in rows))
+
+
+def _is_feasible(known: Mapping[str, Any]) -> bool:
+    """Whether nothing that is already known of a row breaks a rule of PyTorch or is too much."""
+    checks = (_output_padding_fits, _groups_divide, _has_output, _is_affordable)
+    return all(check(known) for check in checks)
+
+
+def _output_padding_fits(known: Mapping[str, Any]) -> bool:
+    if not {"output_padding", "stride", "dilation"} <= known.keys():
+        return True
+    return bool(known["output_padding"] < max(known["stride"], known["dilation"]))
+
+
+def _groups_divide(known: Mapping[str, Any]) -> bool:
+    if not {"groups", "in_channels"} <= known.keys():
+        return True
+    groups = known["in_channels"] if known["groups"] == _EACH else known["groups"]
+    outputs = known.get("out_channels", groups)
+    return bool(known["in_channels"] % groups == 0 and outputs % groups == 0)
+
+
+def _has_output(known: Mapping[str, Any]) -> bool:
+    needed = {"kernel_size", "length", *NEUTRAL} - {"groups", "bias"}
+    if not needed <= known.keys():
+        return True
+    channels = {"in_channels": 1, "out_channels": 1, "batch": 1, "groups": 1}
+    return _resolve({**known, **channels}).output_length >= 1
+
+
+def _is_affordable(known: Mapping[str, Any]) -> bool:
+    if not known.keys() >= _LEVELS.keys():
+        return True
+    return _resolve(known).work <= _MAX_WORK
+
+
+def _resolve(row: Mapping[str, Any]) -> Convolution:
+    """Replace the symbolic values of a row by what they stand for."""
+    row = dict(row)
+    if row["padding"] == _FULL:
+        row["padding"] = row["dilation"] * (row["kernel_size"] - 1)
+    if row["groups"] == _EACH:
+        row["groups"] = row["in_channels"]
+    return Convolution(**row)
+
+
+def spell(c: Convolution) -> str:
+    """Spell the sizes: "k3-s2-p1-g8-bias-b1x8x17-to8", leaving out what is neutral."""
+    parts = [f"k{c.kernel_size}", f"s{c.stride}"]
+    for letter, name in (("p", "padding"), ("op", "output_padding"), ("d", "dilation")):
+        if getattr(c, name) != NEUTRAL[name]:
+            parts.append(f"{letter}{getattr(c, name)}")
+    if c.groups != 1:
+        parts.append(f"g{c.groups}")
+    if c.bias:
+        parts.append("bias")
+    return "-".join([*parts, f"b{c.batch}x{c.in_channels}x{c.length}", f"to{c.out_channels}"])

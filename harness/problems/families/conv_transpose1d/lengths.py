@@ -1,0 +1,43 @@
+"""Known mistakes in the formula of the output length."""
+
+from collections.abc import Callable, Sequence
+
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
+    ("output_padding is left out", lambda c: c.output_length - c.output_padding),
+    ("padding is subtracted once, not twice", lambda c: c.output_length + c.padding),
+    ("padding is left out", lambda c: c.output_length + 2 * c.padding),
+    ("padding is subtracted four times", lambda c: c.output_length - 2 * c.padding),
+    (
+        "dilation is left out",
+        lambda c: c.output_length - (c.dilation - 1) * (c.kernel_size - 1),
+    ),
+    (
+        "dilation * kernel_size stands for dilation * (kernel_size - 1) + 1",
+        lambda c: c.output_length + c.dilation - 1,
+    ),
+    ("length * stride stands for (length - 1) * stride", lambda c: c.output_length + c.stride),
+    ("stride is left out", lambda c: c.output_length - (c.length - 1) * (c.stride - 1)),
+    ("the last + 1 is missing", lambda c: c.output_length - 1),
+    ("the last + 1 comes twice", lambda c: c.output_length + 1),
+)
+"""What each known mistake in the formula makes of the output length."""
+
+
+def explain_lengths(wrong: Sequence[tuple[Convolution, int]]) -> str:
+    """Say which mistake in the formula of the output length gives some wrong lengths.
+
+    Args:
+        wrong: The sizes of cases with a wrong shape, and the output length that each got.
+
+    Returns:
+        One sentence, empty when no known mistake explains all of them.
+    """
+    for mistake, length in LENGTH_MISTAKES:
+        if wrong and all(length(sizes) == actual for sizes, actual in wrong):
+            return (
+                f"In the output length, {mistake}; it is (length - 1) * stride - 2 * padding "
+                "+ dilation * (kernel_size - 1) + output_padding + 1."
+            )
+    return ""

@@ -1,0 +1,131 @@
+"""What is asked of a family of references."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from harness.problems.bounds import Arithmetic, Expected, Instance
+from harness.problems.configuration import Configuration, InputSpec
+from harness.problems.draws import DrawWeights
+from harness.problems.mistakes import Computation, Mistake
+from harness.problems.runs import Run, Weights
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a call takes.
+
+    Attributes:
+        products: That are summed in all outputs.
+        numbers: In input, weight and output together.
+        operands: In input and weight; `inputs` in the input alone.
+        has_terms: For each output position, whether anything is summed there but the bias; bool,
+            of the shape of the output's last dimensions.
+    """
+
+    products: int
+    numbers: int
+    operands: int
+    inputs: int
+    has_terms: Tensor
+
+
+class LinearMap(Protocol):
+    """A `Model` with its weights, as y = A x + b for each row of the batch."""
+
+    def adjoint(self, signs: Tensor) -> Tensor:
+        """Give A' r, of an input row's shape, for r of an output row's shape; both float64."""
+
+    def offset(self, signs: Tensor) -> float:
+        """Give <r, b>."""
+
+    def squared_bounds(self, arithmetic: Arithmetic) -> float:
+        """Sum the squares of every output's bound, for one row of inputs up to 1."""
+
+
+class Family(Protocol):
+    """What a kind of reference means.
+
+    `taken` are the problem's own constructor arguments that the submission takes, too.
+    """
+
+    @property
+    def name(self) -> str:
+        """Unique among the families; cases keep it."""
+
+    @property
+    def neutral(self) -> Mapping[str, object]:
+        """Values with which constructor parameters change nothing."""
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether it has cases beside the reference's own configuration."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs of each case; at least one is plain and has weights A."""
+
+    @property
+    def weights(self) -> Mapping[Weights, DrawWeights]:
+        """How each set of weights that its runs have is drawn."""
+
+    @property
+    def rows_are_independent(self) -> bool:
+        """Whether each row of a batch is computed for itself, so that a batch can be sliced."""
+
+    @property
+    def mistakes(self) -> Sequence[Mistake[Any]]:
+        """Known mistakes of `computation`'s; where several fit, the earlier is named first."""
+
+    def recognises(
+        self, model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
+    ) -> bool:
+        """Whether a `Model`, built with its own arguments, is one; it may be called."""
+
+    def corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
+        """Edge configurations, which are always cases."""
+
+    def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
+        """Those that only tell something of kernels that use shared memory."""
+
+    def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
+        """Configurations with every combination of `strength` values of what can be varied."""
+
+    def spell(self, configuration: Configuration) -> str:
+        """The id of a case: short, readable, and the same in every run."""
+
+    def expected(
+        self,
+        new_instance: Callable[[], Instance],
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
+    ) -> Expected:
+        """A run's exact output, and what bounds the error of a right one."""
+
+    def need(self, configuration: Configuration) -> Need | None:
+        """The products that a call takes, and where; None where that is not known."""
+
+    def linear_map(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
+    ) -> LinearMap | None:
+        """What `Model` is as a linear map, on a device; None where it is none."""
+
+    def overfills_shared_memory(self, configuration: Configuration) -> bool:
+        """Whether a kernel may ask for more shared memory than there is, and decline so."""
+
+    def work(self, configuration: Configuration) -> int:
+        """How hard a configuration is to follow by hand."""
+
+    def facts(self, configuration: Configuration) -> Mapping[str, object]:
+        """What may be behind a failure, by the words that say it: numbers, and what is true."""
+
+    def computation(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Computation | None:
+        """The right computation of a run, for `mistakes` to change; None where none are known."""
+
+    def explain_lengths(self, wrong: Sequence[tuple[Configuration, int]]) -> str:
+        """Why outputs have the wrong length, given what each got; empty where that is not known."""

@@ -1,0 +1,37 @@
+"""The forward calls that a case is made of: which inputs, and with which weights."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Distribution = Literal["uniform", "normal", "impulse", "small", "large", "exact"]
+Weights = Literal["A", "B", "C"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One forward call.
+
+    Attributes:
+        name: Unique among a case's runs.
+        distribution: What the inputs are drawn from.
+        weights: Which set of weights; a change of set means new weights in the same instance.
+    """
+
+    name: str
+    distribution: Distribution
+    weights: Weights
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether float32 computes every output without rounding, in any order of summation."""
+        return self.distribution == "exact"
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every input matters: nearly all of an impulse's are 0."""
+        return self.distribution != "impulse"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every term of a sum shows: none is 0, or small beside others such as the bias."""
+        return self.distribution in ("uniform", "normal")

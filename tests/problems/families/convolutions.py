@@ -1,0 +1,28 @@
+"""What tests of transposed convolutions share."""
+
+from __future__ import annotations
+
+import torch
+
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+
+def accepted_by_torch(c: Convolution) -> bool:
+    """Whether torch computes these sizes to the output length that we think, and not to nothing."""
+    x = torch.zeros(c.batch, c.in_channels, c.length)
+    try:
+        layer = torch.nn.ConvTranspose1d(
+            c.in_channels,
+            c.out_channels,
+            c.kernel_size,
+            c.stride,
+            c.padding,
+            c.output_padding,
+            c.groups,
+            c.bias,
+            c.dilation,
+        )
+        y = layer(x)
+        return y.numel() > 0 and tuple(y.shape) == (c.batch, c.out_channels, c.output_length)
+    except (RuntimeError, ValueError):
+        return False

@@ -1,0 +1,159 @@
+"""How a reference's family is found, and what a new one takes: one file in the folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.problems import families
+from harness.problems.problem import load
+from harness.system import interpreter
+from tests.support import REFERENCE, Outcome, pytest_arguments, run
+
+SCALING = """
+from harness.problems.configuration import Configuration
+from harness.problems.families.any_reference import AnyReference
+
+
+class Scaling(AnyReference):
+    name = "scaling"
+    is_varied = True
+
+    def recognises(self, model, arguments, inputs):
+        return set(arguments) == {"scale"}
+
+    def covering(self, taken, strength):
+        for scale in (0.5, 2.0):
+            yield Configuration(
+                arguments={**taken, "scale": scale},
+                input_shapes=((strength, 5),),
+                input_dtypes=("float32",),
+            )
+
+
+FAMILY = Scaling()
+"""
+
+DEPTHWISE = """
+from harness.problems.families.conv_transpose1d import ConvTranspose1d
+
+
+class Depthwise(ConvTranspose1d):
+    name = "depthwise"
+
+    def recognises(self, model, arguments, inputs):
+        is_one = super().recognises(model, arguments, inputs)
+        return is_one and arguments["groups"] == arguments["in_channels"]
+
+    def spell(self, configuration):
+        return "depthwise-" + super().spell(configuration)
+
+
+FAMILY = Depthwise()
+"""
+
+SCALED = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+        return self.scale * x
+
+
+def get_inputs():
+    return [torch.rand(2, 3)]
+
+
+def get_init_inputs():
+    return [3.0]
+"""
+
+SUBMISSION = """
+class ModelNew:
+    def __init__(self, {parameters}):
+        pass
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the harness, whose folder of families somebody adds a file to."""
+    copy = tmp_path / "installed" / "harness"
+    shutil.copytree(interpreter.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def collect(package: Path, reference: str, parameters: str) -> Outcome:
+    """What `pytest --collect-only` of that harness says for a reference and a submission."""
+    folder = package.parents[1]
+    (folder / "reference.py").write_text(reference)
+    (folder / "mine.py").write_text(SUBMISSION.format(parameters=parameters))
+    arguments = pytest_arguments("mine.py", "--reference", "reference.py", "--collect-only", "-q")
+    command = interpreter.command("pytest", *arguments)
+    return run(command, folder, PYTHONPATH=str(package.parent))
+
+
+def test_family_that_is_one_new_file_is_found(package: Path) -> None:
+    """Nothing else is changed, and what the family varies are cases."""
+    (package / "problems" / "families" / "scaling.py").write_text(SCALING)
+    done = collect(package, SCALED, "scale")
+    assert done.status == 0, done.out
+    ids = [line.partition("[")[2] for line in done.out.splitlines()]
+    cases = [name for name in ids if "reduced" in name or "scale" in name]
+    assert [name.rstrip("]").removeprefix("reference-") for name in cases] == [
+        "reduced",
+        "scale0.5-2x5",
+        "scale2.0-2x5",
+    ]
+
+
+def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
+    """Both recognise the reference; the one that derives from the other knows more of it."""
+    (package / "problems" / "families" / "depthwise.py").write_text(DEPTHWISE)
+    reference = (REFERENCE / "conv_transpose1d.py").read_text()
+    parameters = "in_channels, out_channels, kernel_size, groups=1"
+    assert "depthwise-" not in collect(package, reference, parameters).out
+    of_one_channel = reference.replace("in_channels = 128", "in_channels = 1")
+    assert of_one_channel != reference
+    assert "depthwise-k3-s1" in collect(package, of_one_channel, parameters).out
+
+
+def test_reference_of_two_families_is_refused(package: Path) -> None:
+    """Which of them is right nobody has said, and the bounds differ."""
+    for name in ("scaling", "doubling"):
+        text = SCALING.replace("scaling", name)
+        (package / "problems" / "families" / f"{name}.py").write_text(text)
+    done = collect(package, SCALED, "scale")
+    assert done.status != 0
+    assert "reference.py: it is of the families doubling and scaling; one has to derive" in (
+        done.out + done.err
+    )
+
+
+def test_reference_that_is_no_known_one_gets_the_fallback(tmp_path: Path) -> None:
+    """Of it only its own configuration is checked, with a bound that is an estimate."""
+    path = tmp_path / "scaled.py"
+    path.write_text(SCALED)
+    family = load(path).family
+    assert family is families.named("any_reference")
+    assert not family.is_varied
+
+
+def test_transposed_convolutions_are_known() -> None:
+    """What the leaderboard is about does not get the fallback."""
+    for path in REFERENCE.glob("*.py"):
+        assert load(path).family is families.named("conv_transpose1d")
+
+
+def test_unknown_name_is_told() -> None:
+    """A case of a harness that knows more families is refused with those that are here."""
+    with pytest.raises(families.FamilyError, match="no family softmax; there are any_reference, "):
+        families.named("softmax")

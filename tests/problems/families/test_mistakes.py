@@ -1,0 +1,59 @@
+"""The known mistakes of transposed convolutions, and what they are changes of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn.functional import conv_transpose1d
+
+from harness.problems.families import named
+from harness.problems.families.conv_transpose1d.computation import Gather
+from harness.problems.families.conv_transpose1d.grid import corners, covering
+from harness.problems.families.conv_transpose1d.lengths import LENGTH_MISTAKES, explain_lengths
+from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+SIZES = frozenset({"in_channels", "out_channels", "kernel_size", "batch", "length"})
+EVERYTHING = SIZES | named("conv_transpose1d").neutral.keys()
+
+
+def test_computes_what_torch_computes() -> None:
+    """Without a mistake, the gathered sum is PyTorch's transposed convolution."""
+    generator = torch.Generator().manual_seed(0)
+    for c in (*corners(EVERYTHING), *covering(EVERYTHING, 2)):
+        x = torch.randn(c.batch, c.in_channels, c.length, generator=generator)
+        taps = c.in_channels, c.out_channels // c.groups, c.kernel_size
+        weight = torch.randn(taps, generator=generator)
+        bias = torch.randn(c.out_channels, generator=generator) if c.bias else None
+        o = Gather.of(c, x, weight, bias)
+        y = conv_transpose1d(
+            o.x, o.weight, o.bias, c.stride, c.padding, c.output_padding, c.groups, c.dilation
+        )
+        assert torch.allclose(o.output(), y, rtol=1e-12, atol=1e-12), c
+
+
+def test_names_are_unique() -> None:
+    """A name stands for one mistake; its advice is a sentence of its own."""
+    assert len({m.name for m in MISTAKES}) == len({m.advice for m in MISTAKES}) == len(MISTAKES)
+    assert all(mistake.advice.endswith(".") for mistake in MISTAKES)
+
+
+LENGTH_SIZES = [
+    Convolution(1, 1, 3, 1, 7, stride=3, padding=2, output_padding=1, dilation=2),
+    Convolution(1, 1, 5, 1, 4, stride=4, padding=3, output_padding=2, dilation=3),
+]
+
+
+@pytest.mark.parametrize(("words", "length"), LENGTH_MISTAKES)
+def test_each_wrong_length_is_diagnosed(words: str, length: Callable[[Convolution], int]) -> None:
+    """Every known mistake in the formula is recognised from two cases."""
+    sentence = explain_lengths([(sizes, length(sizes)) for sizes in LENGTH_SIZES])
+    assert sentence.startswith(f"In the output length, {words};")
+
+
+def test_unknown_length_has_no_diagnosis() -> None:
+    """A length that no known mistake gives, or none at all, is left unexplained."""
+    assert explain_lengths([(sizes, 1000) for sizes in LENGTH_SIZES]) == ""
+    assert explain_lengths([]) == ""
