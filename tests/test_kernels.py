@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.pool import Pool
+from harness.engines.processes import Processes
 from harness.evaluate import Request
 from harness.judging.case_check import failing_findings
 from harness.problems.discovery import discover
@@ -44,9 +44,9 @@ RACES = {
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
+def pool() -> Iterator[Processes]:
     """Evaluators, as the command line starts them."""
-    with Pool(2) as evaluators:
+    with Processes(2) as evaluators:
         yield evaluators
 
 
@@ -59,7 +59,7 @@ def request(path: Path, *, own_case_only: bool = False) -> Request:
 
 
 @pytest.fixture(scope="module")
-def checked(pool: Pool) -> dict[str, Report]:
+def checked(pool: Processes) -> dict[str, Report]:
     """Every kernel's report."""
     futures = [pool.submit(request(path)) for path in sorted(FOLDER.glob("*.py"))]
     return {future.result().submission: future.result() for future in futures}
@@ -82,7 +82,7 @@ def test_kernel_passes(checked: dict[str, Report], name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def without_barrier(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+def without_barrier(pool: Processes, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     """tiled.py without one of its barriers at a time, by what the barrier is for."""
     text = (FOLDER / "tiled.py").read_text()
     futures = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.pool import Pool
+from harness.engines.processes import Processes
 from harness.evaluate import Request
 from harness.problems.grid import Case
 from harness.records.report import Report
@@ -55,7 +55,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Report]]:
     """The report of every submission for every problem."""
-    with Pool(2) as pool:
+    with Processes(2) as pool:
         futures: dict[tuple[str, str], Future[Report]] = {}
         for name in PRECISIONS:
             path = tmp_path_factory.mktemp(name) / f"{name}.py"

@@ -17,10 +17,10 @@ from harness import devices
 from harness.cli.narrowing import Pair, narrowed
 from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
 from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
+from harness.engines.engine import engine_for, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import Finished
-from harness.engines.pool import evaluations
 from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
 from harness.problems.discovery import discover, fits
@@ -134,7 +134,8 @@ class Checking:
     def _take_results(
         self, requests: Sequence[Request], jobs: int, progress: ProgressLines
     ) -> None:
-        for place, result in evaluations(requests, jobs, progress.follow):
+        engine = engine_for(jobs, len(requests))
+        for place, result in evaluate_all(engine, requests, progress.follow):
             request = requests[place]
             progress.ended(request)
             if isinstance(result, EvaluationError):

@@ -1,4 +1,4 @@
-"""Where evaluations run: in this process or in several, and what is kept of those that ended.
+"""Where evaluations run, a file for each engine, and what is kept of those that ended.
 
 What one evaluation does is in harness/evaluate.py.
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import Finished
-from harness.engines.pool import Pool
+from harness.engines.processes import Processes
 from harness.evaluate import Progress, Request
 from harness.records import store
 from harness.records.render import case_lines, one_line
@@ -38,7 +38,7 @@ class PendingEvaluation:
         self._cases: dict[str, CaseReport] = {}
         self._future: Future[Report] | None = None
 
-    def start(self, pool: Pool, keep: Callable[[Report], None]) -> None:
+    def start(self, pool: Processes, keep: Callable[[Report], None]) -> None:
         """Ask for the evaluation, whose report is to be kept; nothing when it was asked for."""
         if self._future is None:
             self._future = pool.submit(self.request, self._on_progress)
@@ -139,7 +139,7 @@ class Suite:
         self.troubles: list[str] = []
         self._careful = Careful(self.troubles.append)
         self._say = say
-        self._pool: Pool | None = None
+        self._pool: Processes | None = None
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
         self._complete: set[tuple[Path, Path]] = set()
 
@@ -180,13 +180,13 @@ class Suite:
         """The evaluation of one pair; the first call starts what can be started ahead."""
         asked = self._pending[submission, problem]
         if self._pool is None:
-            self._pool = Pool(self._jobs)
+            self._pool = Processes(self._jobs)
             for pending in self._pending.values() if self._ahead else ():
                 self._start(pending, self._pool)
         self._start(asked, self._pool)
         return asked
 
-    def _start(self, pending: PendingEvaluation, pool: Pool) -> None:
+    def _start(self, pending: PendingEvaluation, pool: Processes) -> None:
         pending.start(pool, partial(self._keep, pending.request))
 
     def wait_for_all(self) -> None:

@@ -10,8 +10,8 @@ from typing import cast
 
 from harness.compiler.flags import Device
 from harness.defaults import CALL_BUDGET
+from harness.engines.engine import engine_for, evaluate_all
 from harness.engines.evaluator import EvaluationError
-from harness.engines.pool import evaluations
 from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
 from harness.gate.correctness import what_got_worse, what_is_wrong
@@ -87,7 +87,8 @@ def decide(
     asked = [_ask(pair, manner) for pair in pairs if pair.is_changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
     # A GPU that is to time must have nothing else to do: so everything is awaited first.
-    results = dict(evaluations(requests, manner.jobs, ProgressLines(sys.stderr).follow))
+    engine = engine_for(manner.jobs, len(requests))
+    results = dict(evaluate_all(engine, requests, ProgressLines(sys.stderr).follow))
     in_order = (results[place] for place in range(len(requests)))
     sides = [
         _Sides(

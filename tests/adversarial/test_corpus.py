@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.evaluator import EvaluationError
-from harness.engines.pool import Pool
+from harness.engines.processes import Processes
 from harness.evaluate import Request
 from harness.records.report import Report
 from harness.sandbox import bubblewrap
@@ -33,7 +33,7 @@ Outcome = Report | str
 def evaluated(requests: list[Request]) -> Mapping[str, Outcome]:
     """By submission, what comes of evaluating them side by side."""
     outcomes: dict[str, Outcome] = {}
-    with Pool(JOBS) as pool:
+    with Processes(JOBS) as pool:
         pending = {request.submission.stem: pool.submit(request) for request in requests}
         for name, future in pending.items():
             try:

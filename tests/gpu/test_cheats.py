@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.engines.pool import Pool
+from harness.engines.processes import Processes
 from harness.evaluate import Request
 from harness.problems.discovery import discover
 from harness.problems.problem import load
@@ -56,7 +56,7 @@ def request(reference: Path, name: str) -> Request:
 @pytest.fixture(scope="module")
 def checked(reference: Path) -> Mapping[str, Report]:
     """The report of every such cheat, and of every honest one."""
-    with Pool(JOBS) as pool:
+    with Processes(JOBS) as pool:
         pending = {name: pool.submit(request(reference, name)) for name in (*ON_GPU, *HONEST)}
         return {name: future.result() for name, future in pending.items()}
 

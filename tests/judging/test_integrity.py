@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.pool import Pool
+from harness.engines.processes import Processes
 from harness.evaluate import Request
 from harness.judging.operators import is_library, multiplies
 from harness.problems.discovery import discover
@@ -167,7 +167,7 @@ FORWARDS = {
 class Bench:
     """Evaluates the submission in its ways of forward."""
 
-    def __init__(self, folder: Path, pool: Pool) -> None:
+    def __init__(self, folder: Path, pool: Processes) -> None:
         self._folder, self._pool = folder, pool
         self._problem = folder / "reference.py"
         self._problem.write_text(REFERENCE)
@@ -188,7 +188,7 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """With evaluators as the command line starts them."""
-    with Pool(1) as pool:
+    with Processes(1) as pool:
         yield Bench(tmp_path_factory.mktemp("integrity"), pool)
 
 

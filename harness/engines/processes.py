@@ -1,4 +1,4 @@
-"""Evaluate many requests side by side, each in one of a few processes of its own."""
+"""The engine of several evaluations at a time, each in one of a few processes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import json
 import queue
 import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import torch
-
-from harness.engines.evaluator import EvaluationError, attempt
+from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import Report, case_from_json
 from harness.system import interpreter, leash
@@ -23,62 +20,26 @@ from harness.system import interpreter, leash
 _EXIT_SECONDS = 10.0
 
 
-def evaluations(
-    requests: Sequence[Request], jobs: int, follow: Callable[[Request], OnProgress]
-) -> Iterator[tuple[int, Report | EvaluationError]]:
-    """Evaluate requests, `jobs` of them at a time; each one's place and result, when it is there.
-
-    One at a time runs in this process: another costs seconds before it begins, and buys nothing.
-
-    Args:
-        requests: What to evaluate.
-        jobs: How many at a time.
-        follow: Gives what is told of a request's progress, perhaps from another thread.
-    """
-    if min(jobs, len(requests)) <= 1:
-        # As in the processes of a pool, whose numbers are then the same ones.
-        torch.set_num_threads(1)
-        for place, request in enumerate(requests):
-            try:
-                # What a reference prints is no part of what the caller has to say.
-                with contextlib.redirect_stdout(sys.stderr):
-                    report = attempt(request, follow(request))
-                yield place, report
-            except EvaluationError as error:
-                yield place, error
-        return
-    with Pool(jobs) as pool:
-        places = {
-            pool.submit(request, follow(request)): place for place, request in enumerate(requests)
-        }
-        for future in as_completed(places):
-            try:
-                yield places[future], future.result()
-            except EvaluationError as error:
-                yield places[future], error
-
-
-class Pool:
-    """A few evaluator processes. Use as a context manager; leaving it ends them at once."""
+class Processes:
+    """A few evaluator processes, which are started when they are needed."""
 
     def __init__(self, jobs: int) -> None:
+        # Twice as many as run: so that none waits while the caller shows a report.
+        self.capacity = 2 * jobs
         self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[str]] = set()
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="evaluation")
         self._lock = threading.Lock()
         self._closed = False
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
-        """Evaluate a request when its turn comes.
-
-        `on_progress` is called from another thread. The future raises EvaluationError.
-        """
+        """Evaluate a request when its turn comes; `on_progress` is called from another thread."""
         return self._threads.submit(self._evaluate, request, on_progress)
 
     def close(self) -> None:
@@ -110,7 +71,7 @@ class Pool:
             return self._idle.get_nowait()
         with self._lock:
             if self._closed:
-                raise EvaluationError("the pool is closed")
+                raise EvaluationError("the engine is closed")
             process = subprocess.Popen(
                 leash.command(interpreter.command("harness.engines.evaluator")),
                 env=interpreter.environment(),

@@ -1,4 +1,4 @@
-"""Evaluations side by side."""
+"""Processors, shared out among evaluations."""
 
 from __future__ import annotations
 

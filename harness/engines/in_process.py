@@ -1,0 +1,41 @@
+"""The engine of one evaluation at a time, in this process.
+
+Another process costs seconds before it begins, and for one evaluation at a time buys nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from concurrent.futures import Future
+
+import torch
+
+from harness.engines.evaluator import EvaluationError, attempt
+from harness.evaluate import OnProgress, Request
+from harness.records.report import Report
+
+
+class InProcess:
+    """Evaluates where it is asked to."""
+
+    capacity = 1
+
+    def __enter__(self) -> InProcess:
+        # As in an evaluator's process, whose numbers are then the same ones.
+        torch.set_num_threads(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
+        """Evaluate a request; it has ended when this returns."""
+        future: Future[Report] = Future()
+        try:
+            # What a reference prints is no part of what the caller has to say.
+            with contextlib.redirect_stdout(sys.stderr):
+                future.set_result(attempt(request, on_progress))
+        except EvaluationError as error:
+            future.set_exception(error)
+        return future
