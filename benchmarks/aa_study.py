@@ -21,7 +21,7 @@ from harness.evaluate import Request
 from harness.problems.discovery import discover
 from harness.problems.problem import load
 from harness.speed.measure import measure
-from harness.speed.plan import Entry, Plan
+from harness.speed.plan import Entry, SpeedPlan
 from harness.speed.statistics import Interval, ratio_of
 
 _PROBLEM = Path("reference/conv_transpose1d_strided_dilated.py")
@@ -57,7 +57,7 @@ def _measure(options: argparse.Namespace) -> None:
         (submission,) = discover(paths[:1]).submissions
         for number in range(options.runs):
             measured = measure(
-                Plan(
+                SpeedPlan(
                     problem=problem,
                     submission=submission,
                     entries=tuple(Entry(path.stem, path, "fp32") for path in paths),

@@ -6,8 +6,8 @@ from typing import Literal
 
 import torch
 
-from harness.compiler.flags import Device
 from harness.gpu import lease
+from harness.system.device import Device
 from harness.system.errors import HarnessError
 from harness.system.processors import usable_cores
 

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 
 from harness.compiler.cache import Cache, default_root, file_digest
-from harness.compiler.flags import Device, torch_version
+from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.defaults import CALL_BUDGET
 from harness.gpu import lease
@@ -29,9 +29,10 @@ from harness.problems.problem import Problem, load
 from harness.problems.values import elements_of
 from harness.records.report import BuildReport, CaseReport, Report, not_run
 from harness.simulator.native.library import build_libraries
+from harness.system.device import Device
+from harness.worker.build_service import BuildEvent
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, Worker, WorkerFailure
-from harness.worker.workshop import BuildEvent
 
 # A worker that dies is replaced, so that one bad case does not hide the others; but a submission
 # that dies every time would cost a start-up for each of its cases.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.records.comparison import Comparison, Mismatch
-from harness.records.render import full, one_line
+from harness.records.render import full, headline
 from harness.records.report import BuildReport, CaseReport, OtherFailure, Report, Verdict, overall
 from tests.support import case, report
 
@@ -121,13 +121,13 @@ def test_line_says_first_how_the_own_configuration_did(
     verdict = overall(cases)
     told = report(*cases, verdict=verdict, own_configuration=own, message="why", precision="fp32")
     reason = "; fp32" if verdict == "passed" else ": why"
-    assert one_line(told) == f"mine on conv: {verdict}: {words}{reason}"
+    assert headline(told) == f"mine on conv: {verdict}: {words}{reason}"
 
 
 def test_line_of_a_pass_says_how_precise() -> None:
     """Class and worst error stand in the line."""
     right = case("passed", worst=0.25)
     passed = report(right, right, verdict="passed", precision="fp32")
-    assert one_line(passed) == (
+    assert headline(passed) == (
         "mine on conv: passed: all 2 cases right; fp32, worst error 0.25 of the fp32 bound"
     )

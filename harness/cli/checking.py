@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO
 
 from harness import devices
-from harness.cli.narrowing import Pair, narrowed
+from harness.cli.narrowing import Selected, narrowed
 from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
 from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
 from harness.engines.engine import engine_for, evaluate_all
@@ -29,7 +29,7 @@ from harness.problems.references import load_references, named
 from harness.records import render, store
 from harness.records.report import Report
 from harness.system.escape import one_line
-from harness.system.output import Careful, JsonLines
+from harness.system.output import CarefulWriter, JsonLines
 from harness.system.processors import cores_each
 from harness.worker.supervisor import Deadlines
 
@@ -42,7 +42,7 @@ def check(options: argparse.Namespace) -> int:
     found = discover(options.paths)
     seed = fresh_seed() if options.seed is None else options.seed
     pairs = [
-        Pair(submission, problem)
+        Selected(submission, problem)
         for submission in found.submissions
         for problem in problems
         if fits(submission, problem) is None
@@ -99,7 +99,7 @@ class Checking:
         self._finished = finished
         self._json_lines = json_lines
         self._out = out
-        self._careful = Careful(partial(print, file=sys.stderr, flush=True))
+        self._careful = CarefulWriter(partial(print, file=sys.stderr, flush=True))
         self._not_evaluated = 0
 
     @property

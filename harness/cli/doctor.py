@@ -16,7 +16,7 @@ def add_to(commands: Commands) -> None:
 def _run(_: argparse.Namespace) -> int:
     from harness.cli import examining
 
-    findings = examining.examine()
-    for finding in findings:
-        print(finding.line)
-    return PASSED if all(finding.is_fine for finding in findings) else NOT_PASSED
+    requirements = examining.examine()
+    for requirement in requirements:
+        print(requirement.line)
+    return PASSED if all(requirement.is_fine for requirement in requirements) else NOT_PASSED

@@ -27,7 +27,7 @@ _PROBE_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Finding:
+class Requirement:
     """One thing that was looked at.
 
     Attributes:
@@ -55,14 +55,14 @@ class Finding:
         return f"{mark:5} {self.name}: {self.state}{advice}"
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Requirement]:
     """Look at everything that the harness needs."""
-    return list(_findings())
+    return list(_requirements())
 
 
-def _findings() -> Iterator[Finding]:
-    yield Finding("python", sys.version.split()[0])
-    yield Finding("torch", f"{torch.__version__}")
+def _requirements() -> Iterator[Requirement]:
+    yield Requirement("python", sys.version.split()[0])
+    yield Requirement("torch", f"{torch.__version__}")
     yield _host_compiler()
     yield _python_headers()
     yield _cuda_compiler()
@@ -72,52 +72,54 @@ def _findings() -> Iterator[Finding]:
     yield _sandbox()
 
 
-def _sandbox() -> Finding:
+def _sandbox() -> Requirement:
     """Only files of strangers need it."""
     states = layers.examine()
     holding = ", ".join(state.layer for state in states if not state.hole) or "nothing"
     missing = ", ".join(f"{state.layer} ({state.hole})" for state in states if state.hole)
     if not missing:
-        return Finding("sandbox", f"holds: {holding}")
+        return Requirement("sandbox", f"holds: {holding}")
     reason, _, remedy = layers.why_open().partition("; run: ")
     parts = (f"holds: {holding}", f"does not hold: {missing}", reason)
     state = "; ".join(filter(None, parts))
-    return Finding("sandbox", state, remedy, is_optional=True)
+    return Requirement("sandbox", state, remedy, is_optional=True)
 
 
-def _host_compiler() -> Finding:
+def _host_compiler() -> Requirement:
     try:
         compiler = find_host_compiler()
     except ToolchainError as error:
         state, _, remedy = str(error).partition("; run: ")
-        return Finding("C++ compiler", state, remedy)
-    return Finding("C++ compiler", f"{compiler.path} ({compiler.version})")
+        return Requirement("C++ compiler", state, remedy)
+    return Requirement("C++ compiler", f"{compiler.path} ({compiler.version})")
 
 
-def _python_headers() -> Finding:
+def _python_headers() -> Requirement:
     folder = Path(sysconfig.get_path("include", scheme="posix_prefix"))
     if (folder / "Python.h").is_file():
-        return Finding("Python headers", str(folder))
+        return Requirement("Python headers", str(folder))
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
-    return Finding("Python headers", f"no Python.h in {folder}", f"apt-get install {package}")
+    return Requirement("Python headers", f"no Python.h in {folder}", f"apt-get install {package}")
 
 
-def _cuda_compiler() -> Finding:
+def _cuda_compiler() -> Requirement:
     try:
         compiler = find_cuda_compiler()
     except ToolchainError as error:
         state, _, remedy = str(error).partition("; run: ")
-        return Finding("nvcc", state, remedy)
-    return Finding("nvcc", f"{compiler.version} from {compiler.home} ({compiler.origin})")
+        return Requirement("nvcc", state, remedy)
+    return Requirement("nvcc", f"{compiler.version} from {compiler.home} ({compiler.origin})")
 
 
-def _torch_build_needs() -> Finding:
+def _torch_build_needs() -> Requirement:
     if find_spec("setuptools") is None:
-        return Finding("setuptools", "torch.utils.cpp_extension needs it", "pip install setuptools")
-    return Finding("setuptools", "present")
+        return Requirement(
+            "setuptools", "torch.utils.cpp_extension needs it", "pip install setuptools"
+        )
+    return Requirement("setuptools", "present")
 
 
-def _cache() -> Finding:
+def _cache() -> Requirement:
     root = default_root()
     probe = root / "probe"
     try:
@@ -128,32 +130,34 @@ def _cache() -> Finding:
         finally:
             probe.unlink(missing_ok=True)
     except OSError as error:
-        return Finding("cache", f"{root}: {error.strerror}", _elsewhere())
-    return Finding("cache", str(root))
+        return Requirement("cache", f"{root}: {error.strerror}", _elsewhere())
+    return Requirement("cache", str(root))
 
 
 def _elsewhere() -> str:
     return f"export XDG_CACHE_HOME={Path.cwd()}"
 
 
-def _device() -> Iterator[Finding]:
+def _device() -> Iterator[Requirement]:
     try:
         device = choose("auto")
     except DeviceError as error:
         state, _, remedy = str(error).partition("; run: ")
-        yield Finding("device", state, remedy)
+        yield Requirement("device", state, remedy)
         return
     if device == "cuda":
-        yield Finding("device", f"cuda: {torch.cuda.get_device_name()}")
+        yield Requirement("device", f"cuda: {torch.cuda.get_device_name()}")
         return
-    yield Finding("device", "simulator: torch sees no GPU")
+    yield Requirement("device", "simulator: torch sees no GPU")
     try:
         build_libraries(Cache(default_root()), find_toolchain())
     except ToolchainError:
         return  # said above
     except OSError as error:
-        yield Finding("simulator", f"{error.filename}: {error.strerror}", _elsewhere())
+        yield Requirement("simulator", f"{error.filename}: {error.strerror}", _elsewhere())
     except CompileError as error:
-        yield Finding("simulator", f"does not compile: {error}", "pip install 'torch>=2.9,<2.14'")
+        yield Requirement(
+            "simulator", f"does not compile: {error}", "pip install 'torch>=2.9,<2.14'"
+        )
     else:
-        yield Finding("simulator", "compiles with this torch")
+        yield Requirement("simulator", "compiles with this torch")

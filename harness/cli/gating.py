@@ -12,7 +12,7 @@ from harness import devices
 from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths, sandbox_note
 from harness.gate import render, settings
 from harness.gate.decision import Change, Decision
-from harness.gate.run import Manner, decide
+from harness.gate.run import GateOptions, decide
 from harness.gate.sources import Comparison, with_file, with_revision
 from harness.problems.grid import fresh_seed
 from harness.problems.references import load_references, named
@@ -24,7 +24,7 @@ def gate(options: argparse.Namespace) -> int:
     """Compare what the options name with its base, and print it; answers the exit status."""
     check_sandbox(options.readable, untrusted=options.untrusted)
     device = devices.choose(options.device)
-    manner = Manner(
+    gate_options = GateOptions(
         device=device,
         grid=options.grid,
         seed=fresh_seed() if options.seed is None else options.seed,
@@ -37,11 +37,11 @@ def gate(options: argparse.Namespace) -> int:
     )
     thresholds = settings.read(Path.cwd())
     with tempfile.TemporaryDirectory(prefix="harness-gate-") as folder:
-        comparison = _comparison(options, manner, Path(folder))
+        comparison = _comparison(options, gate_options, Path(folder))
         notes = (*comparison.notes, *_strangers(thresholds, options))
-        how = f"on the {manner.device}, {comparison.values}"
+        how = f"on the {gate_options.device}, {comparison.values}"
         print(f"gate: this tree against {comparison.title}, {how}", flush=True)
-        decisions = decide(comparison.plan.pairs, manner, comparison.evidence, thresholds)
+        decisions = decide(comparison.plan.pairs, gate_options, comparison.evidence, thresholds)
     decisions += [
         Decision(rejected.path.stem, "", Change("refused", "", rejected.message), rejected.path)
         for rejected in comparison.plan.rejected
@@ -50,13 +50,13 @@ def gate(options: argparse.Namespace) -> int:
     return NOT_PASSED if any(decision.is_worse for decision in decisions) else PASSED
 
 
-def _comparison(options: argparse.Namespace, manner: Manner, folder: Path) -> Comparison:
+def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: Path) -> Comparison:
     problems = named(load_references(reference_paths(options)), options.problem)
     file = Path(options.base)
     if file.is_file():
         return with_file(file, options.paths, problems, options.results, everything=options.all)
     return with_revision(
-        options.base, options.paths, problems, manner, folder, everything=options.all
+        options.base, options.paths, problems, gate_options, folder, everything=options.all
     )
 
 

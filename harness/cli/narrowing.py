@@ -6,17 +6,17 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from harness.compiler.flags import Device
 from harness.problems.discovery import Submission
 from harness.problems.grid import Grid, cases_for
 from harness.problems.problem import Problem
+from harness.system.device import Device
 from harness.system.errors import UsageError
 
 _NEAR = 3
 
 
 @dataclass(frozen=True)
-class Pair:
+class Selected:
     """A submission and a problem that it fits.
 
     Attributes:
@@ -30,7 +30,9 @@ class Pair:
     only: frozenset[str] | None = None
 
 
-def narrowed(pairs: Sequence[Pair], ids: Iterable[str], grid: Grid, device: Device) -> list[Pair]:
+def narrowed(
+    pairs: Sequence[Selected], ids: Iterable[str], grid: Grid, device: Device
+) -> list[Selected]:
     """Keep to some cases; a pair whose grid has none of them is left out.
 
     Raises:

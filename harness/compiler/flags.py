@@ -12,14 +12,12 @@ import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch.utils import cpp_extension
 
 from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, Toolchain, wheel_homes
-
-Device = Literal["simulator", "cuda"]
+from harness.system.device import Device
 
 OVERLAY = Path(__file__).parent / "include"
 

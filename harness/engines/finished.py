@@ -21,10 +21,11 @@ import torch
 
 from harness import __version__
 from harness.compiler.cache import digest, file_digest
-from harness.compiler.flags import Device, torch_version
+from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_toolchain
 from harness.evaluate import Request
 from harness.records.report import Report, Verdict
+from harness.system.device import Device
 from harness.system.files import write_whole
 from harness.system.interpreter import PACKAGE
 from harness.worker.supervisor import Deadlines

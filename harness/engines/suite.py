@@ -15,10 +15,10 @@ from harness.engines.finished import Finished
 from harness.engines.processes import Processes
 from harness.evaluate import Progress, Request
 from harness.records import store
-from harness.records.render import case_lines, one_line
+from harness.records.render import case_lines, headline
 from harness.records.report import CaseReport, Report
 from harness.system.escape import printable
-from harness.system.output import Careful
+from harness.system.output import CarefulWriter
 
 # After which a person wonders what is going on.
 _PATIENCE_SECONDS = 5.0
@@ -56,7 +56,7 @@ class PendingEvaluation:
         if self._imported:
             return None
         report = self.report()
-        lines = [one_line(report), *map(printable, report.detail.splitlines())]
+        lines = [headline(report), *map(printable, report.detail.splitlines())]
         return "\n".join(lines)
 
     def wait_for_case(self, case_id: str) -> CaseReport:
@@ -137,7 +137,7 @@ class Suite:
         self._finished = finished
         # Said at the end: what is printed in the middle of a test, pytest takes for the test's.
         self.troubles: list[str] = []
-        self._careful = Careful(self.troubles.append)
+        self._careful = CarefulWriter(self.troubles.append)
         self._say = say
         self._pool: Processes | None = None
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}

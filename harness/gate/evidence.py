@@ -10,7 +10,7 @@ from typing import Protocol
 from harness.evaluate import Request
 from harness.gate import speed
 from harness.gate.decision import Change
-from harness.gate.plan import Pair
+from harness.gate.plan import BothSides
 from harness.records.report import Report
 from harness.speed import plan as speed_plan
 from harness.speed import result as results
@@ -19,7 +19,7 @@ from harness.speed.measurement import Measurement
 from harness.speed.result import SpeedResult
 from harness.worker.supervisor import WorkerFailure
 
-Measure = Callable[[speed_plan.Plan], Measurement]
+Measure = Callable[[speed_plan.SpeedPlan], Measurement]
 """Times what a plan names, all in one run, as `harness.speed.measure.measure` does."""
 
 HEAD, BASE = "head", "base"
@@ -30,11 +30,13 @@ _SHARP = 0.2
 class Evidence(Protocol):
     """A source of numbers."""
 
-    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+    def __call__(
+        self, pair: BothSides, head: Report, base: Report | None, threshold: float
+    ) -> Change:
         """Compare a pair whose sides are both right."""
 
 
-def counted(pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+def counted(pair: BothSides, head: Report, base: Report | None, threshold: float) -> Change:
     """Compare what the kernels did on the simulator."""
     del pair
     if base is None or base.counters is None or head.counters is None:
@@ -62,11 +64,13 @@ class Measured:
     request: Callable[[Path, Path], Request]
     seconds: float
 
-    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+    def __call__(
+        self, pair: BothSides, head: Report, base: Report | None, threshold: float
+    ) -> Change:
         """Measure and compare."""
         if base is None or base.precision is None or head.precision is None or pair.head is None:
             return Change("missing", "times", "one side cannot be run")
-        plan = speed_plan.Plan(
+        plan = speed_plan.SpeedPlan(
             problem=pair.problem,
             submission=pair.head,
             entries=(
@@ -98,7 +102,9 @@ class Recorded:
 
     folder: Path
 
-    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+    def __call__(
+        self, pair: BothSides, head: Report, base: Report | None, threshold: float
+    ) -> Change:
         """Look up and compare."""
         before = pair.before.result if pair.before else None
         if before is None:

@@ -14,7 +14,7 @@ from harness.problems.problem import Problem
 
 
 @dataclass(frozen=True)
-class Pair:
+class BothSides:
     """One submission on one problem, on both sides.
 
     Attributes:
@@ -37,7 +37,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GatePlan:
     """What there is to compare.
 
     Attributes:
@@ -46,7 +46,7 @@ class Plan:
         renamed: Old names by new ones.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[BothSides, ...]
     rejected: tuple[Rejected, ...]
     renamed: Mapping[str, str]
 
@@ -75,8 +75,8 @@ def _is_as_it_was(tree: Tree, path: Path) -> bool:
 
 def plan(
     head: Discovery, problems: Sequence[Problem], base: Mapping[Key, Before], *, everything: bool
-) -> Plan:
-    """Pair both sides.
+) -> GatePlan:
+    """BothSides both sides.
 
     Args:
         head: What lies under the paths now.
@@ -90,7 +90,7 @@ def plan(
     pairs = [pair for problem in problems for pair in _of_problem(head, problem, base, everything)]
     known = {submission for submission, _ in base}
     rejected = tuple(r for r in head.rejected if r.path.stem not in known)
-    return Plan(tuple(pairs), rejected, renamed)
+    return GatePlan(tuple(pairs), rejected, renamed)
 
 
 def _renamed(head: Discovery, base: Mapping[Key, Before]) -> dict[str, str]:
@@ -103,7 +103,7 @@ def _renamed(head: Discovery, base: Mapping[Key, Before]) -> dict[str, str]:
 
 def _of_problem(
     head: Discovery, problem: Problem, base: Mapping[Key, Before], everything: bool
-) -> Iterator[Pair]:
+) -> Iterator[BothSides]:
     now = {submission.name: submission for submission in head.submissions}
     broken = {rejected.path.stem: rejected for rejected in head.rejected}
     names = {name for name, about in base if about == problem.name}
@@ -113,14 +113,16 @@ def _of_problem(
         if name in fitting:
             submission = now[name]
             changed = everything or before is None or _differs(submission, problem, before)
-            yield Pair(name, problem, submission, before, path=submission.path, is_changed=changed)
+            yield BothSides(
+                name, problem, submission, before, path=submission.path, is_changed=changed
+            )
         elif name in now:
             why = fits(now[name], problem) or ""
-            yield Pair(name, problem, None, before, why, now[name].path)
+            yield BothSides(name, problem, None, before, why, now[name].path)
         elif name in broken:
-            yield Pair(name, problem, None, before, broken[name].message, broken[name].path)
+            yield BothSides(name, problem, None, before, broken[name].message, broken[name].path)
         else:
-            yield Pair(name, problem, None, before)
+            yield BothSides(name, problem, None, before)
 
 
 def _differs(submission: Submission, problem: Problem, before: Before) -> bool:

@@ -13,7 +13,7 @@ _ALIKE = 0.5
 
 
 def renames(gone: Mapping[str, Before], added: Mapping[str, Submission]) -> dict[str, str]:
-    """Pair submissions that are gone with new ones that hold the same, or half of it.
+    """BothSides submissions that are gone with new ones that hold the same, or half of it.
 
     Args:
         gone: What is known of those that only the base has, by name. Of what was recorded there is

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from harness.compiler.flags import Device
 from harness.defaults import CALL_BUDGET
 from harness.engines.engine import engine_for, evaluate_all
 from harness.engines.evaluator import EvaluationError
@@ -17,15 +16,16 @@ from harness.evaluate import Request, fresh_run
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
 from harness.gate.evidence import Evidence
-from harness.gate.plan import Pair
+from harness.gate.plan import BothSides
 from harness.gate.settings import Thresholds
 from harness.problems.grid import Case, Grid, Label, case_again, cases_for
 from harness.records.report import Report
+from harness.system.device import Device
 from harness.worker.supervisor import Deadlines
 
 
 @dataclass(frozen=True)
-class Manner:
+class GateOptions:
     """How submissions are run; as in `Request`.
 
     Attributes:
@@ -66,7 +66,7 @@ class Manner:
 class _Asked:
     """A pair with its requests; None where nothing is asked."""
 
-    pair: Pair
+    pair: BothSides
     head: Request | None = None
     base: Request | None = None
 
@@ -75,19 +75,19 @@ class _Asked:
 class _Sides:
     """A pair with what became of its requests; None where nothing was asked."""
 
-    pair: Pair
+    pair: BothSides
     head: Report | EvaluationError | None
     base: Report | EvaluationError | None
 
 
 def decide(
-    pairs: Sequence[Pair], manner: Manner, evidence: Evidence, thresholds: Thresholds
+    pairs: Sequence[BothSides], options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> list[Decision]:
     """Decide on every pair that is not as it was, in the pairs' order."""
-    asked = [_ask(pair, manner) for pair in pairs if pair.is_changed]
+    asked = [_ask(pair, options) for pair in pairs if pair.is_changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
     # A GPU that is to time must have nothing else to do: so everything is awaited first.
-    engine = engine_for(manner.jobs, len(requests))
+    engine = engine_for(options.jobs, len(requests))
     results = dict(evaluate_all(engine, requests, ProgressLines(sys.stderr).follow))
     in_order = (results[place] for place in range(len(requests)))
     sides = [
@@ -98,14 +98,14 @@ def decide(
         )
         for each in asked
     ]
-    return [_decision(each, manner, evidence, thresholds) for each in sides]
+    return [_decision(each, options, evidence, thresholds) for each in sides]
 
 
-def _ask(pair: Pair, manner: Manner) -> _Asked:
+def _ask(pair: BothSides, options: GateOptions) -> _Asked:
     before = pair.before
-    if pair.head is None or (before is None and not manner.allow_new):
+    if pair.head is None or (before is None and not options.allow_new):
         return _Asked(pair)
-    request = manner.request(pair.head.path, pair.problem.path)
+    request = options.request(pair.head.path, pair.problem.path)
     base = None
     if before and before.report:
         recorded = before.report
@@ -113,13 +113,13 @@ def _ask(pair: Pair, manner: Manner) -> _Asked:
         request = replace(request, also=_recorded_cases(pair, recorded))
     elif before and before.submission:
         old = before.submission
-        also = cases_for(pair.problem, old, manner.grid, manner.device, seed=manner.seed)
+        also = cases_for(pair.problem, old, options.grid, options.device, seed=options.seed)
         base = replace(request, submission=old.path)
         request = replace(request, also=also)
     return _Asked(pair, request, base)
 
 
-def _recorded_cases(pair: Pair, report: Report) -> tuple[Case, ...]:
+def _recorded_cases(pair: BothSides, report: Report) -> tuple[Case, ...]:
     """The cases of a recorded check, but for the problem's own, which every grid has."""
     return tuple(
         case_again(
@@ -136,16 +136,16 @@ def _recorded_cases(pair: Pair, report: Report) -> tuple[Case, ...]:
 
 
 def _decision(
-    sides: _Sides, manner: Manner, evidence: Evidence, thresholds: Thresholds
+    sides: _Sides, options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> Decision:
     pair = sides.pair
     threshold = thresholds.of(pair.problem.name)
-    change, line = _change(sides, manner, evidence, threshold)
+    change, line = _change(sides, options, evidence, threshold)
     return Decision(pair.submission, pair.problem.name, change, pair.path, line)
 
 
 def _change(
-    sides: _Sides, manner: Manner, evidence: Evidence, threshold: float
+    sides: _Sides, options: GateOptions, evidence: Evidence, threshold: float
 ) -> tuple[Change, int | None]:
     """What is said of a pair, and the line to blame."""
     pair, before = sides.pair, sides.pair.before
@@ -153,7 +153,7 @@ def _change(
         if pair.path is None:
             return Change("removed", "", "the base has it"), None
         return Change("refused", "", f"is no submission for this problem now: {pair.fault}"), None
-    if before is None and not manner.allow_new:
+    if before is None and not options.allow_new:
         return Change("missing", "", "the base does not have it; --allow-new lets it pass"), None
     head, base = sides.head, sides.base or (before.report if before else None)
     if isinstance(head, EvaluationError) or isinstance(base, EvaluationError):

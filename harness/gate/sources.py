@@ -8,9 +8,9 @@ from pathlib import Path
 
 from harness.gate.before import recorded
 from harness.gate.evidence import Evidence, Measured, Recorded, counted
-from harness.gate.plan import Plan, in_tree, plan
+from harness.gate.plan import GatePlan, in_tree, plan
 from harness.gate.revision import Tree, export
-from harness.gate.run import Manner
+from harness.gate.run import GateOptions
 from harness.problems.discovery import Discovery, discover
 from harness.problems.problem import Problem
 from harness.speed.measure import measure
@@ -34,7 +34,7 @@ class Comparison:
 
     title: str
     values: str
-    plan: Plan
+    plan: GatePlan
     evidence: Evidence
     notes: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ def with_revision(
     revision: str,
     paths: Sequence[Path],
     problems: Sequence[Problem],
-    manner: Manner,
+    options: GateOptions,
     folder: Path,
     *,
     everything: bool,
@@ -95,19 +95,19 @@ def with_revision(
             for path in beside[:1]
         ),
     )
-    values = f"grid {manner.grid}, seed {manner.seed}"
-    return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(manner), notes)
+    values = f"grid {options.grid}, seed {options.seed}"
+    return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(options), notes)
 
 
-def _renames(found: Plan) -> Iterator[str]:
+def _renames(found: GatePlan) -> Iterator[str]:
     for new, old in sorted(found.renamed.items()):
         yield f"{new} takes the place of {old}, and is compared with it"
 
 
-def _evidence(manner: Manner) -> Evidence:
-    if manner.device == "simulator":
+def _evidence(options: GateOptions) -> Evidence:
+    if options.device == "simulator":
         return counted
-    return Measured(measure, manner.request, _SECONDS)
+    return Measured(measure, options.request, _SECONDS)
 
 
 def _head(paths: Sequence[Path], required: Iterable[Path]) -> Discovery:

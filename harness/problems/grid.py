@@ -17,12 +17,12 @@ from harness.problems import families
 from harness.problems.configuration import Configuration
 from harness.problems.discovery import Submission
 from harness.problems.problem import Problem
+from harness.system.device import Device
 
 Label = Literal["native", "reduced", "grid", "corner"]
 OWN: tuple[Label, ...] = ("native", "reduced")
 """Labels of the problem's own configuration: as it is, and cut down for the simulator."""
 Grid = Literal["quick", "full"]
-Device = Literal["cuda", "simulator"]
 
 _REDUCED_BATCH = 2
 _REDUCED_LENGTH = 64

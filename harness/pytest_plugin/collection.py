@@ -16,7 +16,6 @@ import pytest
 
 from harness import devices
 from harness.cli.options import check_sandbox, sandbox_note
-from harness.compiler.flags import Device
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import Finished
 from harness.engines.suite import PendingEvaluation, Suite
@@ -29,9 +28,10 @@ from harness.problems.references import load_references
 from harness.pytest_plugin import checks
 from harness.pytest_plugin.hints import is_pythons_own
 from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
-from harness.records.render import one_line
+from harness.records.render import headline
 from harness.records.store import FOLDER
 from harness.speed.measure import baseline_name
+from harness.system.device import Device
 from harness.system.errors import HarnessError
 from harness.system.processors import cores_each
 from harness.worker.kinds import BASELINE_KINDS, BASELINE_PRECISIONS
@@ -39,7 +39,7 @@ from harness.worker.supervisor import Deadlines
 
 
 @dataclass(frozen=True)
-class Plan:
+class SessionOptions:
     """What the options ask for."""
 
     problems: tuple[Problem, ...]
@@ -53,7 +53,7 @@ class Plan:
     untrusted: bool
 
 
-PLAN = pytest.StashKey[Plan]()
+OPTIONS = pytest.StashKey[SessionOptions]()
 SUITE = pytest.StashKey[Suite]()
 SPEED = pytest.StashKey[SpeedSession]()
 CLOCK = pytest.StashKey[DeviceClock]()
@@ -61,7 +61,7 @@ TAKEN_OVER = pytest.StashKey[tuple[int, int]]()
 NAMES = pytest.StashKey[dict[str, Path]]()
 
 
-def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
+def session_options(config: pytest.Config, references: Iterable[Path]) -> SessionOptions:
     """What the options ask for.
 
     Raises:
@@ -72,7 +72,7 @@ def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
     shared = getattr(config, "workerinput", {}).get("harness_seed")
     try:
         check_sandbox(config.getoption("--readable"), untrusted=config.getoption("--untrusted"))
-        return Plan(
+        return SessionOptions(
             problems=load_references(references),
             device=devices.choose(config.getoption("--device")),
             grid=config.getoption("--grid"),
@@ -90,16 +90,16 @@ def plan_of(config: pytest.Config, references: Iterable[Path]) -> Plan:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell pytest-xdist's processes the seed."""
-    node.workerinput["harness_seed"] = node.config.stash[PLAN].seed
+    node.workerinput["harness_seed"] = node.config.stash[OPTIONS].seed
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say on what and from which seed, and whether without a sandbox."""
-    plan = config.stash[PLAN]
-    names = ", ".join(problem.name for problem in plan.problems)
+    options = config.stash[OPTIONS]
+    names = ", ".join(problem.name for problem in options.problems)
     note = sandbox_note()
     return [
-        f"harness: {plan.device}, grid {plan.grid}, seed {plan.seed}, problems: {names}",
+        f"harness: {options.device}, grid {options.grid}, seed {options.seed}, problems: {names}",
         *([f"harness: {note}"] if note else []),
     ]
 
@@ -146,7 +146,7 @@ class SubmissionFile(pytest.Module):
         if rejected:
             return [RejectedFile.from_parent(self, name="is_submission", rejected=rejected[0])]
         (self.submission,) = found.submissions
-        problems = self.config.stash[PLAN].problems
+        problems = self.config.stash[OPTIONS].problems
         reasons = {problem.name: fits(self.submission, problem) for problem in problems}
         if all(reasons.values()):
             why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
@@ -161,8 +161,8 @@ class SubmissionFile(pytest.Module):
 
     def problems(self) -> list[Problem]:
         """Those that the submission can stand for."""
-        plan = self.config.stash[PLAN]
-        return [problem for problem in plan.problems if fits(self.submission, problem) is None]
+        options = self.config.stash[OPTIONS]
+        return [problem for problem in options.problems if fits(self.submission, problem) is None]
 
 
 class RejectedFile(pytest.Item):
@@ -191,7 +191,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     file = metafunc.definition.getparent(SubmissionFile)
     if file is None:
         return
-    plan = file.config.stash[PLAN]
+    options = file.config.stash[OPTIONS]
     if "contender" in metafunc.fixturenames:
         _generate_speed_tests(metafunc, file)
         return
@@ -202,16 +202,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs = [
         pytest.param(problem, case.id, id=f"{problem.name}-{case.id}")
         for problem in file.problems()
-        for case in cases_for(problem, file.submission, plan.grid, plan.device, seed=plan.seed)
+        for case in cases_for(
+            problem, file.submission, options.grid, options.device, seed=options.seed
+        )
     ]
     metafunc.parametrize(("problem", "case"), pairs)
 
 
 def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> None:
     """One test for the submission and each baseline on each problem; without a GPU, a skip."""
-    plan = file.config.stash[PLAN]
+    options = file.config.stash[OPTIONS]
     clock = file.config.stash.setdefault(CLOCK, DeviceClock())
-    why_not = _why_no_speed(file.config, plan)
+    why_not = _why_no_speed(file.config, options)
     names = [SUBMISSION]
     if why_not is None:
         names += [
@@ -262,8 +264,8 @@ def _baseline_of(item: pytest.Item) -> tuple[str, str] | None:
     return None if contender == SUBMISSION else (chosen["problem"].name, contender)
 
 
-def _why_no_speed(config: pytest.Config, plan: Plan) -> str | None:
-    if plan.device != "cuda":
+def _why_no_speed(config: pytest.Config, options: SessionOptions) -> str | None:
+    if options.device != "cuda":
         return "no GPU: how long the simulator takes says nothing about speed"
     if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
         return "under pytest-xdist other tests would be in the times; run without -n"
@@ -274,13 +276,13 @@ def _why_no_speed(config: pytest.Config, plan: Plan) -> str | None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note which cases the selected tests need, so that they can be evaluated side by side."""
     config = session.config
-    plan = config.stash[PLAN]
+    options = config.stash[OPTIONS]
     under_xdist = hasattr(config, "workerinput")
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
-    own = 1 if under_xdist else devices.default_jobs(plan.device)
+    own = 1 if under_xdist else devices.default_jobs(options.device)
     jobs = config.getoption("--harness-jobs") or own
     folder = config.invocation_params.dir
-    finished = Finished(folder / FINISHED, plan.device)
+    finished = Finished(folder / FINISHED, options.device)
     suite = config.stash[SUITE] = Suite(
         jobs, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
     )
@@ -304,26 +306,28 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         cases = wanted.setdefault(key, set())
         if "case" in chosen:
             cases.add(chosen["case"])
-        elif "contender" in chosen and plan.device == "cuda":
+        elif "contender" in chosen and options.device == "cuda":
             timed.add(key)
     for (path, problem_path), selected in wanted.items():
-        problem = next(p for p in plan.problems if p.path == problem_path)
-        grid = cases_for(problem, files[path].submission, plan.grid, plan.device, seed=plan.seed)
+        problem = next(p for p in options.problems if p.path == problem_path)
+        grid = cases_for(
+            problem, files[path].submission, options.grid, options.device, seed=options.seed
+        )
         every = {case.id for case in grid}
         # Only what is right in every case is worth timing.
         ids = every if (path, problem_path) in timed else selected
         request = Request(
             submission=path,
             problem=problem_path,
-            device=plan.device,
-            grid=plan.grid,
-            seed=plan.seed,
+            device=options.device,
+            grid=options.grid,
+            seed=options.seed,
             only=frozenset(ids),
-            deadlines=plan.deadlines,
-            call_budget=plan.call_budget,
-            schedule=plan.schedule,
-            readable=plan.readable,
-            untrusted=plan.untrusted,
+            deadlines=options.deadlines,
+            call_budget=options.call_budget,
+            schedule=options.schedule,
+            readable=options.readable,
+            untrusted=options.untrusted,
             run=run,
             cores=cores_each(jobs * processes, len(wanted)),
         )
@@ -397,7 +401,7 @@ def pytest_benchmark_update_machine_info(
     config: pytest.Config, machine_info: dict[str, Any]
 ) -> None:
     """Add the GPU and what its times depend on."""
-    if config.stash[PLAN].device == "cuda":
+    if config.stash[OPTIONS].device == "cuda":
         machine_info["gpu"] = describe_gpu()
 
 
@@ -407,7 +411,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if reports:
         terminalreporter.section("submissions")
         for report in reports:
-            terminalreporter.write_line(one_line(report))
+            terminalreporter.write_line(headline(report))
     if SUITE in config.stash:
         for trouble in config.stash[SUITE].troubles:
             terminalreporter.write_line(trouble)

@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from harness.pytest_plugin import collection
 
-    config.stash[collection.PLAN] = collection.plan_of(config, references)
+    config.stash[collection.OPTIONS] = collection.session_options(config, references)
     config.stash[collection.NAMES] = {}
     config.pluginmanager.register(collection, "harness-collection")
     if getattr(config.option, "dist", "no") == "load":

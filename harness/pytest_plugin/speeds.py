@@ -14,7 +14,7 @@ from harness.speed import result as results
 from harness.speed.contender import ContenderError
 from harness.speed.measure import measure
 from harness.speed.outcome import speed_result
-from harness.speed.plan import Entry, Plan
+from harness.speed.plan import Entry, SpeedPlan
 from harness.speed.result import SpeedResult, Timing
 from harness.worker.supervisor import WorkerFailure
 
@@ -103,7 +103,7 @@ class SpeedSession:
             raise NotTimed(f"not timed: {report.verdict}")
         # Whatever else runs on the machine would be in the times.
         self._suite.wait_for_all()
-        plan = Plan(
+        plan = SpeedPlan(
             problem=problem,
             submission=submission,
             entries=(Entry(submission.name, submission.path, report.precision),),

@@ -23,7 +23,7 @@ _DETAIL_LINES = 25
 _DETAIL_COLUMNS = 160
 
 
-def one_line(report: Report) -> str:
+def headline(report: Report) -> str:
     """The verdict, its reason, the numbers of cases and, for what passed, how precise it is."""
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     counts = _counts(report)
@@ -66,7 +66,7 @@ def _own(share: float | None) -> str:
 def full(report: Report) -> str:
     """The verdict and what leads to its reason: the smallest failure, the pattern, the findings."""
     explained = (f"  {escape.printable(line)}" for line in _explanation(report))
-    return "\n".join((one_line(report), *explained))
+    return "\n".join((headline(report), *explained))
 
 
 def _explanation(report: Report) -> Iterator[str]:

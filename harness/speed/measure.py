@@ -24,7 +24,7 @@ from harness.speed.contender import (
 )
 from harness.speed.floor import least_work, measured_rates
 from harness.speed.measurement import Measurement
-from harness.speed.plan import Plan
+from harness.speed.plan import SpeedPlan
 from harness.speed.rounds import Stage
 from harness.speed.speed_run import SpeedRun
 from harness.worker.kinds import BASELINE_PRECISIONS, BaselineKind
@@ -37,7 +37,7 @@ def baseline_name(kind: BaselineKind, precision: str) -> str:
     return f"{kind} {precision}"
 
 
-def measure(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Measurement:
+def measure(plan: SpeedPlan, say: Callable[[str], None] = lambda _: None) -> Measurement:
     """Time all contenders of a plan in the same rounds.
 
     A baseline that fails or takes too long for its first call is left out, and `say` is told.
@@ -72,7 +72,7 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Measurem
 class _Company:
     """The contenders' workers, which start up side by side. Use as a context manager."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SpeedPlan) -> None:
         self._plan = plan
         self._settings = settings_for(plan.request)
         self._stack = ExitStack()
@@ -136,7 +136,7 @@ class _Company:
         return contenders
 
 
-def _native_case(plan: Plan) -> Case:
+def _native_case(plan: SpeedPlan) -> Case:
     cases = cases_for(plan.problem, plan.submission, "quick", "cuda", seed=plan.request.seed)
     return next(case for case in cases if case.label == "native")
 

@@ -28,7 +28,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SpeedPlan:
     """What is to be measured.
 
     Attributes:

@@ -20,7 +20,7 @@ from harness.records.comparison import Precision
 from harness.speed.contender import Contender, ContenderError, Sample
 from harness.speed.floor import LeastWork, Rates
 from harness.speed.measurement import Conditions, Measurement
-from harness.speed.plan import Plan
+from harness.speed.plan import SpeedPlan
 from harness.speed.result import Timing
 from harness.speed.rounds import Samples, Stage, run_rounds, warm_up
 from harness.speed.statistics import median_of, ratio_of
@@ -70,7 +70,7 @@ class SpeedRun:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SpeedPlan,
         case: Case,
         weights: Mapping[str, Tensor],
         stage: Stage,
@@ -256,7 +256,7 @@ class SpeedRun:
 
 
 def _checksums(
-    plan: Plan, case: Case, weights: Mapping[str, Tensor], output: Tensor
+    plan: SpeedPlan, case: Case, weights: Mapping[str, Tensor], output: Tensor
 ) -> Mapping[Precision, Checksum]:
     """One for each class among the submissions; none where the reference is no linear map."""
     linear_map = plan.problem.family.linear_map(case, weights, output.device)

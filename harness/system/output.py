@@ -45,7 +45,7 @@ def open_json(target: str, stack: ExitStack) -> JsonLines:
     return JsonLines(stack.enter_context(Path(target).open("wb", buffering=0)))
 
 
-class Careful:
+class CarefulWriter:
     """Writes to several places; says once of each that cannot be written to, and leaves it then."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

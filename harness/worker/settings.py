@@ -6,10 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.compiler.flags import Device, Target
+from harness.compiler.flags import Target
 from harness.compiler.toolchain import Toolchain
 from harness.sandbox.limits import Limits
 from harness.simulator.native.library import Libraries
+from harness.system.device import Device
 from harness.worker.kinds import BaselineKind
 
 

@@ -22,6 +22,7 @@ from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.limits import Limits
 from harness.system import interpreter
 from harness.worker import answers
+from harness.worker.build_service import BuildEvent, BuildService
 from harness.worker.protocol import (
     MAX_TENSOR_BYTES,
     Channel,
@@ -31,7 +32,6 @@ from harness.worker.protocol import (
     ProtocolError,
 )
 from harness.worker.settings import Settings
-from harness.worker.workshop import BuildEvent, Workshop
 
 Step = Literal[
     "start",
@@ -98,7 +98,7 @@ class Worker:
     ) -> None:
         self._deadlines = deadlines
         self._submission = settings.submission
-        self._workshop = Workshop(settings, deadlines.build, on_build)
+        self._build_service = BuildService(settings, deadlines.build, on_build)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
@@ -129,7 +129,7 @@ class Worker:
     @property
     def built(self) -> Sequence[bytes]:
         """The shared objects that were built for it so far."""
-        return self._workshop.built
+        return self._build_service.built
 
     def request(
         self,
@@ -206,9 +206,9 @@ class Worker:
                 return message
             start = time.monotonic()
             try:
-                header, tensors = self._workshop.serve(message.header)
+                header, tensors = self._build_service.serve(message.header)
             except CompileTimeout:
-                raise _BuildTimeout(self._workshop.name_of(message.header)) from None
+                raise _BuildTimeout(self._build_service.name_of(message.header)) from None
             deadline += time.monotonic() - start
             with contextlib.suppress(Disconnected):
                 self._channel.send(header, tensors, deadline)

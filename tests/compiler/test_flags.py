@@ -12,7 +12,6 @@ from torch.utils import cpp_extension
 
 from harness.compiler.extension import ExtensionLoader
 from harness.compiler.flags import (
-    Device,
     Extension,
     Target,
     cpp_command,
@@ -21,6 +20,7 @@ from harness.compiler.flags import (
 )
 from harness.compiler.toolchain import find_toolchain
 from harness.evaluate import Request, evaluate
+from harness.system.device import Device
 from tests.support import REFERENCE
 
 NINJA = Path(ninja.BIN_DIR) / "ninja"

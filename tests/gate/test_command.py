@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.gate.evidence import Measured
-from harness.gate.run import Manner
+from harness.gate.run import GateOptions
 from harness.gate.settings import read
 from harness.gate.sources import with_revision
 from harness.problems.references import load_references
@@ -220,12 +220,12 @@ def test_what_counts_as_changed(
     """A header may be used by any submission; a new reference judges anew; --all asks for all."""
     monkeypatch.chdir(repository.folder)
     paths = [Path("submissions")]
-    manner = Manner("simulator", "quick", 1, Deadlines(), 1, allow_new=False)
+    options = GateOptions("simulator", "quick", 1, Deadlines(), 1, allow_new=False)
 
     def changed(*, everything: bool = False) -> tuple[bool, tuple[str, ...]]:
         problems = load_references([Path("reference")])
         folder = tmp_path_factory.mktemp("older")
-        found = with_revision("HEAD", paths, problems, manner, folder, everything=everything)
+        found = with_revision("HEAD", paths, problems, options, folder, everything=everything)
         (pair,) = found.plan.pairs
         return pair.is_changed, found.notes
 
@@ -250,10 +250,10 @@ def test_times_are_asked_for_as_the_command_line_says(
     monkeypatch.chdir(repository.folder)
     problems = load_references([Path("reference")])
     deadlines = Deadlines(step=7.0)
-    manner = Manner("cuda", "quick", 1, deadlines, 1, False, (tmp_path,), untrusted=True)
+    options = GateOptions("cuda", "quick", 1, deadlines, 1, False, (tmp_path,), untrusted=True)
     paths = [Path("submissions")]
     folder = tmp_path_factory.mktemp("older")
-    found = with_revision("HEAD", paths, problems, manner, folder, everything=False)
+    found = with_revision("HEAD", paths, problems, options, folder, everything=False)
     assert isinstance(found.evidence, Measured)
     asked = found.evidence.request(Path("mine.py"), problems[0].path)
     assert asked.untrusted

@@ -12,15 +12,15 @@ import pytest
 
 from harness.gate.before import Before
 from harness.gate.evidence import Measured, Recorded, counted
-from harness.gate.plan import Pair
-from harness.gate.run import Manner
+from harness.gate.plan import BothSides
+from harness.gate.run import GateOptions
 from harness.gate.speed import by_counters, by_results, by_times
 from harness.problems.discovery import discover
 from harness.problems.problem import load
 from harness.simulator.counters.totals import Totals
 from harness.speed import result as results
 from harness.speed.measurement import Conditions, Measurement
-from harness.speed.plan import Plan
+from harness.speed.plan import SpeedPlan
 from harness.speed.result import Timing
 from harness.worker.supervisor import Deadlines
 from tests.support import REFERENCE, SUBMISSIONS, report, speed_result, timing
@@ -128,10 +128,10 @@ def test_results_that_may_not_be_compared(
     )
 
 
-def a_pair(**fields: object) -> Pair:
+def a_pair(**fields: object) -> BothSides:
     """A pair whose base can be run, or as said."""
     problem = load(REFERENCE / "conv_transpose1d.py")
-    return Pair("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
+    return BothSides("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
 
 
 def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
@@ -164,20 +164,22 @@ def test_both_versions_are_timed_in_one_run(tmp_path: Path) -> None:
     A suspicious time of the head is refused.
     """
     asked = []
-    manner = Manner("cuda", "quick", 1, Deadlines(step=7.0), 1, False, (tmp_path,), untrusted=True)
+    options = GateOptions(
+        "cuda", "quick", 1, Deadlines(step=7.0), 1, False, (tmp_path,), untrusted=True
+    )
     answers = [
         measurement(timing(4.1), timing(4.0)),
         measurement(timing(2.0), timing(4.0), "below the floor"),
     ]
 
-    def measure(plan: Plan) -> Measurement:
+    def measure(plan: SpeedPlan) -> Measurement:
         asked.append((plan.problem.path.name, {each.name: each.path.name for each in plan.entries}))
-        assert plan.request == manner.request(Path("mine.py"), plan.problem.path)
+        assert plan.request == options.request(Path("mine.py"), plan.problem.path)
         return answers[len(asked) - 1]
 
     (old,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     pair = replace(a_pair(submission=old), head=old)
-    evidence = Measured(measure, manner.request, 10.0)
+    evidence = Measured(measure, options.request, 10.0)
     base = replace(PASSED, path=str(old.path))
     slower = evidence(pair, PASSED, base, 0.01)
     assert (slower.outcome, slower.evidence) == ("slower", "times")

@@ -16,7 +16,7 @@ from harness.problems.problem import load
 from harness.records.report import Report
 from harness.speed.contender import ContenderError
 from harness.speed.measure import measure
-from harness.speed.plan import Entry, Plan
+from harness.speed.plan import Entry, SpeedPlan
 from harness.worker.supervisor import Deadlines, WorkerFailure
 from tests.adversarial.expected import CHEATS, HONEST, text_of
 from tests.support import ROOT
@@ -66,7 +66,7 @@ def told_by_timing(reference: Path, report: Report) -> str:
     asked = request(reference, report.submission)
     (submission,) = discover([asked.submission]).submissions
     assert report.precision is not None
-    plan = Plan(
+    plan = SpeedPlan(
         problem=load(reference),
         submission=submission,
         entries=(Entry(submission.name, submission.path, report.precision),),

@@ -13,7 +13,7 @@ from harness.judging.operators import is_library, multiplies
 from harness.problems.discovery import discover
 from harness.problems.grid import cases_for
 from harness.problems.problem import load
-from harness.records.render import one_line
+from harness.records.render import headline
 from harness.records.report import Report
 
 REFERENCE = """
@@ -250,7 +250,7 @@ def test_honest_habits_are_fine(bench: Bench) -> None:
     assert report.own_work == 1.0
     assert "torch.backends.cudnn.benchmark" in messages(report, "warning")
     assert "MAX_JOBS" in messages(report, "info")
-    assert "own kernels" not in one_line(report)
+    assert "own kernels" not in headline(report)
 
 
 def test_weights_packed_once_are_followed(bench: Bench) -> None:
@@ -264,7 +264,7 @@ def test_small_share_of_torch_is_told(bench: Bench) -> None:
     assert report.verdict == "passed"
     assert report.own_work is not None
     assert 0.9 < report.own_work < 1
-    assert f"{report.own_work:.1%} of the work by its own kernels" in one_line(report)
+    assert f"{report.own_work:.1%} of the work by its own kernels" in headline(report)
 
 
 def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
@@ -272,7 +272,7 @@ def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
     report = bench.report("atomics")
     assert report.verdict == "passed"
     assert not report.is_deterministic
-    assert "nondeterministic" in one_line(report)
+    assert "nondeterministic" in headline(report)
 
 
 @pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "_scaled_mm", "slow_conv_transpose2d"])

@@ -3,6 +3,7 @@ import pytest
 from harness.simulator.ptx.parser import parse
 from harness.simulator.ptx.ptx import (
     Address,
+    DestinationPair,
     Group,
     Guard,
     Immediate,
@@ -10,7 +11,6 @@ from harness.simulator.ptx.ptx import (
     Label,
     Negated,
     Operand,
-    Pair,
     Parameter,
     PtxSyntaxError,
     Register,
@@ -58,7 +58,7 @@ def instruction(text: str) -> Instruction:
         (
             "setp.eq.and.s32 %p1|%p2, %r1, 0, !%p3",
             (
-                Pair(Register("%p1"), Register("%p2")),
+                DestinationPair(Register("%p1"), Register("%p2")),
                 Register("%r1"),
                 Immediate(0),
                 Negated(Register("%p3")),

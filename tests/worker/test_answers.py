@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from harness.worker.answers import check
+from harness.worker.build_service import extension_of
 from harness.worker.protocol import Message, ProtocolError
-from harness.worker.workshop import extension_of
 
 NONCE = "ab" * 16
 FINDING = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.simulator.instructions.narrow import bf16_to_f32
 from harness.simulator.instructions.operation import Array, Builder, Context, Operation, UnknownForm
-from harness.simulator.ptx.ptx import Instruction, Pair
+from harness.simulator.ptx.ptx import DestinationPair, Instruction
 
 _ORDERED = MappingProxyType(
     {
@@ -98,7 +98,7 @@ def _setp(instruction: Instruction, _context: Context) -> Operation:
     name, kind = modifiers[0], modifiers[-1]
     compare = _comparison(name, kind, "ftz" in instruction.modifiers)
     kind = _unsigned_names(name, kind)
-    pair = isinstance(instruction.operands[0], Pair)
+    pair = isinstance(instruction.operands[0], DestinationPair)
     if kind.endswith("x2"):
         return _setp_of_two(instruction, kind, compare)
     outputs = ("pred", "pred") if pair else ("pred",)
@@ -129,7 +129,7 @@ def _setp_of_two(
     instruction: Instruction, kind: str, compare: Callable[[Array, Array], Array]
 ) -> Operation:
     """Compares both halves: the lower one for the first predicate, the upper for the second."""
-    if not isinstance(instruction.operands[0], Pair) or len(instruction.operands) != 3:
+    if not isinstance(instruction.operands[0], DestinationPair) or len(instruction.operands) != 3:
         raise UnknownForm
 
     def compute(a: Array, b: Array, low: Array, high: Array) -> None:

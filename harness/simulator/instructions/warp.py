@@ -15,7 +15,7 @@ import numpy as np
 from harness.simulator.hardware.geometry import WARP
 from harness.simulator.hardware.team import FULL, Array, Lanes, Team
 from harness.simulator.instructions.operation import DTYPES, Operation, UnknownForm
-from harness.simulator.ptx.ptx import Instruction, Pair
+from harness.simulator.ptx.ptx import DestinationPair, Instruction
 
 Builder = Callable[[Instruction], Operation]
 
@@ -60,7 +60,7 @@ def _shuffle(instruction: Instruction) -> Operation:
     sync, mode, kind = instruction.modifiers
     if sync != "sync" or mode not in ("up", "down", "bfly", "idx") or kind != "b32":
         raise UnknownForm
-    outputs = ("b32", "pred") if isinstance(instruction.operands[0], Pair) else ("b32",)
+    outputs = ("b32", "pred") if isinstance(instruction.operands[0], DestinationPair) else ("b32",)
 
     def fixed(team: Team, b: Array, c: Array) -> tuple[Array, Array]:
         key = mode, int(b[0]), int(c[0])
@@ -138,7 +138,7 @@ def _match(instruction: Instruction) -> Operation:
         if len(out) > 1:
             np.copyto(out[1], holds)
 
-    pair = isinstance(instruction.operands[0], Pair)
+    pair = isinstance(instruction.operands[0], DestinationPair)
     if mode == "any":
         return Operation((kind, "b32"), ("b32",), match_any)
     return Operation((kind, "b32"), ("b32", "pred") if pair else ("b32",), match_all)
@@ -184,7 +184,9 @@ def _redux(instruction: Instruction) -> Operation:
 
 
 def _elect(instruction: Instruction) -> Operation:
-    if instruction.modifiers != ("sync",) or not isinstance(instruction.operands[0], Pair):
+    if instruction.modifiers != ("sync",) or not isinstance(
+        instruction.operands[0], DestinationPair
+    ):
         raise UnknownForm
 
     def compute(

@@ -16,6 +16,7 @@ from harness.simulator.lowering.listing import Listing
 from harness.simulator.lowering.program import Collective, Compute, Constant, Source
 from harness.simulator.ptx.ptx import (
     Address,
+    DestinationPair,
     Function,
     Immediate,
     Instruction,
@@ -23,7 +24,6 @@ from harness.simulator.ptx.ptx import (
     Module,
     Negated,
     Operand,
-    Pair,
     Register,
     Symbol,
     Variable,
@@ -186,7 +186,7 @@ class Context:
         """The registers that an operand names as results."""
         if isinstance(operand, Register):
             return (self.register(operand),)
-        if isinstance(operand, Pair):
+        if isinstance(operand, DestinationPair):
             return (self.register(operand.first), self.register(operand.second))
         if isinstance(operand, Vector):
             return tuple(r for part in operand.parts for r in self.targets(part))

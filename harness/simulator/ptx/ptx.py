@@ -89,14 +89,14 @@ class Negated:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class DestinationPair:
     """`p|q`: two destinations."""
 
     first: Register
     second: Register
 
 
-Operand = Register | Immediate | Symbol | Address | Vector | Group | Negated | Pair
+Operand = Register | Immediate | Symbol | Address | Vector | Group | Negated | DestinationPair
 
 
 @dataclass(frozen=True, slots=True)

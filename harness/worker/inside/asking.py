@@ -14,7 +14,7 @@ from harness.worker.protocol import Channel
 
 
 class Asking:
-    """The worker's side of `workshop.py`."""
+    """The worker's side of `build_service.py`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from harness.simulator.ptx.ptx import (
     Address,
+    DestinationPair,
     Group,
     Guard,
     Immediate,
@@ -16,7 +17,6 @@ from harness.simulator.ptx.ptx import (
     Location,
     Negated,
     Operand,
-    Pair,
     PtxSyntaxError,
     Register,
     Symbol,
@@ -88,7 +88,9 @@ def read_operand(text: str, scope: Scope) -> Operand:
         return Negated(Register(scope.resolve(text[1:].strip())))
     if "|" in text:
         first, second = text.split("|")
-        return Pair(Register(scope.resolve(first.strip())), Register(scope.resolve(second.strip())))
+        return DestinationPair(
+            Register(scope.resolve(first.strip())), Register(scope.resolve(second.strip()))
+        )
     if number := _number(text):
         return number
     if text[0] == "%" and ("." in text or _SPECIAL.match(text)):

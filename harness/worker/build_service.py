@@ -41,7 +41,7 @@ class BuildEvent:
     entry: Entry | None = None
 
 
-class Workshop:
+class BuildService:
     """Serves one worker."""
 
     def __init__(

@@ -1,0 +1,5 @@
+"""Where kernels can run."""
+
+from typing import Literal
+
+Device = Literal["simulator", "cuda"]
