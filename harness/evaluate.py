@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +22,7 @@ from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
 from harness.problems import families
-from harness.problems.discovery import Submission, discover
-from harness.problems.grid import OWN, Case, Grid, cases_for
+from harness.problems.grid import OWN, Case, Grid
 from harness.problems.problem import Problem, load
 from harness.problems.values import elements_of
 from harness.records.report import BuildReport, CaseReport, Report, not_run
@@ -71,11 +69,10 @@ class Request:
         submission: The submission's file.
         problem: The reference's file.
         device: Where to run it.
-        grid: Which cases.
-        seed: What every value is drawn from.
-        only: Ids of the cases to run; None for all.
-        also: Cases to run beside those of the grid, which are what the submission's constructor
-            takes: an older version of it may have taken something else.
+        cases: Which cases to run, in this order.
+        is_whole: Whether none of the grid's is missing there.
+        grid: Which grid they are of.
+        seed: What the cases' seeds were derived from.
         deadlines: How long anything may take.
         cache: Where builds are kept.
         schedule: The simulator's order of blocks and warps: 0 is the natural one, another number
@@ -92,10 +89,10 @@ class Request:
     submission: Path
     problem: Path
     device: Device
+    cases: tuple[Case, ...] = ()
+    is_whole: bool = True
     grid: Grid = "quick"
     seed: int = 0
-    only: frozenset[str] | None = None
-    also: tuple[Case, ...] = ()
     deadlines: Deadlines = field(default_factory=Deadlines)
     cache: Path = field(default_factory=default_root)
     schedule: int = 0
@@ -109,37 +106,6 @@ class Request:
     def title(self) -> str:
         """Submission and problem, for messages."""
         return f"{self.submission.stem} on {self.problem.stem}"
-
-    def to_json(self) -> str:
-        """One line of JSON."""
-        plain = {
-            **asdict(self),
-            "only": None if self.only is None else sorted(self.only),
-            "also": [case.to_json() for case in self.also],
-        }
-        return json.dumps(plain, default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> Request:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            submission=Path(data["submission"]),
-            problem=Path(data["problem"]),
-            device=data["device"],
-            grid=data["grid"],
-            seed=data["seed"],
-            only=None if data["only"] is None else frozenset(data["only"]),
-            also=tuple(map(Case.from_json, data["also"])),
-            deadlines=Deadlines(**data["deadlines"]),
-            cache=Path(data["cache"]),
-            schedule=data["schedule"],
-            cores=data["cores"],
-            readable=tuple(map(Path, data["readable"])),
-            untrusted=data["untrusted"],
-            call_budget=data["call_budget"],
-            run=data["run"],
-        )
 
 
 def fresh_run() -> str:
@@ -158,7 +124,8 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         A report, whatever the submission does.
 
     Raises:
-        ValueError: The request itself is wrong: no such submission or problem.
+        OSError: A file cannot be read.
+        ValueError: The reference is none.
         harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
         harness.compiler.ninja.CompileError: The simulator itself does not compile.
         harness.sandbox.confined.SandboxError: The request is for a sandbox, and there is none.
@@ -166,20 +133,11 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
     start = time.monotonic()
     on_progress(Progress("started"))
     problem = load(request.problem)
-    found = discover([request.submission])
-    if found.rejected:
-        raise ValueError(f"{found.rejected[0].path}: {found.rejected[0].message}")
-    (submission,) = found.submissions
-    cases = [
-        case
-        for case in _every_case(request, problem, submission)
-        if request.only is None or case.id in request.only
-    ]
     settings = settings_for(request)
     blank = Report(
-        submission=submission.name,
-        path=str(submission.path),
-        content_hash=submission.content_hash,
+        submission=request.submission.stem,
+        path=str(request.submission),
+        content_hash=file_digest(request.submission),
         problem=problem.name,
         problem_hash=problem.content_hash,
         device=request.device,
@@ -187,21 +145,21 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         seed=request.seed,
         versions={"torch": torch_version(), "nvcc": settings.toolchain.cuda.version},
         verdict="not run",
-        notes=tuple(_notes(request, problem, cases)),
+        notes=tuple(_notes(request, problem)),
     )
-    evaluation = _Evaluation(problem, cases, settings, request, on_progress)
+    evaluation = _Evaluation(problem, settings, request, on_progress)
     report = evaluation.run(blank)
     return replace(report, seconds=time.monotonic() - start)
 
 
-def _notes(request: Request, problem: Problem, cases: Sequence[Case]) -> Iterator[str]:
+def _notes(request: Request, problem: Problem) -> Iterator[str]:
     if request.schedule:
         yield f"run with --schedule {request.schedule}"
     if not problem.family.is_varied:
         varied = ", ".join(name for name, family in families.known().items() if family.is_varied)
         yield (
             "the reference's own configuration is all that was checked"
-            f"{_cut_down(problem, cases)}: only of {varied} is it known what to vary"
+            f"{_cut_down(problem, request.cases)}: only of {varied} is it known what to vary"
         )
 
 
@@ -211,12 +169,6 @@ def _cut_down(problem: Problem, cases: Sequence[Case]) -> str:
         return ""
     from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
     return ", with inputs cut down: " + ", ".join(f"{old} to {new}" for old, new in from_to)
-
-
-def _every_case(request: Request, problem: Problem, submission: Submission) -> Sequence[Case]:
-    grid = cases_for(problem, submission, request.grid, request.device, seed=request.seed)
-    known = {case.id for case in grid}
-    return (*grid, *(case for case in request.also if case.id not in known))
 
 
 def settings_for(request: Request) -> Settings:
@@ -272,13 +224,12 @@ class _Evaluation:
     def __init__(
         self,
         problem: Problem,
-        cases: Sequence[Case],
         settings: Settings,
         request: Request,
         on_progress: OnProgress,
     ) -> None:
         self._problem = problem
-        self._cases = cases
+        self._cases = request.cases
         self._settings = settings
         self._deadlines = request.deadlines
         self._call_budget = request.call_budget

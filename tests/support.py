@@ -6,11 +6,16 @@ import contextlib
 import io
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from harness.cli.main import main
+from harness.evaluate import Request
+from harness.problems.discovery import discover
+from harness.problems.grid import cases_for
+from harness.problems.problem import load
 from harness.records.report import CaseReport, Report, Verdict
 from harness.speed.result import SpeedResult, Timing
 from harness.system import interpreter
@@ -80,6 +85,15 @@ def pytest_arguments(*arguments: str | Path) -> list[str]:
 def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
     """Run `pytest ARGUMENTS` in such a folder, in a process of its own."""
     return run(interpreter.command("pytest", *pytest_arguments(*arguments)), folder)
+
+
+def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Request:
+    """Ask for the quick grid on the simulator, or for the cases with these ids."""
+    asked = Request(submission, problem, **{"device": "simulator", **fields})
+    (found,) = discover([submission]).submissions
+    grid = cases_for(load(problem), found, asked.grid, asked.device, seed=asked.seed)
+    cases = tuple(case for case in grid if not ids or case.id in ids)
+    return replace(asked, cases=cases, is_whole=not ids)
 
 
 def reports(lines: str) -> dict[str, Report]:

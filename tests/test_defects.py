@@ -132,10 +132,10 @@ def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> Non
     for case in report.cases:
         assert case.comparison is None, "the numbers are right"
         (finding,) = case.findings
-        assert finding["check"] == "memcheck"
-        assert "store 4 bytes past the end" in finding["message"]
-        assert finding["kernel"] == "start_from_bias_kernel"
-    line = (FOLDER / "one_past_end.py").read_text().splitlines()[finding["line"] - 1]
+        assert finding.check == "memcheck"
+        assert "store 4 bytes past the end" in finding.message
+        assert finding.kernel == "start_from_bias_kernel"
+    line = (FOLDER / "one_past_end.py").read_text().splitlines()[(finding.line or 0) - 1]
     assert "] =" in line
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.evaluate import Request, evaluate
+from harness.evaluate import evaluate
 from harness.problems.grid import case_again
 from harness.problems.problem import load
 from harness.records.report import Report
-from tests.support import harness, reports
+from tests.support import harness, reports, request_for
 
 REFERENCE = """
 import torch
@@ -122,11 +123,12 @@ def report(folder: Path) -> Report:
     """The submission's report, with a case for each mode."""
     submission, reference = write(folder, RIGHT)
     problem = load(reference)
-    also = tuple(
+    asked = request_for(submission, reference)
+    cases = tuple(
         case_again(problem, str(mode), "grid", {"mode": mode}, problem.input_shapes, seed=1)
         for mode in ORDER
     )
-    return evaluate(Request(submission, reference, "simulator", also=also))
+    return evaluate(replace(asked, cases=(*asked.cases, *cases)))
 
 
 def test_correct_kernel_has_no_findings(report: Report) -> None:

@@ -51,7 +51,7 @@ def test_same_question_gets_the_kept_answer(request_: Request, finished: Finishe
 CHANGES: dict[str, Callable[[Request], Request]] = {
     "grid": lambda request: replace(request, grid="full"),
     "schedule": lambda request: replace(request, schedule=1),
-    "cases": lambda request: replace(request, only=frozenset(("k3",))),
+    "cases": lambda request: replace(request, cases=(), is_whole=False),
     "device": lambda request: replace(request, device="cuda"),
 }
 

@@ -10,10 +10,10 @@ import pytest
 
 from harness.engines.processes import Processes
 from harness.evaluate import Request
-from harness.judging.case_check import failing_findings
 from harness.problems.discovery import discover
 from harness.problems.grid import cases_for
 from harness.problems.problem import load
+from harness.records.findings import failing_findings
 from harness.records.report import Report
 from tests.support import REFERENCE, ROOT
 
@@ -55,7 +55,7 @@ def request(path: Path, *, own_case_only: bool = False) -> Request:
     (submission,) = discover([path]).submissions
     own, *others = cases_for(load(PROBLEM), submission)
     cases = [own] if own_case_only else [own, *others[::EVERY]]
-    return Request(path, PROBLEM, "simulator", only=frozenset(case.id for case in cases))
+    return Request(path, PROBLEM, "simulator", cases=tuple(cases), is_whole=False)
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +108,13 @@ def test_missing_barrier_is_a_race(without_barrier: dict[str, Report], purpose: 
     lines = (FOLDER / "tiled.py").read_text().splitlines()
     told = set()
     for finding in failing_findings(case.findings):
-        assert finding["check"] == "racecheck"
-        assert finding["message"].endswith("no barrier between them")
+        assert finding.check == "racecheck"
+        assert finding.message.endswith("no barrier between them")
         pair = re.search(
             r"-byte store at tiled\.py:(\d+) races with the load at tiled\.py:(\d+) by thread",
-            finding["message"],
+            finding.message,
         )
-        assert pair, finding["message"]
+        assert pair, finding.message
         store, load_ = (lines[int(number) - 1].rpartition("// ")[2] for number in pair.groups())
         told.add((store, load_))
     assert told <= RACES[purpose]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.finding import Finding
 from harness.records.comparison import Comparison, Mismatch
 from harness.records.render import full, headline
 from harness.records.report import BuildReport, CaseReport, OtherFailure, Report, Verdict, overall
@@ -18,11 +19,10 @@ WRONG = case(
     wrong_runs=("uniform",),
     comparison=Comparison(None, 3.5, Mismatch("2 of 6", (0, 1, 2), 1.0, "nan", 2, 6)),
     findings=(
-        {
-            "check": "memcheck", "message": "4-byte store past the end", "kernel": "fill",
-            "file": "build/mine.py", "line": 12, "block": [0, 0, 0], "thread": [3, 0, 0],
-            "address": 1, "count": 5,
-        },
+        Finding(
+            "memcheck", "4-byte store past the end", "fill", "build/mine.py", 12,
+            block=(0, 0, 0), thread=(3, 0, 0), address=1, count=5,
+        ),
     ),
     diagnosis="padding ignored: add it",
 )  # fmt: skip

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from harness.evaluate import Request, evaluate
+from harness.evaluate import evaluate
 from harness.problems.discovery import discover
 from harness.problems.grid import OWN, cases_for
 from harness.problems.problem import load
 from harness.records.report import Report
-from tests.support import REFERENCE, ROOT
+from tests.support import REFERENCE, ROOT, request_for
 
 SCANS = ROOT / "tests" / "slow" / "scans_the_input.py"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
@@ -19,8 +19,7 @@ def check(*ids: str, call_budget: int) -> Report:
     """The report of the scanning kernel on the problem's own configuration and some others."""
     (submission,) = discover([SCANS]).submissions
     own = {case.id for case in cases_for(load(PROBLEM), submission) if case.label in OWN}
-    only = frozenset({*own, *ids})
-    return evaluate(Request(SCANS, PROBLEM, "simulator", only=only, call_budget=call_budget))
+    return evaluate(request_for(SCANS, PROBLEM, *own, *ids, call_budget=call_budget))
 
 
 def test_case_beyond_the_budget_is_left_out_with_a_note() -> None:

@@ -18,7 +18,7 @@ from harness.problems.problem import load
 from harness.problems.values import calls_for
 from harness.records.render import full
 from harness.records.report import CaseReport, Report
-from tests.support import REFERENCE, SUBMISSIONS, harness, reports
+from tests.support import REFERENCE, SUBMISSIONS, harness, reports, request_for
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 
@@ -44,8 +44,7 @@ def check(text: str, folder: Path, cases: int, *, own: bool = True) -> Report:
     chosen: list[Case] = sorted(others, key=lambda case: -Convolution.of(case).work)[:cases]
     if own:
         chosen += [case for case in grid if case.label in OWN]
-    only = frozenset(case.id for case in chosen)
-    return evaluate(Request(path, PROBLEM, "simulator", only=only))
+    return evaluate(Request(path, PROBLEM, "simulator", cases=tuple(chosen), is_whole=False))
 
 
 def with_forward(body: str) -> str:
@@ -262,7 +261,7 @@ def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
     path = tmp_path / "flat_index.py"
     path.write_text(OUT_IN)
     problem = REFERENCE / "conv_transpose1d_dilated.py"
-    report = evaluate(Request(path, problem, "simulator"))
+    report = evaluate(request_for(path, problem))
     assert report.verdict == "failed"
     assert report.own_configuration == "failed"
     assert "no parameter for the reference's conv1d_transpose.weight" in report.message

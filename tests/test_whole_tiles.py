@@ -68,7 +68,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str
 def request(path: Path, problem: str, case: Case) -> Request:
     """Asks for one case only, which the grid does not have."""
     reference = REFERENCE / f"{problem}.py"
-    return Request(path, reference, "simulator", only=frozenset({case.id}), also=(case,))
+    return Request(path, reference, "simulator", cases=(case,), is_whole=False)
 
 
 @pytest.mark.parametrize("problem", CASES)

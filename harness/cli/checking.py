@@ -24,7 +24,7 @@ from harness.engines.finished import Finished
 from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
 from harness.problems.discovery import discover, fits
-from harness.problems.grid import fresh_seed
+from harness.problems.grid import cases_for, fresh_seed
 from harness.problems.references import load_references, named
 from harness.records import render, store
 from harness.records.report import Report
@@ -42,13 +42,17 @@ def check(options: argparse.Namespace) -> int:
     found = discover(options.paths)
     seed = fresh_seed() if options.seed is None else options.seed
     pairs = [
-        Selected(submission, problem)
+        Selected(
+            submission,
+            problem,
+            cases_for(problem, submission, options.grid, device, seed=seed),
+        )
         for submission in found.submissions
         for problem in problems
         if fits(submission, problem) is None
     ]
     if options.case:
-        pairs = narrowed(pairs, options.case, options.grid, device)
+        pairs = narrowed(pairs, options.case, options.grid)
     run = fresh_run()
     jobs = options.jobs or devices.default_jobs(device)
     requests = [
@@ -58,7 +62,8 @@ def check(options: argparse.Namespace) -> int:
             device=device,
             grid=options.grid,
             seed=seed,
-            only=pair.only,
+            cases=pair.cases,
+            is_whole=not options.case,
             deadlines=Deadlines(step=options.step_seconds),
             call_budget=options.call_budget,
             schedule=options.schedule,
@@ -142,8 +147,8 @@ class Checking:
                 self._not_evaluated += 1
                 print(f"{one_line(request.title)}: {result}", file=self._out, flush=True)
                 continue
-            if request.only is not None:
-                every = len(request.only)
+            if not request.is_whole:
+                every = len(request.cases)
                 what = f"{every} case{'s' * (every > 1)} only (--case); no report was kept"
                 self._show(replace(result, notes=(*result.notes, what)))
                 continue

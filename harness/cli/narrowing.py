@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.problems.discovery import Submission
-from harness.problems.grid import Grid, cases_for
+from harness.problems.grid import Case, Grid
 from harness.problems.problem import Problem
-from harness.system.device import Device
 from harness.system.errors import UsageError
 
 _NEAR = 3
@@ -17,41 +16,29 @@ _NEAR = 3
 
 @dataclass(frozen=True)
 class Selected:
-    """A submission and a problem that it fits.
-
-    Attributes:
-        submission: The one.
-        problem: The other.
-        only: Ids of the cases to run; None for all.
-    """
+    """A submission, a problem that it fits, and the cases to run."""
 
     submission: Submission
     problem: Problem
-    only: frozenset[str] | None = None
+    cases: tuple[Case, ...]
 
 
-def narrowed(
-    pairs: Sequence[Selected], ids: Iterable[str], grid: Grid, device: Device
-) -> list[Selected]:
-    """Keep to some cases; a pair whose grid has none of them is left out.
+def narrowed(pairs: Sequence[Selected], ids: Iterable[str], grid: Grid) -> list[Selected]:
+    """Keep to some cases; a pair that has none of them is left out.
 
     Raises:
-        UsageError: No grid has a case; names those that are called alike.
+        UsageError: No pair has a case; names those that are called alike.
     """
     wanted = frozenset(ids)
-    grids = [
-        frozenset(case.id for case in cases_for(pair.problem, pair.submission, grid, device))
-        for pair in pairs
-    ]
-    known = frozenset[str]().union(*grids)
+    known = {case.id for pair in pairs for case in pair.cases}
     unknown = sorted(wanted - known)
     if unknown and known:
         near = difflib.get_close_matches(unknown[0], sorted(known), _NEAR, cutoff=0)
         raise UsageError(
             f"--case {unknown[0]}: no such case in grid {grid}; the nearest are {', '.join(near)}"
         )
-    return [
-        replace(pair, only=wanted & has)
-        for pair, has in zip(pairs, grids, strict=True)
-        if wanted & has
-    ]
+    kept = (
+        replace(pair, cases=tuple(case for case in pair.cases if case.id in wanted))
+        for pair in pairs
+    )
+    return [pair for pair in kept if pair.cases]

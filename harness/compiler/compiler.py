@@ -14,7 +14,7 @@ from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import Toolchain
 from harness.sandbox import view
 from harness.sandbox.confined import Confined, Confinement
-from harness.system import interpreter
+from harness.system import codec, interpreter
 
 _OUTPUT_TAIL_CHARACTERS = 2000
 
@@ -62,7 +62,7 @@ class Compiler:
             tempfile.TemporaryFile() as answered,
             tempfile.TemporaryFile() as said,
         ):
-            asked.write(job.to_json().encode())
+            asked.write(codec.encode(job).encode())
             asked.seek(0)
             process = Confined(
                 interpreter.command(

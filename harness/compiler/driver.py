@@ -13,13 +13,14 @@ from pathlib import Path
 from harness.compiler.job import Job, Result
 from harness.compiler.ninja import CompileError, dependencies, run_ninja
 from harness.sandbox.limits import Limits, die_with_parent
+from harness.system import codec
 
 
 def main() -> None:
     """Do one job."""
     die_with_parent()
     Limits(**json.loads(sys.argv[1])).impose()
-    job = Job.from_json(sys.stdin.read())
+    job = codec.decode(sys.stdin.read(), Job)
     folder = Path("build").absolute()
     folder.mkdir()
     try:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import IO
 
 from harness.compiler.ninja import Step
+from harness.system import codec
 
 MAX_HEADER_BYTES = 16 << 20
 MAX_OUTPUT_CHARACTERS = 1 << 20
@@ -33,28 +32,6 @@ class Job:
     product: str
     depfiles: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        """Text for the other process."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Job:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            files=tuple((name, content) for name, content in data["files"]),
-            attempts=tuple(_steps(attempt) for attempt in data["attempts"]),
-            then=_steps(data["then"]),
-            product=data["product"],
-            depfiles=tuple(data["depfiles"]),
-        )
-
-
-def _steps(plain: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
-    return tuple(
-        Step(step["output"], tuple(step["command"]), tuple(step["inputs"])) for step in plain
-    )
-
 
 @dataclass(frozen=True)
 class Result:
@@ -74,13 +51,13 @@ class Result:
 
     def write(self, file: IO[bytes]) -> None:
         """A line of JSON, and the product's bytes."""
-        header = {
-            "is_made": self.product is not None,
-            "attempt": self.attempt,
-            "dependencies": self.dependencies[:MAX_DEPENDENCIES],
-            "output": self.output[:MAX_OUTPUT_CHARACTERS],
-        }
-        file.write(json.dumps(header).encode() + b"\n")
+        header = _Header(
+            self.product is not None,
+            self.attempt,
+            self.dependencies[:MAX_DEPENDENCIES],
+            self.output[:MAX_OUTPUT_CHARACTERS],
+        )
+        file.write(codec.encode(header).encode() + b"\n")
         file.write(self.product or b"")
         file.flush()
 
@@ -91,21 +68,18 @@ class Result:
         Raises:
             ValueError: they are no result.
         """
-        line = file.readline(MAX_HEADER_BYTES)
-        try:
-            header = json.loads(line)
-            attempt, output = header["attempt"], header["output"]
-            dependencies, is_made = header["dependencies"], header["is_made"]
-        except (TypeError, KeyError, RecursionError):
-            raise ValueError("a result without a header") from None
-        fits = (
-            type(attempt) is int
-            and type(output) is str
-            and type(is_made) is bool
-            and type(dependencies) is list
-            and len(dependencies) <= MAX_DEPENDENCIES
-            and all(type(path) is str and "\0" not in path for path in dependencies)
-        )
-        if not fits:
-            raise ValueError("a result whose header does not fit")
-        return cls(file.read() if is_made else None, attempt, tuple(dependencies), output)
+        header = codec.decode(file.readline(MAX_HEADER_BYTES).decode(), _Header)
+        if len(header.dependencies) > MAX_DEPENDENCIES or "\0" in "".join(header.dependencies):
+            raise ValueError("a result whose dependencies are no paths")
+        product = file.read() if header.is_made else None
+        return cls(product, header.attempt, header.dependencies, header.output)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """A result without its product's bytes."""
+
+    is_made: bool
+    attempt: int
+    dependencies: tuple[str, ...]
+    output: str

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import sys
-from dataclasses import asdict
 from typing import IO
 
 import torch
@@ -22,7 +21,7 @@ from harness.compiler.toolchain import ToolchainError
 from harness.evaluate import OnProgress, Progress, Request, evaluate
 from harness.records.report import Report
 from harness.sandbox.confined import SandboxError
-from harness.system import interpreter
+from harness.system import codec, interpreter
 
 
 class EvaluationError(RuntimeError):
@@ -59,7 +58,7 @@ def main() -> None:
     torch.set_num_threads(1)
     answers = _Answers(_take_standard_output())
     for line in sys.stdin:
-        request = Request.from_json(line)
+        request = codec.decode(line, Request)
         try:
             report = attempt(request, answers.progress)
         except EvaluationError as error:
@@ -86,7 +85,7 @@ class _Answers:
         self._file = file
 
     def progress(self, progress: Progress) -> None:
-        self.tell("progress", json.dumps(asdict(progress)))
+        self.tell("progress", codec.encode(progress))
 
     def tell(self, kind: str, text: str) -> None:
         print(json.dumps([kind, text]), file=self._file, flush=True)

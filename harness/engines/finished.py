@@ -9,7 +9,6 @@ from; they are the report's own, and its seed replays them.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_toolchain
 from harness.evaluate import Request
 from harness.records.report import Report, Verdict
+from harness.system import codec
 from harness.system.device import Device
 from harness.system.files import write_whole
 from harness.system.interpreter import PACKAGE
@@ -86,7 +86,8 @@ class Finished:
     def _key(self, request: Request, content_hash: str, problem_hash: str) -> str:
         # These decide with which values it goes, how fast, and what is an error by being too slow.
         same = replace(request, seed=0, cores=1, cache=Path(), deadlines=Deadlines(), run="")
-        plain = json.dumps(json.loads(same.to_json()), sort_keys=True)
+        same = replace(same, cases=tuple(replace(case, seed=0) for case in request.cases))
+        plain = codec.encode(same)
         return digest((plain, content_hash, problem_hash, *self._surroundings))
 
     @cached_property

@@ -14,8 +14,8 @@ from typing import Any
 
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Progress, Request
-from harness.records.report import Report, case_from_json
-from harness.system import interpreter, leash
+from harness.records.report import Report
+from harness.system import codec, interpreter, leash
 
 _EXIT_SECONDS = 10.0
 
@@ -98,7 +98,7 @@ def _epitaph(process: subprocess.Popen[str]) -> str:
 def _converse(process: subprocess.Popen[str], request: Request, on_progress: OnProgress) -> Report:
     assert process.stdin is not None  # noqa: S101 - for the type checker
     assert process.stdout is not None  # noqa: S101 - for the type checker
-    process.stdin.write(request.to_json() + "\n")
+    process.stdin.write(codec.encode(request) + "\n")
     process.stdin.flush()
     answers: dict[str, Callable[[str], Any]] = {"report": Report.from_json, "error": _raise}
     for line in process.stdout:
@@ -106,15 +106,9 @@ def _converse(process: subprocess.Popen[str], request: Request, on_progress: OnP
         if kind in answers:
             report: Report = answers[kind](text)
             return report
-        on_progress(_progress(json.loads(text)))
+        on_progress(codec.decode(text, Progress))
     raise EOFError
 
 
 def _raise(message: str) -> Report:
     raise EvaluationError(message)
-
-
-def _progress(data: dict[str, Any]) -> Progress:
-    case = data["case"]
-    known = None if case is None else case_from_json(case)
-    return Progress(data["event"], data["name"], data["cases"], known)

@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -92,7 +91,7 @@ class PendingEvaluation:
         """Whether the report is there, or about to be: nothing is left to run."""
         if self._future is None or self._future.cancelled():
             return False
-        return self._future.done() or self._cases.keys() == self.request.only
+        return self._future.done() or self._cases.keys() == {case.id for case in self.request.cases}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until `ready()` or the end of the evaluation, saying what is going on meanwhile."""
@@ -141,14 +140,10 @@ class Suite:
         self._say = say
         self._pool: Processes | None = None
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
-        self._complete: set[tuple[Path, Path]] = set()
 
-    def expect(self, request: Request, *, complete: bool) -> None:
-        """Announce a request; `complete` says that it has every case of its grid."""
-        key = (request.submission, request.problem)
-        self._pending[key] = PendingEvaluation(request, self._say)
-        if complete:
-            self._complete.add(key)
+    def expect(self, request: Request) -> None:
+        """Announce a request."""
+        self._pending[request.submission, request.problem] = PendingEvaluation(request, self._say)
 
     def take_over(self, seed: int | None) -> tuple[int, int]:
         """Have what earlier runs finished, with that seed if there is one.
@@ -158,21 +153,16 @@ class Suite:
         """
         count = 0
         for pending in self._pending.values():
-            report = self._finished.find(self._as_kept(pending.request), seed)
+            report = self._finished.find(pending.request, seed)
             if report:
                 pending.take_over(report)
                 count += 1
         return count, len(self._pending)
 
-    def _as_kept(self, request: Request) -> Request:
-        """A request for every case of a grid, in the words of `harness check`."""
-        complete = (request.submission, request.problem) in self._complete
-        return replace(request, only=None) if complete else request
-
     def _keep(self, request: Request, report: Report) -> None:
-        kept = partial(self._finished.keep, self._as_kept(request), report)
+        kept = partial(self._finished.keep, request, report)
         self._careful.write("reports for --harness-resume (.harness/finished)", kept)
-        if (request.submission, request.problem) in self._complete:
+        if request.is_whole:
             saved = partial(store.save, report, self._reports)
             self._careful.write("reports for the leaderboard (.harness/reports)", saved)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from harness.judging.case_check import FAILING_SEVERITY, failing_findings
+from harness.finding import Finding
 from harness.problems.grid import OWN
 from harness.records.comparison import PRECISIONS, Precision
-from harness.records.findings import describe_finding
+from harness.records.findings import describe_finding, failing_findings
 from harness.records.report import CaseReport, Report
 
 # What a sanitizer tells for information fails nothing, and is no reason to refuse either.
@@ -106,8 +105,8 @@ def _of_findings(base: Report, head: Report) -> Worse | None:
     return None
 
 
-def _kind(finding: Mapping[str, Any]) -> tuple[str, str]:
-    return finding["check"], finding.get("severity", FAILING_SEVERITY)
+def _kind(finding: Finding) -> tuple[str, str]:
+    return finding.check, finding.severity
 
 
 def _line(cases: Iterable[CaseReport], path: str) -> int | None:
@@ -118,7 +117,7 @@ def _line(cases: Iterable[CaseReport], path: str) -> int | None:
     return None
 
 
-def _line_of(finding: Mapping[str, Any], path: str) -> int | None:
+def _line_of(finding: Finding, path: str) -> int | None:
     # What a submission includes has lines of its own.
-    is_own = Path(finding["file"] or "").name == Path(path).name
-    return finding["line"] if is_own else None
+    is_own = Path(finding.file or "").name == Path(path).name
+    return finding.line if is_own else None

@@ -18,7 +18,9 @@ from harness.gate.decision import Change, Decision
 from harness.gate.evidence import Evidence
 from harness.gate.plan import BothSides
 from harness.gate.settings import Thresholds
+from harness.problems.discovery import Submission
 from harness.problems.grid import Case, Grid, Label, case_again, cases_for
+from harness.problems.problem import Problem
 from harness.records.report import Report
 from harness.system.device import Device
 from harness.worker.supervisor import Deadlines
@@ -107,16 +109,24 @@ def _ask(pair: BothSides, options: GateOptions) -> _Asked:
         return _Asked(pair)
     request = options.request(pair.head.path, pair.problem.path)
     base = None
+    also: tuple[Case, ...] = ()
     if before and before.report:
         recorded = before.report
         request = replace(request, grid=cast(Grid, recorded.grid), seed=recorded.seed)
-        request = replace(request, also=_recorded_cases(pair, recorded))
+        also = _recorded_cases(pair, recorded)
     elif before and before.submission:
-        old = before.submission
-        also = cases_for(pair.problem, old, options.grid, options.device, seed=options.seed)
-        base = replace(request, submission=old.path)
-        request = replace(request, also=also)
-    return _Asked(pair, request, base)
+        base = replace(request, submission=before.submission.path)
+        also = _grid(base, pair.problem, before.submission)
+        base = replace(base, cases=also)
+    # What the older version's constructor takes is checked, too: it may have taken something else.
+    own = _grid(request, pair.problem, pair.head)
+    known = {case.id for case in own}
+    more = (case for case in also if case.id not in known)
+    return _Asked(pair, replace(request, cases=(*own, *more)), base)
+
+
+def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[Case, ...]:
+    return cases_for(problem, submission, request.grid, request.device, seed=request.seed)
 
 
 def _recorded_cases(pair: BothSides, report: Report) -> tuple[Case, ...]:

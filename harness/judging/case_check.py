@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.finding import Finding
 from harness.gpu.recording import works
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
@@ -21,7 +22,6 @@ from harness.judging.integrity import (
     CHECK,
     Judged,
     changed_values,
-    finding,
     judge_arithmetic,
     judge_kernels,
     judge_work,
@@ -44,17 +44,14 @@ from harness.problems.values import (
     values_of_call,
 )
 from harness.records.comparison import Comparison, Mismatch
-from harness.records.findings import describe_finding, merge_findings
+from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.records.report import CaseReport
 from harness.simulator.counters.totals import Totals, kernel_profile, totals
 from harness.simulator.native.bindings import UNWRITTEN
+from harness.worker.answers import findings_of
 from harness.worker.digests import digest
 from harness.worker.protocol import MAX_TENSOR_BYTES, Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
-
-# Findings that fail a case by themselves, whatever its numbers say.
-FAILING_CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "own work", "state")
-FAILING_SEVERITY = "error"
 
 # Of blocks and warps on the simulator, for a call that is made once more.
 _OTHER_SCHEDULE = 5
@@ -131,7 +128,7 @@ class CaseCheck:
         self._names: Mapping[str, str] = {}
         self._alike: bool | None = None
         self._comparisons: dict[str, Comparison] = {}
-        self._findings: list[Mapping[str, Any]] = []
+        self._findings: list[Finding] = []
         self._faults: list[str] = []
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
@@ -144,7 +141,7 @@ class CaseCheck:
         if self._recorded and not works():
             self._recorded = None
             message = "CUPTI records no kernels on this machine: nobody looked whose they are"
-            self._findings.append(finding(CHECK, message, "warning"))
+            self._findings.append(Finding(CHECK, message, severity="warning"))
         self._weights: Mapping[str, str] = {}
         self._drawn: dict[Weights, Mapping[str, Tensor]] = {}
         self._bits: dict[str, str] = {}
@@ -216,7 +213,7 @@ class CaseCheck:
         most = _MORE_ELEMENTS * expected + _SLACK_BYTES
         answer = self._worker.request(step, header, tensors, max_tensor_bytes=most)
         if "fault" in answer.header:
-            self._findings += answer.header.get("findings", ())
+            self._findings += findings_of(answer)
             raise _Stopped(verdict.of_fault(answer.header["fault"], self._case))
         return answer
 
@@ -230,7 +227,7 @@ class CaseCheck:
             {"arguments": dict(self._case.arguments), "seed": seed},
             expected=sum(weight.numel() for weight in first.values()),
         )
-        self._findings += answer.header["findings"]
+        self._findings += findings_of(answer)
         theirs = dict(zip(answer.header["names"], answer.tensors, strict=True))
         try:
             self._names = match_weights(first, {name: t.shape for name, t in theirs.items()})
@@ -266,7 +263,7 @@ class CaseCheck:
         self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]
     ) -> None:
         """Judge an answer; `digests` are of the weights that the worker had then."""
-        self._findings += answer.header["findings"]
+        self._findings += findings_of(answer)
         self._findings += changed_values(answer.header, values.inputs, digests)
         if call is self._recorded:
             launched = launched_from(answer.header["launched"])
@@ -326,7 +323,7 @@ class CaseCheck:
             if right and len(right) > 1 and tuple(actual.shape[:-1]) == right[:-1]:
                 self._wrong_length = int(actual.shape[-1])
         elif actual.numel() <= _MAX_REMEMBERED:
-            if any(finding["kernel"] for finding in failing_findings(self._findings)):
+            if any(finding.kernel for finding in failing_findings(self._findings)):
                 # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
                 wrong = replace(wrong, unwritten=torch.zeros_like(actual, dtype=torch.bool))
             self._wrong = wrong
@@ -336,10 +333,10 @@ class CaseCheck:
         findings = merge_findings(self._findings)
         failing = failing_findings(findings)
         # What was done to memory explains the numbers, not the other way round.
-        messages = [describe_finding(f) for f in failing if f["kernel"]] + self._faults
+        messages = [describe_finding(f) for f in failing if f.kernel] + self._faults
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
         # That it is not its own work tells most where the numbers are right.
-        messages += [describe_finding(f) for f in failing if not f["kernel"]]
+        messages += [describe_finding(f) for f in failing if not f.kernel]
         stale = verdict.describe_wrong_runs(self._calls, list(wrong))
         worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
         return CaseReport(
@@ -392,16 +389,6 @@ def _writers(answer: Message) -> Tensor:
         message = "the worker sent an output without saying who wrote it"
         raise _Stopped(verdict.Stop("error", message))
     return answer.tensors[1]
-
-
-def failing_findings(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those that make a submission wrong."""
-    return [
-        finding
-        for finding in findings
-        if finding["check"] in FAILING_CHECKS
-        and finding.get("severity", FAILING_SEVERITY) == FAILING_SEVERITY
-    ]
 
 
 def _wrong_kind(answer: Message) -> str | None:

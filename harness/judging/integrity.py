@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from torch import Tensor
 
+from harness.finding import Check, Finding
 from harness.judging.operators import called_as, is_library, multiplies
 from harness.problems.families.family import Need
 from harness.simulator.device.record import KERNEL, Work
 from harness.worker.digests import digest
 
-CHECK = "own work"
+CHECK: Final[Check] = "own work"
 
 # Torch may form less than this share of the products, or so many for each number that goes in or
 # comes out: a few passes over input, weight and output are preparation, however small the case.
@@ -38,13 +39,8 @@ _MOST_OF_NAMES = 200
 class Judged:
     """What was made of one call: findings, and the share of the work that its kernels did."""
 
-    findings: tuple[Mapping[str, Any], ...]
+    findings: tuple[Finding, ...]
     share: float | None
-
-
-def finding(check: str, message: str, severity: str = "error") -> dict[str, Any]:
-    """A finding that is about no place in a kernel."""
-    return {"check": check, "severity": severity, "message": message, "kernel": "", "count": 1}
 
 
 def judge_work(
@@ -89,10 +85,10 @@ def judge_work(
         *_of_operands_on_host(during, need),
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
     ]
-    return Judged(tuple(finding(CHECK, message) for message in messages), share)
+    return Judged(tuple(Finding(CHECK, message) for message in messages), share)
 
 
-def judge_kernels(during: Iterable[Work], built: Sequence[bytes]) -> tuple[Mapping[str, Any], ...]:
+def judge_kernels(during: Iterable[Work], built: Sequence[bytes]) -> tuple[Finding, ...]:
     """Judge whose the kernels of a call are, which the worker alone can tell apart.
 
     Args:
@@ -102,10 +98,10 @@ def judge_kernels(during: Iterable[Work], built: Sequence[bytes]) -> tuple[Mappi
     names = {work.name for work in during if work.worker == "kernel"}
     strange = sorted(name for name in names if not any(name.encode() in file for file in built))
     message = f"kernels ran that were not built for it: {', '.join(strange)[:_MOST_OF_NAMES]}"
-    return (finding(CHECK, message),) if strange else ()
+    return (Finding(CHECK, message),) if strange else ()
 
 
-def judge_arithmetic(need: Need | None, operations: int) -> tuple[Mapping[str, Any], ...]:
+def judge_arithmetic(need: Need | None, operations: int) -> tuple[Finding, ...]:
     """Judge what the kernels of a call counted.
 
     Args:
@@ -118,12 +114,12 @@ def judge_arithmetic(need: Need | None, operations: int) -> tuple[Mapping[str, A
         f"its kernels did {operations:,} floating-point operations; the output is made of "
         f"{need.products:,} products"
     )
-    return (finding(CHECK, message),)
+    return (Finding(CHECK, message),)
 
 
 def changed_values(
     told: Mapping[str, Any], inputs: Sequence[Tensor], weights: Mapping[str, str]
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Finding, ...]:
     """Findings of inputs and weights that a call has changed in place.
 
     Args:
@@ -133,11 +129,11 @@ def changed_values(
     """
     found = []
     if told["inputs"] != [digest(each) for each in inputs]:
-        found.append(finding("state", "the input was changed in place"))
+        found.append(Finding("state", "the input was changed in place"))
     now = told["weights"]
     changed = [name for name, before in weights.items() if now.get(name) != before]
     if changed:
-        found.append(finding("state", f"{', '.join(changed)} changed in place"))
+        found.append(Finding("state", f"{', '.join(changed)} changed in place"))
     return tuple(found)
 
 

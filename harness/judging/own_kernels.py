@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from harness.finding import Finding
 from harness.gpu.hold import KERNEL as HOLD
 from harness.gpu.recording import Launched
-from harness.judging.integrity import CHECK, Judged, finding, percent
+from harness.judging.integrity import CHECK, Judged, percent
 from harness.judging.kernel_names import (
     forms_products,
     identifier,
@@ -46,7 +47,7 @@ def judge_launched(
         return Judged((), None)
     if not any(identifier(each.name) == HOLD for each in launched):
         # This process could record its own, or nobody would have been asked.
-        return Judged((finding(CHECK, "its kernels could not be recorded"),), None)
+        return Judged((Finding(CHECK, "its kernels could not be recorded"),), None)
     kernels = [
         each
         for each in launched
@@ -63,7 +64,7 @@ def judge_launched(
         *([] if own else ["no kernel of its own was launched"]),
     ]
     share = 1 - (_time(library) + _time(of_torch)) / total if own else 0.0
-    return Judged(tuple(finding(CHECK, message) for message in messages), share)
+    return Judged(tuple(Finding(CHECK, message) for message in messages), share)
 
 
 def launched_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Launched, ...]:

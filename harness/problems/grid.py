@@ -8,12 +8,11 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self, get_args
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
-from harness.problems import families
 from harness.problems.configuration import Configuration
 from harness.problems.discovery import Submission
 from harness.problems.problem import Problem
@@ -43,34 +42,6 @@ class Case(Configuration):
     label: Label
     seed: int
     family: str
-
-    def to_json(self) -> dict[str, object]:
-        """Give plain JSON values, from which `from_json` makes an equal case."""
-        plain: dict[str, object] = json.loads(json.dumps(asdict(self)))
-        return plain
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Make a case from what `to_json` gave.
-
-        Raises:
-            ValueError: The label or the family is unknown, or a field is missing; the message says
-                which.
-        """
-        missing = {field.name for field in fields(cls)} - set(data)
-        if missing:
-            raise ValueError(f"a case lacks {', '.join(sorted(missing))}; was it made by to_json?")
-        if data["label"] not in get_args(Label):
-            raise ValueError(f"case {data['id']} has the unknown label {data['label']!r}")
-        return cls(
-            id=data["id"],
-            label=data["label"],
-            arguments=dict(data["arguments"]),
-            input_shapes=tuple(tuple(shape) for shape in data["input_shapes"]),
-            input_dtypes=tuple(data["input_dtypes"]),
-            seed=data["seed"],
-            family=families.named(data["family"]).name,
-        )
 
 
 def cases_for(

@@ -9,15 +9,15 @@ from typing import Any
 
 from harness.evaluate import Request, settings_for
 from harness.judging import verdict
-from harness.judging.case_check import failing_findings
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem
 from harness.problems.values import initialisation_seed, runs_for, values_for
-from harness.records.findings import describe_finding, merge_findings
+from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
 from harness.simulator.counters.totals import KernelProfile, kernel_profile
 from harness.simulator.lowering.program import COPY
+from harness.worker.answers import findings_of
 from harness.worker.protocol import Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
@@ -79,7 +79,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
             answer = _run(worker, problem, case)
     except WorkerFailure as failure:
         raise ProfileError(str(failure)) from None
-    findings = merge_findings(answer.header["findings"])
+    findings = merge_findings(findings_of(answer))
     return Profile(
         submission=submission.name,
         problem=problem.name,
@@ -106,7 +106,7 @@ def _ask(
     answer = worker.request(step, header, tensors)
     if "fault" in answer.header:
         stop = verdict.of_fault(answer.header["fault"])
-        findings = failing_findings(answer.header.get("findings", ()))
+        findings = failing_findings(findings_of(answer))
         raise ProfileError(describe_finding(findings[0]) if findings else stop.message)
     return answer
 

@@ -303,9 +303,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         files[file.path] = file
         chosen: dict[str, Any] = dict(item.callspec.params)
         key = (file.path, chosen["problem"].path)
-        cases = wanted.setdefault(key, set())
+        ids = wanted.setdefault(key, set())
         if "case" in chosen:
-            cases.add(chosen["case"])
+            ids.add(chosen["case"])
         elif "contender" in chosen and options.device == "cuda":
             timed.add(key)
     for (path, problem_path), selected in wanted.items():
@@ -313,16 +313,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         grid = cases_for(
             problem, files[path].submission, options.grid, options.device, seed=options.seed
         )
-        every = {case.id for case in grid}
         # Only what is right in every case is worth timing.
-        ids = every if (path, problem_path) in timed else selected
+        is_whole = (path, problem_path) in timed or len(selected) == len(grid)
+        cases = grid if is_whole else tuple(case for case in grid if case.id in selected)
         request = Request(
             submission=path,
             problem=problem_path,
             device=options.device,
             grid=options.grid,
             seed=options.seed,
-            only=frozenset(ids),
+            cases=cases,
+            is_whole=is_whole,
             deadlines=options.deadlines,
             call_budget=options.call_budget,
             schedule=options.schedule,
@@ -331,7 +332,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             run=run,
             cores=cores_each(jobs * processes, len(wanted)),
         )
-        suite.expect(request, complete=len(ids) == len(every))
+        suite.expect(request)
     if config.getoption("--harness-resume"):
         config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
     _warn_of_strangers(session, {path.parent for path in files})

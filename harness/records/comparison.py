@@ -1,6 +1,6 @@
 """What comes of one output beside the oracle: a precision class, or what is wrong with it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -43,7 +43,3 @@ class Comparison:
     precision: Precision | None
     worst: float | None
     mismatch: Mismatch | None
-
-    def to_json(self) -> dict[str, object]:
-        """Give plain JSON values."""
-        return asdict(self)

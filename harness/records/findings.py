@@ -1,45 +1,46 @@
-"""What sanitizers and integrity checks found, as records: the same ones merged, one in words."""
+"""Findings as people read them: the same ones merged, one in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-_SAME = ("check", "severity", "kernel", "file", "line")
-
+from harness.finding import Finding
 
 # Their messages name the places that they are about.
 _TELL_PLACES = ("racecheck", "synccheck")
 
 
-def merge_findings(findings: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+def merge_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """One finding for each place and kind, over all runs of a case; the first stands for all."""
-    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
-        # Of those that are about no place, the message is all there is to tell them apart.
-        names = _SAME if finding["kernel"] else ("check", "severity", "message")
-        key = tuple(finding.get(name) for name in names)
-        if key in merged:
-            merged[key]["count"] += finding["count"]
-        else:
-            merged[key] = dict(finding)
+        # Of those that are about no kernel, the message is all there is to tell them apart.
+        place = (finding.file, finding.line) if finding.kernel else (finding.message,)
+        key = (finding.check, finding.severity, finding.kernel, *place)
+        known = merged.get(key)
+        merged[key] = replace(known, count=known.count + finding.count) if known else finding
     return tuple(merged.values())
 
 
-def describe_finding(finding: Mapping[str, Any]) -> str:
+def failing_findings(findings: Sequence[Finding]) -> list[Finding]:
+    """Those that make a submission wrong."""
+    return [finding for finding in findings if finding.is_failing]
+
+
+def describe_finding(finding: Finding) -> str:
     """One line: the check, what it found, where in the source and in the grid."""
-    severity = finding.get("severity", "error")
-    check = finding["check"] if severity == "error" else f"{finding['check']} ({severity})"
-    if not finding["kernel"]:
-        return f"{check}: {finding['message']}"
+    check = finding.check if finding.is_failing else f"{finding.check} ({finding.severity})"
+    if not finding.kernel:
+        return f"{check}: {finding.message}"
     place = ""
-    if finding.get("file") and finding["check"] not in _TELL_PLACES:
-        place = f" at {Path(finding['file']).name}:{finding['line']}"
-    thread = f"block {_triple(finding['block'])} thread {_triple(finding['thread'])}"
-    others = f" and {finding['count'] - 1} more" if finding["count"] > 1 else ""
-    return f"{check}: {finding['message']} in {finding['kernel']}{place}, {thread}{others}"
+    if finding.file and finding.check not in _TELL_PLACES:
+        place = f" at {Path(finding.file).name}:{finding.line}"
+    thread = f"block {_triple(finding.block)} thread {_triple(finding.thread)}"
+    others = f" and {finding.count - 1} more" if finding.count > 1 else ""
+    return f"{check}: {finding.message} in {finding.kernel}{place}, {thread}{others}"
 
 
-def _triple(numbers: Sequence[int]) -> str:
-    return "(" + ",".join(str(number) for number in numbers) + ")"
+def _triple(numbers: Sequence[int] | None) -> str:
+    return "(" + ",".join(map(str, numbers or ())) + ")"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from harness.finding import Finding
 from harness.problems.grid import OWN
 from harness.records.findings import describe_finding
 from harness.records.report import DECLINES_OWN, CaseReport, Report, Verdict
@@ -111,7 +111,7 @@ def case_lines(case: CaseReport) -> Iterator[str]:
     yield from _shortened(case.detail)
 
 
-def _others(case: CaseReport) -> Iterator[Mapping[str, Any]]:
+def _others(case: CaseReport) -> Iterator[Finding]:
     """The findings that the case's message does not tell already."""
     for finding in case.findings:
         if describe_finding(finding) != case.message:

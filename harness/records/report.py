@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
+from harness.finding import Finding
 from harness.problems.grid import OWN, Case
-from harness.records.comparison import Comparison, Mismatch, Precision
+from harness.records.comparison import Comparison, Precision
 from harness.simulator.counters.totals import Totals
+from harness.system import codec
 
-SCHEMA = 4
+SCHEMA = 5
 """Of the JSON form.
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
-on the problem's own configuration, and the other kinds of failure.
+on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
 """
 
 Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
@@ -89,7 +90,7 @@ class CaseReport:
         worst: The largest error as a fraction of the fp32 bound.
         wrong_runs: Names of the runs with a wrong output.
         comparison: The first wrong output's, where there is one.
-        findings: What the device's checks found, as plain data.
+        findings: What the checks found.
         diagnosis: The known mistake behind it, where one fits.
         detail: Several lines for who wants to know more: a traceback, a compiler's output.
         seconds: How long the case took.
@@ -108,7 +109,7 @@ class CaseReport:
     worst: float | None = None
     wrong_runs: tuple[str, ...] = ()
     comparison: Comparison | None = None
-    findings: tuple[Mapping[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
     diagnosis: str = ""
     detail: str = ""
     seconds: float = 0.0
@@ -210,7 +211,7 @@ class Report:
 
     def to_json(self) -> str:
         """One line of JSON."""
-        return json.dumps(asdict(self))
+        return codec.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> Report:
@@ -219,37 +220,7 @@ class Report:
         Raises:
             ValueError: It is of another schema, or no report at all.
         """
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise ValueError(f"not a report of schema {SCHEMA}; check the submission again")
-        try:
-            data["cases"] = tuple(case_from_json(case) for case in data["cases"])
-            data["other_failures"] = tuple(OtherFailure(**o) for o in data["other_failures"])
-            data["builds"] = tuple(BuildReport(**build) for build in data["builds"])
-            data["counters"] = data["counters"] and Totals(**data["counters"])
-            data["notes"] = tuple(data["notes"])
-            return cls(**data)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"a report that does not fit schema {SCHEMA}: {error}") from None
-
-
-def case_from_json(data: dict[str, Any]) -> CaseReport:
-    """Make a case's report from plain data, which is used up.
-
-    Raises:
-        KeyError, TypeError: The data does not fit.
-    """
-    comparison = data["comparison"]
-    if comparison:
-        mismatch = comparison["mismatch"]
-        if mismatch:
-            index = mismatch["index"]
-            mismatch = Mismatch(**{**mismatch, "index": None if index is None else tuple(index)})
-        data["comparison"] = Comparison(**{**comparison, "mismatch": mismatch})
-    data["input_shapes"] = tuple(tuple(shape) for shape in data["input_shapes"])
-    data["wrong_runs"] = tuple(data["wrong_runs"])
-    data["findings"] = tuple(data["findings"])
-    return CaseReport(**data)
+        return codec.decode_of_schema(text, cls, SCHEMA, "report", "check the submission again")
 
 
 def not_run(case: Case, why: str) -> CaseReport:

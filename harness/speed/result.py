@@ -5,13 +5,12 @@ Lines are added, never changed: the newest that was made of a file's very conten
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.records.comparison import Precision
+from harness.system import codec
 from harness.system.files import append_line
 
 SCHEMA = 1
@@ -114,7 +113,7 @@ class SpeedResult:
 
     def to_json(self) -> str:
         """One line of JSON."""
-        return json.dumps(asdict(self))
+        return codec.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> SpeedResult:
@@ -123,22 +122,7 @@ class SpeedResult:
         Raises:
             ValueError: It is of another schema, or no result at all.
         """
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise ValueError(f"not a speed result of schema {SCHEMA}; measure it again")
-        try:
-            return cls(
-                **{
-                    **data,
-                    **_pairs(data, "interval_ms", "speedup_interval", "samples_ms", "findings"),
-                    "baselines": {
-                        name: Timing(**{**timing, **_pairs(timing, "interval_ms", "samples_ms")})
-                        for name, timing in data["baselines"].items()
-                    },
-                }
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"a result that does not fit schema {SCHEMA}: {error}") from None
+        return codec.decode_of_schema(text, cls, SCHEMA, "speed result", "measure it again")
 
 
 def why_not_comparable(first: SpeedResult, second: SpeedResult) -> str | None:
@@ -171,8 +155,3 @@ def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
             yield SpeedResult.from_json(line)
         except ValueError:
             continue
-
-
-def _pairs(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """JSON's lists as tuples."""
-    return {name: tuple(data[name]) for name in names}

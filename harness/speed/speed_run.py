@@ -142,7 +142,7 @@ class SpeedRun:
         if sample.launched is not None:
             judged = judge_launched(self._need, sample.launched, contender.built)
             for found in judged.findings:
-                self._findings.add(name, str(found["message"]))
+                self._findings.add(name, found.message)
         expected = {
             "type": "torch.Tensor",
             "device": "cuda",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, get_args
 
+from harness.finding import DeviceCheck, Finding, Severity
 from harness.simulator.counters.totals import kernel_profile, totals
 from harness.simulator.device.record import Worker
-from harness.simulator.hardware.finding import Check, Severity
 from harness.worker.kinds import FaultKind
 from harness.worker.protocol import Message, ProtocolError
 
@@ -99,7 +100,7 @@ def _is_kernel(value: object) -> bool:
 
 _TRIPLE = list_of(is_whole, 3)
 _OF_A_KERNEL = record(
-    check=one_of(*get_args(Check)),
+    check=one_of(*get_args(DeviceCheck)),
     severity=one_of(*get_args(Severity)),
     message=is_line,
     kernel=is_line,
@@ -188,6 +189,20 @@ def check(step: str, nonce: str, answer: Message) -> None:
             raise ProtocolError(f"{count} tensors under {len(header['names'])} names")
     elif count > _TENSORS.get(step, 0):
         raise ProtocolError(f"{count} tensors")
+
+
+def findings_of(answer: Message) -> list[Finding]:
+    """The findings in an answer that `check` has seen."""
+    return [_finding(plain) for plain in answer.header.get("findings", ())]
+
+
+def _finding(plain: Mapping[str, Any]) -> Finding:
+    if not plain["kernel"]:
+        # Of what the others are, nothing has been checked.
+        known = ("check", "message", "count", "severity")
+        return Finding(**{name: plain[name] for name in known})
+    told = {field.name: plain[field.name] for field in fields(Finding)}
+    return Finding(**{**told, "block": tuple(told["block"]), "thread": tuple(told["thread"])})
 
 
 def _require(header: Mapping[str, Any], tests: Mapping[str, Test]) -> None:

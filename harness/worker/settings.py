@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.compiler.flags import Target
@@ -61,22 +60,3 @@ class Instructions:
     baseline: BaselineKind | None
     limits: Limits | None
     """What it shall impose on itself; None where nothing untrusted runs."""
-
-    def to_json(self) -> str:
-        """Text for a command line."""
-        return json.dumps(asdict(self), default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> Instructions:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        libraries, limits = data["libraries"], data["limits"]
-        return cls(
-            submission=Path(data["submission"]),
-            libraries=libraries
-            and Libraries(Path(libraries["runtime"]), Path(libraries["device"])),
-            schedule=data["schedule"],
-            cores=data["cores"],
-            baseline=data["baseline"],
-            limits=limits and Limits(**limits),
-        )

@@ -20,7 +20,7 @@ from harness.compiler.compiler import CompileTimeout
 from harness.defaults import STEP_SECONDS
 from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.limits import Limits
-from harness.system import interpreter
+from harness.system import codec, interpreter
 from harness.worker import answers
 from harness.worker.build_service import BuildEvent, BuildService
 from harness.worker.protocol import (
@@ -239,7 +239,7 @@ def _start_confined(settings: Settings, descriptor: int, output: IO[bytes]) -> P
     placed = places(settings.submission)
     told = replace(settings.instructions(limits), submission=placed[settings.submission])
     return Confined(
-        interpreter.command("harness.worker.inside.main", str(descriptor), told.to_json()),
+        interpreter.command("harness.worker.inside.main", str(descriptor), codec.encode(told)),
         Confinement(
             tuple(readable),
             placed,
@@ -258,7 +258,7 @@ def _start_trusted(settings: Settings, descriptor: int, output: IO[bytes]) -> Pr
     told = settings.instructions(None)
     return ProcessTree(
         subprocess.Popen(
-            interpreter.command("harness.worker.inside.main", str(descriptor), told.to_json()),
+            interpreter.command("harness.worker.inside.main", str(descriptor), codec.encode(told)),
             env=interpreter.environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,

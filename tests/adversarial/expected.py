@@ -65,7 +65,7 @@ def text_of(report: Report) -> str:
     lines = [report.message, report.detail]
     for case in report.cases:
         lines += [case.message, case.detail]
-        lines += [f"{finding['check']}: {finding['message']}" for finding in case.findings]
+        lines += [f"{finding.check}: {finding.message}" for finding in case.findings]
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from harness.records.report import Report
 from harness.sandbox import bubblewrap
 from harness.worker.supervisor import Deadlines
 from tests.adversarial.expected import CHEATS, HONEST, text_of
-from tests.support import harness, reports
+from tests.support import harness, reports, request_for
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "conv_transpose1d_small.py"
@@ -45,14 +45,9 @@ def evaluated(requests: list[Request]) -> Mapping[str, Outcome]:
 
 def request(folder: str, name: str, cases: tuple[str, ...], seed: int) -> Request:
     """A few cases of one of the corpus."""
-    return Request(
-        HERE / folder / f"{name}.py",
-        REFERENCE,
-        "simulator",
-        seed=seed,
-        only=frozenset(cases),
-        deadlines=Deadlines(step=STEP_SECONDS),
-    )
+    path = HERE / folder / f"{name}.py"
+    deadlines = Deadlines(step=STEP_SECONDS)
+    return request_for(path, REFERENCE, *cases, seed=seed, deadlines=deadlines)
 
 
 def why_skipped(name: str) -> str:

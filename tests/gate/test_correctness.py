@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from harness.finding import Check, Finding, Severity
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.records.report import CaseReport, Report
 from tests.support import case, report
 
 
-def finding(severity: str, check: str = "racecheck", file: str = "/x/mine.py") -> dict[str, object]:
-    """A finding as plain data."""
-    return {
-        "check": check, "message": "a race", "kernel": "k", "file": file, "line": 12,
-        "block": [0, 0, 0], "thread": [1, 0, 0], "address": 0, "count": 1, "severity": severity,
-    }  # fmt: skip
+def finding(severity: Severity, check: Check = "racecheck", file: str = "/x/mine.py") -> Finding:
+    """One of a kernel."""
+    return Finding(
+        check, "a race", "k", file, 12, (0, 0, 0), (1, 0, 0), address=0, severity=severity
+    )
 
 
 def passed(*cases: CaseReport) -> Report:

@@ -19,7 +19,7 @@ from harness.speed.measure import measure
 from harness.speed.plan import Entry, SpeedPlan
 from harness.worker.supervisor import Deadlines, WorkerFailure
 from tests.adversarial.expected import CHEATS, HONEST, text_of
-from tests.support import ROOT
+from tests.support import ROOT, request_for
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -50,7 +50,7 @@ def request(reference: Path, name: str) -> Request:
     """Check the problem's own configuration on the GPU."""
     path = CORPUS / ("honest" if name in HONEST else "cheats") / f"{name}.py"
     deadlines = Deadlines(step=60)
-    return Request(path, reference, "cuda", only=frozenset({"native"}), deadlines=deadlines)
+    return request_for(path, reference, "native", device="cuda", deadlines=deadlines)
 
 
 @pytest.fixture(scope="module")

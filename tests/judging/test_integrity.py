@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.engines.processes import Processes
-from harness.evaluate import Request
 from harness.judging.operators import is_library, multiplies
 from harness.problems.discovery import discover
 from harness.problems.grid import cases_for
 from harness.problems.problem import load
 from harness.records.render import headline
 from harness.records.report import Report
+from tests.support import request_for
 
 REFERENCE = """
 import torch
@@ -181,7 +181,7 @@ class Bench:
         (found,) = discover([path]).submissions
         own, *others = cases_for(load(self._problem), found, seed=11)
         chosen = {own.id, *[case.id for case in others if case.label == "grid"][:2]}
-        request = Request(path, self._problem, "simulator", seed=11, only=frozenset(chosen))
+        request = request_for(path, self._problem, *chosen, seed=11)
         return self._pool.submit(request).result()
 
 
@@ -194,8 +194,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def messages(report: Report, severity: str = "error") -> str:
     """All findings of one severity, a line each."""
-    found = [f for case in report.cases for f in case.findings if f["severity"] == severity]
-    return "\n".join(f"{f['check']}: {f['message']}" for f in found)
+    found = [f for case in report.cases for f in case.findings if f.severity == severity]
+    return "\n".join(f"{f.check}: {f.message}" for f in found)
 
 
 @pytest.mark.parametrize(

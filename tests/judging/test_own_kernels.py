@@ -25,7 +25,7 @@ NEED = need_of(Convolution(in_channels=8, out_channels=8, kernel_size=3, batch=2
 def messages(*launched: Launched, built: tuple[bytes, ...] = BUILT) -> list[str]:
     """What is found of a call with these kernels, and the one that holds the GPU."""
     judged = judge_launched(NEED, (HOLD, *launched), built)
-    return [str(found["message"]) for found in judged.findings]
+    return [found.message for found in judged.findings]
 
 
 def recorded(kind: str) -> list[str]:
@@ -83,4 +83,4 @@ def test_library_name_in_own_build_hides_nothing() -> None:
 def test_record_without_the_kernel_before_the_call_is_told() -> None:
     """The harness itself launches one: where it is missing, somebody kept it out."""
     judged = judge_launched(NEED, (OWN,), BUILT)
-    assert [found["message"] for found in judged.findings] == ["its kernels could not be recorded"]
+    assert [found.message for found in judged.findings] == ["its kernels could not be recorded"]

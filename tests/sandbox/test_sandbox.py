@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.evaluate import Request, evaluate
+from harness.evaluate import evaluate
 from harness.sandbox import layers
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.worker.supervisor import Deadlines
-from tests.support import REFERENCE, Outcome, harness
+from tests.support import REFERENCE, Outcome, harness, request_for
 
 FOLDER = Path(__file__).parent / "attacks"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
@@ -96,7 +96,7 @@ def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
         "        super().__init__()\n"
     )
     deadlines = Deadlines(build=4.0)
-    report = evaluate(Request(path, PROBLEM, "simulator", deadlines=deadlines, untrusted=True))
+    report = evaluate(request_for(path, PROBLEM, deadlines=deadlines, untrusted=True))
     assert report.verdict == "error"
     assert report.message == "no answer within 4 s while building endless; killed"
 

@@ -46,7 +46,7 @@ class Setting:
 
     def seen(self, result: LaunchResult, y: int, like: Array) -> tuple[object, ...]:
         """All that can be told of a launch that had `y` for its second argument."""
-        findings = [replace(f, address=f.address - y) for f in result.findings]
+        findings = [replace(f, address=(f.address or 0) - y) for f in result.findings]
         unwritten = self.device.machine.memory.unwritten(y, like.nbytes).tobytes()
         data = self.device.get(y, like).tobytes()
         counts = result.thread_instructions, result.counters

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.finding import Finding
 from harness.simulator.execution.machine import LoadedModule
-from harness.simulator.hardware.finding import Finding
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, int32, pointer
 from tests.simulator.test_async import encode

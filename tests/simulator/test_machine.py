@@ -11,7 +11,7 @@ from harness.simulator.hardware.errors import (
     KernelTrap,
     UnsupportedInstruction,
 )
-from harness.simulator.hardware.finding import Fault
+from harness.simulator.hardware.fault import Fault
 from harness.simulator.ptx.mangling import readable
 from tests.simulator.support import Array, Device, int32, int64, pointer
 

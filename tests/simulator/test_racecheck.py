@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.finding import Finding
 from harness.simulator.execution.machine import LaunchResult, LoadedModule, Machine
-from harness.simulator.hardware.finding import Finding
 from tests.simulator.support import Array, Device, int32, pointer
 
 pytestmark = pytest.mark.simulator_only

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.finding import Finding
 from harness.simulator.execution.machine import LoadedModule, Machine
 from harness.simulator.hardware.errors import BarrierDeadlock
-from harness.simulator.hardware.finding import Finding
 from harness.simulator.hardware.memory import Memory
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Device, int32, pointer

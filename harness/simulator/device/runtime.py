@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.lib.stride_tricks import as_strided
 
+from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters, merged
 from harness.simulator.device.callbacks import Arguments, KernelFacts, Place, connect
 from harness.simulator.device.record import KERNEL, OTHER, Record, Work
@@ -27,7 +28,7 @@ from harness.simulator.hardware.errors import (
     UnmetCondition,
     UnsupportedCall,
 )
-from harness.simulator.hardware.finding import Fault, Finding
+from harness.simulator.hardware.fault import Fault
 from harness.simulator.hardware.limits import LaunchBounds, LaunchRequest, Limits, RefusedLaunch
 from harness.simulator.hardware.memory import Memory, OutOfDeviceMemory
 from harness.simulator.hardware.resources import Resources

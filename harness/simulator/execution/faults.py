@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from harness.finding import DeviceCheck, Finding
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.frame import PrivateMemory
-from harness.simulator.hardware.finding import Check, Fault, Finding
+from harness.simulator.hardware.fault import Fault
 from harness.simulator.hardware.geometry import Placement
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.instructions.operation import Array
@@ -43,7 +44,7 @@ class Faults:
         self._memory = memory
         self._placement = placement
         self._private = private
-        self._findings: dict[tuple[Check, str | None, int | None, str], Finding] = (
+        self._findings: dict[tuple[DeviceCheck, str | None, int | None, str], Finding] = (
             others._findings if others else {}
         )
         self._stops: list[Fault] = others._stops if others else []
@@ -99,13 +100,13 @@ class Faults:
         self, step: Access, code: int, register: int, lane: int, first_block: int, count: int
     ) -> None:
         address = (register + step.offset) % 2**64
-        check: Check = "initcheck" if code == UNINITIALISED else "memcheck"
+        check: DeviceCheck = "initcheck" if code == UNINITIALISED else "memcheck"
         kind, message = self._describe(step, code, address)
         self.note((check, kind), message, step.location, lane, first_block, count, address)
 
     def note(
         self,
-        kind: tuple[Check, str],
+        kind: tuple[DeviceCheck, str],
         message: str,
         location: Location | None,
         lane: int,

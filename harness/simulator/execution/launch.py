@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.finding import Finding
 from harness.simulator.counters.counters import Counts, KernelCounters, Totals
 from harness.simulator.execution.faults import Faults
 from harness.simulator.execution.frame import Frame, PrivateMemory, special_registers
@@ -17,7 +18,7 @@ from harness.simulator.execution.scheduler import Scheduler
 from harness.simulator.execution.watch import Watch
 from harness.simulator.hardware.budget import Budget
 from harness.simulator.hardware.errors import BarrierDeadlock, UnmetCondition
-from harness.simulator.hardware.finding import Fault, Finding
+from harness.simulator.hardware.fault import Fault
 from harness.simulator.hardware.geometry import Geometry, Placement
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.hardware.team import Output, Team

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.simulator.hardware.finding import Finding
+from harness.finding import Finding
 from harness.simulator.ptx.ptx import Location
 
 ASSERTION_FAILED = "assertion failed"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.hardware.finding import Finding
+from harness.finding import Finding
 from harness.simulator.hardware.geometry import WARP, Placement
 from harness.simulator.hardware.memory import Allocation, Memory
 from harness.simulator.layout.races import Area, Cell, Event, Log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.simulator.hardware.finding import SEVERITIES, Finding
+from harness.finding import SEVERITIES, Finding
 from harness.simulator.hardware.geometry import WARP, Placement
 from harness.simulator.layout.races import Event
 from harness.simulator.lowering.program import Access

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.hardware.finding import Finding, Severity
+from harness.finding import Finding, Severity
 from harness.simulator.hardware.geometry import WARP, Placement
 from harness.simulator.lowering.program import Barrier
 from harness.simulator.ptx.ptx import Location

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from harness.sandbox.limits import die_with_parent
-from harness.system import interpreter
+from harness.system import codec, interpreter
 from harness.worker.inside.asking import Asking
 from harness.worker.inside.baselines import BaselineSession
 from harness.worker.inside.faults import describe
@@ -25,7 +25,7 @@ def main() -> None:
     interpreter.settle()
     die_with_parent()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    told = Instructions.from_json(sys.argv[2])
+    told = codec.decode(sys.argv[2], Instructions)
     if told.limits is not None:
         told.limits.impose()
     # The submission sees a command line of its own.

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from harness.compiler.extension import ExtensionLoader
+from harness.finding import Finding
 from harness.gpu.driver import persisting_l2_bytes
 from harness.gpu.recording import Recording
 from harness.simulator.counters.counters import KernelCounters
@@ -53,7 +54,7 @@ class Session:
         self._model: torch.nn.Module | None = None
         self._module: Any = None
         self._calls: SharedTensors | None = None
-        self._unreported: list[dict[str, Any]] = []
+        self._unreported: list[Finding] = []
         self._inputs: list[torch.Tensor] = []
         self._outputs: list[torch.Tensor] = []
         # The same memory as inputs and weights, whatever becomes of those.
@@ -62,7 +63,7 @@ class Session:
         self._schedule = told.schedule
         self._clock = NoClock() if self._device else Clock()
         self._watch = StateWatch({} if self._device else {_PERSISTING: persisting_l2_bytes})
-        self._imported: list[dict[str, Any]] = []
+        self._imported: list[Finding] = []
 
     def steps(self) -> dict[str, Callable[[Message], Answer]]:
         """By the name that the trusted side asks for."""
@@ -114,7 +115,9 @@ class Session:
         self._weights_kept = {}
         # What was found at import is of every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
-        return {"names": list(state), "findings": findings}, tuple(state.values())
+        return {"names": list(state), "findings": list(map(asdict, findings))}, tuple(
+            state.values()
+        )
 
     def set_weights(self, message: Message) -> Answer:
         """Overwrite parameters and buffers in place."""
@@ -175,7 +178,7 @@ class Session:
         findings = self._raise_device_failure()
         findings += self._watch.changes("during forward", random=True, thorough=thorough)
         header = {
-            "findings": findings,
+            "findings": list(map(asdict, findings)),
             "inputs": [digest(kept) for kept in self._inputs_kept],
             "weights": {name: digest(kept) for name, kept in self._weights_kept.items()},
         }
@@ -216,7 +219,7 @@ class Session:
         found, self._unreported = self._unreported, []
         with contextlib.suppress(BaseException):
             found = found + self._raise_device_failure()
-        return found
+        return list(map(asdict, found))
 
     def _timed(self) -> SharedTensors:
         assert self._calls is not None, "attach comes first"  # noqa: S101
@@ -275,11 +278,11 @@ class Session:
         """What was done on the device since the last call."""
         return [asdict(work) for work in self._device.work()] if self._device else []
 
-    def _raise_device_failure(self) -> list[dict[str, Any]]:
+    def _raise_device_failure(self) -> list[Finding]:
         """Findings since the last call, after whatever stopped the device was raised."""
         if self._device is None:
             return []
-        return [asdict(finding) for finding in self._device.observe().findings]
+        return list(self._device.observe().findings)
 
 
 def _module_name(path: Path) -> str:

@@ -17,10 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Any
 
 import torch
 from torch import _compile
+
+from harness.finding import Finding
 
 _MODULES = (
     torch,
@@ -95,9 +96,7 @@ class StateWatch:
         self._random = torch.random.get_rng_state()
         self._threads = set(threading.enumerate())
 
-    def changes(
-        self, when: str, *, random: bool = False, thorough: bool = True
-    ) -> list[dict[str, Any]]:
+    def changes(self, when: str, *, random: bool = False, thorough: bool = True) -> list[Finding]:
         """Findings of what has changed since the last look; each is told once.
 
         Args:
@@ -113,32 +112,36 @@ class StateWatch:
         ]
         threads = set(threading.enumerate())
         if threads - self._threads:
-            found.append(_finding(f"left a thread running {when}"))
+            found.append(Finding("state", f"left a thread running {when}"))
         self._threads |= threads
         state = torch.random.get_rng_state()
         if random and not torch.equal(state, self._random):
-            found.append(_finding(f"drew from torch's random generator {when}", "info"))
+            found.append(
+                Finding("state", f"drew from torch's random generator {when}", severity="info")
+            )
         self._random = state
         return found
 
-    def _replaced(self, when: str, thorough: bool) -> Iterator[dict[str, Any]]:
+    def _replaced(self, when: str, thorough: bool) -> Iterator[Finding]:
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
                 self._modules[name] = sys.modules.get(name)
-                yield _finding(f"replaced the module {name} {when}")
+                yield Finding("state", f"replaced the module {name} {when}")
         for functions in (*self._functions, *(self._own_functions if thorough else ())):
             if not functions.are_as_remembered():
                 for name in functions.replaced():
-                    yield _finding(f"replaced {name} {when}")
+                    yield Finding("state", f"replaced {name} {when}")
 
-    def _set(self, when: str) -> Iterator[dict[str, Any]]:
+    def _set(self, when: str) -> Iterator[Finding]:
         before, self._settings = self._settings, _read({**self._grave, **_LIGHT})
         for name, value in self._settings.items():
             if value != before[name]:
                 message = f"changed {name} from {before[name]} to {value} {when}"
-                yield _finding(message, "error" if name in self._grave else "warning")
+                yield Finding(
+                    "state", message, severity="error" if name in self._grave else "warning"
+                )
 
-    def _environment_changes(self, when: str) -> Iterator[dict[str, Any]]:
+    def _environment_changes(self, when: str) -> Iterator[Finding]:
         before, self._environment = self._environment, dict(os.environ)
         names = sorted(
             name
@@ -147,7 +150,7 @@ class StateWatch:
         )
         if names:
             listed = ", ".join(names)
-            yield _finding(f"changed the environment {when}: {listed}", "info")
+            yield Finding("state", f"changed the environment {when}: {listed}", severity="info")
 
 
 class _Functions:
@@ -228,7 +231,3 @@ def _read(settings: Mapping[str, Callable[[], object]]) -> dict[str, str]:
         except Exception as error:  # torch refuses some mixtures of its own settings
             values[name] = str(error)
     return values
-
-
-def _finding(message: str, severity: str = "error") -> dict[str, Any]:
-    return {"check": "state", "severity": severity, "message": message, "kernel": "", "count": 1}

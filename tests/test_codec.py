@@ -1,0 +1,73 @@
+"""Records between processes and on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from harness.system import codec
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a record is made of."""
+
+    kind: Literal["small", "large"]
+    sizes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """With all that records have."""
+
+    path: Path
+    parts: tuple[Part, ...]
+    text: str = ""
+    share: float | None = None
+    schema: int = 2
+
+
+RECORD = Record(Path("a b.py"), (Part("small", ((1, 2), ())),), "line\n\ud800", 0.5)
+
+
+def test_record_comes_back_equal() -> None:
+    """Paths, tuples and text that is no Unicode are as they were, from one line."""
+    text = codec.encode(RECORD)
+    assert "\n" not in text
+    assert codec.decode(text, Record) == RECORD
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"small"', '"odd"', "Invalid enum value 'odd'.*parts"),
+        ("[1, 2]", '[1, "2"]', "Expected `int`, got `str`.*sizes"),
+        ("0.5", "true", "Expected `float | null`, got `bool`"),
+        ('"a b.py"', "7", "path"),
+        ('"path"', '"other"', "missing required field `path`"),
+        ("{", "", "Expecting value|Extra data"),
+        ("[[1, 2], []]", "[" * 10_000 + "]" * 10_000, "brackets|recursion|Expected"),
+    ],
+)
+def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
+    """A value of another type, a missing field and what is no JSON are an error that says where."""
+    text = codec.encode(RECORD)
+    assert old in text
+    with pytest.raises(ValueError, match=message):
+        codec.decode(text.replace(old, new, 1), Record)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 1}', "7"])
+def test_another_schema_is_told(text: str) -> None:
+    """What is of another schema, or none, is refused with what to do."""
+    with pytest.raises(ValueError, match="not a record of schema 2; write it again"):
+        codec.decode_of_schema(text, Record, 2, "record", "write it again")
+
+
+def test_schema_that_fits_by_name_only_is_refused() -> None:
+    """A record of the right schema whose fields are others is an error that says which."""
+    with pytest.raises(ValueError, match=r"a record that does not fit schema 2: .*path"):
+        codec.decode_of_schema('{"schema": 2}', Record, 2, "record", "write it again")
