@@ -18,6 +18,7 @@ from harness.gpu.recording import works
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
 from harness.judging.compare import classify
+from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import (
     CHECK,
     Judged,
@@ -29,7 +30,6 @@ from harness.judging.integrity import (
 )
 from harness.judging.judge import judge
 from harness.judging.own_kernels import judge_launched, launched_from
-from harness.judging.weights import WeightsMismatchError, match_weights
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Run, Weights
@@ -37,7 +37,6 @@ from harness.problems.values import (
     Call,
     Values,
     calls_for,
-    initialisation_seed,
     output_shape,
     runs_for,
     values_for,
@@ -50,7 +49,7 @@ from harness.simulator.counters.totals import Totals, kernel_profile, totals
 from harness.simulator.native.bindings import UNWRITTEN
 from harness.worker.answers import findings_of
 from harness.worker.digests import digest
-from harness.worker.protocol import MAX_TENSOR_BYTES, Message
+from harness.worker.protocol import Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
 # Of blocks and warps on the simulator, for a call that is made once more.
@@ -58,11 +57,6 @@ _OTHER_SCHEDULE = 5
 
 # A diagnosis needs small outputs, and many large ones would fill the memory.
 _MAX_REMEMBERED = 1 << 20
-
-# What an answer may bring: elements of any type with a byte for each that says whether it was
-# written, more of them than right, and for small ones whatever a mistake makes of them.
-_MORE_ELEMENTS = 32
-_SLACK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -101,12 +95,6 @@ class CaseOutcome:
     spent: int = 0
 
 
-class _Stopped(Exception):
-    def __init__(self, what: verdict.Stop) -> None:
-        super().__init__(what.message)
-        self.what = what
-
-
 class CaseCheck:
     """One case in one worker."""
 
@@ -121,11 +109,10 @@ class CaseCheck:
         """`budget` is what one call may take on the simulator; None for anything."""
         self._problem = problem
         self._case = case
-        self._worker = worker
+        self._conversation = Conversation(worker, case)
         self._budget = budget
         self._spent = 0
         self._oracle_device = oracle_device
-        self._names: Mapping[str, str] = {}
         self._alike: bool | None = None
         self._comparisons: dict[str, Comparison] = {}
         self._findings: list[Finding] = []
@@ -153,8 +140,9 @@ class CaseCheck:
         try:
             self._construct()
             self._run_calls()
-        except _Stopped as stopped:
-            report = self._stopped_report(stopped.what)
+        except StepFault as fault:
+            self._findings += fault.findings
+            report = self._stopped_report(fault.stop)
         except WorkerFailure as failure:
             worker_failed = True
             report = self._stopped_report(self._why(failure))
@@ -202,43 +190,20 @@ class CaseCheck:
         beside = "" if seconds is None else f"; the reference takes {seconds:.3g} s"
         return replace(stop, message=stop.message + beside)
 
-    def _ask(
-        self,
-        step: Step,
-        header: dict[str, Any],
-        tensors: tuple[Tensor, ...] = (),
-        expected: int = 0,
-    ) -> Message:
-        """One step; `expected` is about how many elements a right answer has."""
-        most = _MORE_ELEMENTS * expected + _SLACK_BYTES
-        answer = self._worker.request(step, header, tensors, max_tensor_bytes=most)
-        if "fault" in answer.header:
-            self._findings += findings_of(answer)
-            raise _Stopped(verdict.of_fault(answer.header["fault"], self._case))
-        return answer
-
     def _construct(self) -> None:
-        seed = initialisation_seed(self._case)
         run = runs_for(self._problem)[0]
         first = values_for(self._problem, self._case, run).weights
         self._drawn[run.weights] = first
-        answer = self._ask(
-            "construct",
-            {"arguments": dict(self._case.arguments), "seed": seed},
-            expected=sum(weight.numel() for weight in first.values()),
-        )
+        elements = sum(weight.numel() for weight in first.values())
+        answer = self._conversation.construct(elements=elements)
         self._findings += findings_of(answer)
-        theirs = dict(zip(answer.header["names"], answer.tensors, strict=True))
-        try:
-            self._names = match_weights(first, {name: t.shape for name, t in theirs.items()})
-        except WeightsMismatchError as error:
-            raise _Stopped(verdict.Stop("failed", str(error))) from None
-        self._alike = all(torch.equal(first[n], theirs[own]) for n, own in self._names.items())
+        theirs = self._conversation.match(first, answer)
+        self._alike = all(torch.equal(first[name], value) for name, value in theirs.items())
 
     def _send_weights(self, values: Values) -> None:
-        names = [self._names[name] for name in values.weights]
-        self._ask("weights", {"names": names}, tuple(values.weights.values()))
-        self._weights = {self._names[name]: digest(w) for name, w in values.weights.items()}
+        self._conversation.send_weights(values.weights)
+        names = self._conversation.names
+        self._weights = {names[name]: digest(weight) for name, weight in values.weights.items()}
 
     def _forward(self, call: Call, values: Values) -> Message:
         # Counted in a run that is judged: one that was not could do less.
@@ -252,7 +217,7 @@ class CaseCheck:
         how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
         step: Step = "profile" if counted else "forward"
-        answer = self._ask(step, how, values.inputs, self._output_elements())
+        answer = self._conversation.ask(step, how, values.inputs, elements=self._output_elements())
         self._spent += answer.header["spent"]
         if counted:
             self._counters = _counters(answer)
@@ -267,7 +232,7 @@ class CaseCheck:
         self._findings += changed_values(answer.header, values.inputs, digests)
         if call is self._recorded:
             launched = launched_from(answer.header["launched"])
-            self._keep(judge_launched(self._need, launched, self._worker.built))
+            self._keep(judge_launched(self._need, launched, self._conversation.built))
         fault = _wrong_kind(answer)
         if fault:
             self._faults.append(fault)
@@ -289,7 +254,7 @@ class CaseCheck:
 
     def _output_elements(self) -> int:
         shape = self._output_shape
-        return MAX_TENSOR_BYTES // _MORE_ELEMENTS if shape is None else math.prod(shape)
+        return MOST_ELEMENTS if shape is None else math.prod(shape)
 
     @cached_property
     def _output_shape(self) -> tuple[int, ...] | None:
@@ -308,9 +273,9 @@ class CaseCheck:
         during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
         # A kernel may pass over inputs that are zero.
         writers_of_all = writers if run.is_dense else None
-        source = self._worker.source
+        source = self._conversation.source
         self._keep(judge_work(self._need, during, before, actual, writers_of_all, source))
-        self._findings += judge_kernels(during, self._worker.built)
+        self._findings += judge_kernels(during, self._conversation.built)
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
@@ -380,14 +345,14 @@ def _counters(answer: Message) -> Totals:
         return totals([kernel_profile(kernel) for kernel in answer.header["kernels"]])
     except (KeyError, TypeError, ValueError):
         message = "the worker sent counters that do not fit"
-        raise _Stopped(verdict.Stop("error", message)) from None
+        raise StepFault(verdict.Stop("error", message)) from None
 
 
 def _writers(answer: Message) -> Tensor:
     """Who wrote each element of the output, which the simulated device always says."""
     if [tensor.shape for tensor in answer.tensors[1:]] != [answer.tensors[0].shape]:
         message = "the worker sent an output without saying who wrote it"
-        raise _Stopped(verdict.Stop("error", message))
+        raise StepFault(verdict.Stop("error", message))
     return answer.tensors[1]
 
 

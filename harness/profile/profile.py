@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from harness.evaluate import Request, settings_for
-from harness.judging import verdict
+from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem
-from harness.problems.values import initialisation_seed, runs_for, values_for
+from harness.problems.values import runs_for, values_for
 from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
 from harness.simulator.counters.totals import KernelProfile, kernel_profile
 from harness.simulator.lowering.program import COPY
 from harness.worker.answers import findings_of
 from harness.worker.protocol import Message
-from harness.worker.supervisor import Step, Worker, WorkerFailure
+from harness.worker.supervisor import Worker, WorkerFailure
 
 SCHEMA = 2
 """Of the JSON form.
@@ -76,9 +76,12 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
     case = next(case for case in cases if case.label == "reduced")
     try:
         with Worker(settings_for(request), request.deadlines, lambda _: None) as worker:
-            answer = _run(worker, problem, case)
+            answer = _run(Conversation(worker, case), problem, case)
     except WorkerFailure as failure:
         raise ProfileError(str(failure)) from None
+    except StepFault as fault:
+        found = failing_findings(fault.findings)
+        raise ProfileError(describe_finding(found[0]) if found else str(fault)) from None
     findings = merge_findings(findings_of(answer))
     return Profile(
         submission=submission.name,
@@ -92,23 +95,11 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
     )
 
 
-def _run(worker: Worker, problem: Problem, case: Case) -> Message:
+def _run(conversation: Conversation, problem: Problem, case: Case) -> Message:
     values = values_for(problem, case, runs_for(problem)[0])
-    _ask(worker, "import", {})
-    seed = initialisation_seed(case)
-    _ask(worker, "construct", {"arguments": dict(case.arguments), "seed": seed})
-    return _ask(worker, "profile", {}, values.inputs)
-
-
-def _ask(
-    worker: Worker, step: Step, header: dict[str, Any], tensors: Sequence[Any] = ()
-) -> Message:
-    answer = worker.request(step, header, tensors)
-    if "fault" in answer.header:
-        stop = verdict.of_fault(answer.header["fault"])
-        findings = failing_findings(findings_of(answer))
-        raise ProfileError(describe_finding(findings[0]) if findings else stop.message)
-    return answer
+    conversation.ask("import", {})
+    conversation.construct(elements=sum(weight.numel() for weight in values.weights.values()))
+    return conversation.ask("profile", {}, values.inputs, elements=MOST_ELEMENTS)
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from harness.gpu.recording import Launched
-from harness.judging import verdict
+from harness.judging.conversation import Conversation, StepFault
 from harness.judging.own_kernels import launched_from
-from harness.judging.weights import WeightsMismatchError, match_weights
-from harness.problems.grid import Case
-from harness.problems.values import initialisation_seed
-from harness.worker.protocol import Message
 from harness.worker.shared import Exported
-from harness.worker.supervisor import Step, Worker
 
 
 class ContenderError(RuntimeError):
@@ -46,15 +42,15 @@ class Sample:
 class Contender:
     """One that can be called; `options` are what its worker needs to know with each call."""
 
-    def __init__(self, name: str, worker: Worker, options: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, conversation: Conversation, options: Mapping[str, Any]) -> None:
         self.name = name
-        self._worker = worker
+        self._conversation = conversation
         self._options = options
 
     @property
     def built(self) -> Sequence[bytes]:
         """The shared objects that were built for it."""
-        return self._worker.built
+        return self._conversation.built
 
     def time(
         self, places: Sequence[int], seconds: float | None = None, *, recorded: bool = False
@@ -72,7 +68,8 @@ class Contender:
         """
         start = time.perf_counter()
         asked = {**self._options, "places": list(places), "recorded": recorded}
-        header = ask(self._worker, "time", asked, seconds=seconds).header
+        with _faults():
+            header = self._conversation.ask("time", asked, seconds=seconds).header
         waited = 1e3 * (time.perf_counter() - start)
         try:
             sample = Sample(
@@ -93,54 +90,41 @@ class Contender:
 
     def repeat(self, places: Sequence[int], count: int) -> None:
         """Calls in a row, until the last is done; raises as `time` does."""
-        ask(self._worker, "repeat", {**self._options, "places": list(places), "count": count})
+        asked = {**self._options, "places": list(places), "count": count}
+        with _faults():
+            self._conversation.ask("repeat", asked)
 
 
 def prepare_submission(
-    worker: Worker, case: Case, weights: Mapping[str, Tensor], shared: Exported
+    conversation: Conversation, weights: Mapping[str, Tensor], shared: Exported
 ) -> None:
-    """Construct `ModelNew` with these weights; the submission is imported already.
+    """Import the submission, and construct `ModelNew` with these weights.
 
     Raises:
         ContenderError: It raises, or its weights do not fit.
+        WorkerFailure: Its worker died or took too long.
     """
-    seed = initialisation_seed(case)
-    built = ask(worker, "construct", {"arguments": dict(case.arguments), "seed": seed})
-    shapes = {
-        name: tensor.shape
-        for name, tensor in zip(built.header["names"], built.tensors, strict=True)
-    }
-    try:
-        names = match_weights(weights, shapes)
-    except WeightsMismatchError as error:
-        raise ContenderError(str(error)) from None
-    ask(worker, "weights", {"names": [names[name] for name in weights]}, tuple(weights.values()))
-    ask(worker, "attach", {"shared": shared.to_plain()})
+    with _faults():
+        conversation.ask("import", {})
+        elements = sum(weight.numel() for weight in weights.values())
+        conversation.match(weights, conversation.construct(elements=elements))
+        conversation.send_weights(weights)
+        conversation.ask("attach", {"shared": shared.to_plain()})
 
 
 def prepare_baseline(
-    worker: Worker, case: Case, weights: Mapping[str, Tensor], shared: Exported
+    conversation: Conversation, weights: Mapping[str, Tensor], shared: Exported
 ) -> None:
-    """Construct `Model` with these weights."""
-    ask(worker, "construct", {"arguments": dict(case.arguments)})
-    ask(worker, "weights", {"names": list(weights)}, tuple(weights.values()))
-    ask(worker, "attach", {"shared": shared.to_plain()})
+    """Construct `Model` with these weights; raises as `prepare_submission` does."""
+    with _faults():
+        conversation.construct()
+        conversation.send_weights(weights)
+        conversation.ask("attach", {"shared": shared.to_plain()})
 
 
-def ask(
-    worker: Worker,
-    step: Step,
-    header: Mapping[str, Any],
-    tensors: tuple[Tensor, ...] = (),
-    seconds: float | None = None,
-) -> Message:
-    """Have a worker do one step.
-
-    Raises:
-        ContenderError: It answered with a fault.
-        WorkerFailure: It died or took too long.
-    """
-    answer = worker.request(step, dict(header), tensors, seconds)
-    if "fault" in answer.header:
-        raise ContenderError(verdict.of_fault(answer.header["fault"]).message)
-    return answer
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except StepFault as fault:
+        raise ContenderError(str(fault)) from None

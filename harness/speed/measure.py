@@ -13,12 +13,12 @@ from torch import Tensor
 from harness.evaluate import settings_for
 from harness.gpu.driver import Driver
 from harness.gpu.state import Monitor
+from harness.judging.conversation import Conversation
 from harness.problems.grid import Case, cases_for
 from harness.problems.values import output_shape, runs_for, values_for
 from harness.speed.contender import (
     Contender,
     ContenderError,
-    ask,
     prepare_baseline,
     prepare_submission,
 )
@@ -108,9 +108,9 @@ class _Company:
         contenders = []
         for entry, worker in zip(self._plan.entries, self._submissions, strict=True):
             worker.start()
-            ask(worker, "import", {})
-            prepare_submission(worker, case, weights, shared)
-            contenders.append(Contender(entry.name, worker, {}))
+            conversation = Conversation(worker, case)
+            prepare_submission(conversation, weights, shared)
+            contenders.append(Contender(entry.name, conversation, {}))
         return contenders
 
     def baselines(
@@ -123,14 +123,15 @@ class _Company:
         """Those that can be constructed; `say` is told of the others."""
         contenders = []
         for kind, worker in self._baselines.items():
+            conversation = Conversation(worker, case)
             try:
                 worker.start()
-                prepare_baseline(worker, case, weights, shared)
+                prepare_baseline(conversation, weights, shared)
             except (ContenderError, WorkerFailure) as error:
                 say(f"{kind} is left out: {error}")
                 continue
             contenders += [
-                Contender(baseline_name(kind, precision), worker, {"precision": precision})
+                Contender(baseline_name(kind, precision), conversation, {"precision": precision})
                 for precision in BASELINE_PRECISIONS
             ]
         return contenders

@@ -1,0 +1,122 @@
+"""What is said to a worker that constructs and calls one case's model, and what its faults mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from harness.finding import Finding
+from harness.judging import verdict
+from harness.judging.weights import WeightsMismatchError, match_weights
+from harness.problems.grid import Case
+from harness.problems.values import initialisation_seed
+from harness.worker.answers import findings_of
+from harness.worker.protocol import MAX_TENSOR_BYTES, Message
+from harness.worker.supervisor import Step, Worker
+
+# What an answer may bring: elements of any type with a byte for each that says whether it was
+# written, more of them than right, and for small ones whatever a mistake makes of them.
+_MORE_ELEMENTS = 32
+_SLACK_BYTES = 64 << 20
+
+MOST_ELEMENTS = MAX_TENSOR_BYTES // _MORE_ELEMENTS
+"""Of an answer of which it is not known how large a right one is."""
+
+
+class StepFault(RuntimeError):
+    """A step did not do what it was asked for; the message is one line.
+
+    Attributes:
+        stop: What that means.
+        findings: What was found before.
+    """
+
+    def __init__(self, stop: verdict.Stop, findings: Sequence[Finding] = ()) -> None:
+        super().__init__(stop.message)
+        self.stop = stop
+        self.findings = tuple(findings)
+
+
+class Conversation:
+    """With one worker, about one case.
+
+    Attributes:
+        names: ModelNew's name for each of the reference's weights, once they are matched.
+    """
+
+    def __init__(self, worker: Worker, case: Case) -> None:
+        self._worker = worker
+        self._case = case
+        self.names: Mapping[str, str] = {}
+
+    @property
+    def source(self) -> str:
+        """The submission's text."""
+        return self._worker.source
+
+    @property
+    def built(self) -> Sequence[bytes]:
+        """The shared objects that were built for the submission so far."""
+        return self._worker.built
+
+    def ask(
+        self,
+        step: Step,
+        header: Mapping[str, Any],
+        tensors: Sequence[Tensor] = (),
+        *,
+        elements: int = 0,
+        seconds: float | None = None,
+    ) -> Message:
+        """Have the worker do one step.
+
+        Args:
+            step: Which.
+            header: What it has to know.
+            tensors: What it has to have.
+            elements: About how many elements a right answer has.
+            seconds: How long it may take, if not as long as any step.
+
+        Raises:
+            StepFault: It answered with a fault.
+            WorkerFailure: It died, took too long, or answered nonsense.
+        """
+        most = _MORE_ELEMENTS * elements + _SLACK_BYTES
+        answer = self._worker.request(step, dict(header), tensors, seconds, max_tensor_bytes=most)
+        if "fault" in answer.header:
+            stop = verdict.of_fault(answer.header["fault"], self._case)
+            raise StepFault(stop, findings_of(answer))
+        return answer
+
+    def construct(self, *, elements: int = 0) -> Message:
+        """Have the model constructed; raises as `ask` does.
+
+        Args:
+            elements: About how many elements its weights have.
+        """
+        seed = initialisation_seed(self._case)
+        header = {"arguments": dict(self._case.arguments), "seed": seed}
+        return self.ask("construct", header, elements=elements)
+
+    def match(self, weights: Mapping[str, Tensor], constructed: Message) -> Mapping[str, Tensor]:
+        """Find ModelNew's parameter for each of the reference's weights.
+
+        Returns:
+            What ModelNew initialised them with, by the reference's names.
+
+        Raises:
+            StepFault: A weight has no counterpart.
+        """
+        theirs = dict(zip(constructed.header["names"], constructed.tensors, strict=True))
+        try:
+            self.names = match_weights(weights, {name: t.shape for name, t in theirs.items()})
+        except WeightsMismatchError as error:
+            raise StepFault(verdict.Stop("failed", str(error))) from None
+        return {name: theirs[own] for name, own in self.names.items()}
+
+    def send_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Put the reference's weights into the model; raises as `ask` does."""
+        names = [self.names.get(name, name) for name in weights]
+        self.ask("weights", {"names": names}, tuple(weights.values()))
