@@ -29,6 +29,8 @@ SLOWEST_FIRST = (
     "gate/test_command.py",
     "test_verdicts.py",
     "test_kernels.py",
+    "test_slow.py",
+    "test_whole_tiles.py",
     "test_faults.py",
     "test_hostile.py",
     "judging/test_integrity.py",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch.utils import cpp_extension
 
 from harness.compiler.builder import build_shared_library
-from harness.compiler.cache import Cache, Product, digest
+from harness.compiler.cache import Cache, Entry, Product, digest
 from harness.compiler.flags import OVERLAY, torch_language_standard
 from harness.compiler.toolchain import Toolchain, find_c_compiler
 from harness.simulator.layout.header import NAME, header
@@ -47,7 +48,14 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         harness.compiler.toolchain.ToolchainError: there is no C compiler.
     """
     layout = _layout(cache)
-    runtime = build_shared_library(
+    with ThreadPoolExecutor(2) as side_by_side:
+        runtime = side_by_side.submit(_build_runtime, cache, toolchain, layout)
+        device = side_by_side.submit(_build_device, cache, toolchain, layout)
+    return Libraries(runtime.result().library, device.result().library)
+
+
+def _build_runtime(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
+    return build_shared_library(
         cache,
         "libharness_cudart.so",
         find_c_compiler(),
@@ -57,12 +65,15 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         ],
         [*_MACHINE_SOURCES, *sorted(_HERE.glob("cudart/*.c"))],
     )
+
+
+def _build_device(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]
     folders = [*cpp_extension.include_paths("cpu"), str(toolchain.cuda.include)]
     includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"]
     includes += [word for path in folders for word in ("-isystem", path)]
-    device = build_shared_library(
+    return build_shared_library(
         cache,
         "libharness_device.so",
         toolchain.host,
@@ -70,7 +81,6 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         [_HERE / "device.cpp"],
         headers=[*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
     )
-    return Libraries(runtime.library, device.library)
 
 
 def _layout(cache: Cache) -> Path:
