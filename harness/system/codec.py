@@ -23,10 +23,7 @@ def decode(text: str, kind: type[T]) -> T:
     Raises:
         ValueError: It is no JSON, or does not fit; the message says where.
     """
-    try:
-        return _converted(json.loads(text), kind)
-    except RecursionError:
-        raise ValueError("brackets within brackets, without an end") from None
+    return _converted(_parsed(text), kind)
 
 
 def decode_of_schema(text: str, kind: type[T], schema: int, name: str, remedy: str) -> T:
@@ -42,13 +39,21 @@ def decode_of_schema(text: str, kind: type[T], schema: int, name: str, remedy: s
     Raises:
         ValueError: It is of another schema, or no such record at all.
     """
-    data = json.loads(text)
+    data = _parsed(text)
     if not isinstance(data, dict) or data.get("schema") != schema:
         raise ValueError(f"not a {name} of schema {schema}; {remedy}")
     try:
         return _converted(data, kind)
     except ValueError as error:
         raise ValueError(f"a {name} that does not fit schema {schema}: {error}") from None
+
+
+def _parsed(text: str) -> object:
+    try:
+        parsed: object = json.loads(text)
+    except RecursionError:
+        raise ValueError("brackets within brackets, without an end") from None
+    return parsed
 
 
 def _converted(data: object, kind: type[T]) -> T:

@@ -115,9 +115,8 @@ class Session:
         self._weights_kept = {}
         # What was found at import is of every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
-        return {"names": list(state), "findings": list(map(asdict, findings))}, tuple(
-            state.values()
-        )
+        header = {"names": list(state), "findings": list(map(asdict, findings))}
+        return header, tuple(state.values())
 
     def set_weights(self, message: Message) -> Answer:
         """Overwrite parameters and buffers in place."""
