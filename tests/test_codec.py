@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
+import torch
 
 from harness.system import codec
 
@@ -38,6 +39,13 @@ def test_record_comes_back_equal() -> None:
     text = codec.encode(RECORD)
     assert "\n" not in text
     assert codec.decode(text, Record) == RECORD
+
+
+def test_text_of_another_class_is_text() -> None:
+    """What derives from str, as torch.__version__ does, is written like any text."""
+    assert type(torch.__version__) is not str
+    text = codec.encode(replace(RECORD, text=torch.__version__))
+    assert codec.decode(text, Record).text == str(torch.__version__)
 
 
 @pytest.mark.parametrize(

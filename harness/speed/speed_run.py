@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import torch
 from torch import Tensor
 
+from harness.compiler.flags import torch_version
 from harness.gpu.state import Monitor
 from harness.judging.own_kernels import judge_launched
 from harness.problems.grid import Case
@@ -238,7 +239,7 @@ class SpeedRun:
                 device=names[0],
                 driver=self._monitor.driver(),
                 cuda=names[1],
-                torch=torch.__version__,
+                torch=torch_version(),
                 cudnn=str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
                 clocks_mhz=statistics.median(state.clock_mhz for state in states),
                 power_watts=statistics.median(state.power_watts for state in states),

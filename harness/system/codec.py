@@ -64,7 +64,8 @@ def _converted(data: object, kind: type[T]) -> T:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Path):
+    # msgspec takes no subclass of str for one, and torch.__version__ is of such a class.
+    if isinstance(value, Path | str):
         return str(value)
     raise NotImplementedError(f"a {type(value).__name__} in a record")
 
