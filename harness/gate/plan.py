@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.gate.before import Before, Key
@@ -25,6 +25,7 @@ class BothSides:
         fault: Why the head's file, which is there, does not stand for the problem.
         path: That file.
         is_changed: Whether anything of it differs from the base.
+        unread: Why the base's file of this name, which is there, cannot be compared with.
     """
 
     submission: str
@@ -34,6 +35,7 @@ class BothSides:
     fault: str = ""
     path: Path | None = None
     is_changed: bool = True
+    unread: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,23 @@ def in_tree(
 
 
 def _is_as_it_was(tree: Tree, path: Path) -> bool:
-    old = tree.where(path)
-    return not path.is_relative_to(tree.root) or (
-        old is not None and old.read_bytes() == path.read_bytes()
-    )
+    name = tree.name(path)
+    old = None if name is None else tree.base.where(name)
+    return name is None or (old is not None and old.read_bytes() == path.read_bytes())
+
+
+def unread(rejected: Iterable[Rejected]) -> dict[str, str]:
+    """Why files of the base cannot be read, by name; of those that may have been submissions."""
+    return {each.path.stem: each.message for each in rejected if not each.is_other}
 
 
 def plan(
-    head: Discovery, problems: Sequence[Problem], base: Mapping[Key, Before], *, everything: bool
+    head: Discovery,
+    problems: Sequence[Problem],
+    base: Mapping[Key, Before],
+    *,
+    everything: bool,
+    unread: Mapping[str, str] | None = None,
 ) -> GatePlan:
     """BothSides both sides.
 
@@ -83,11 +94,16 @@ def plan(
         problems: As they are now.
         base: What is known of the base, by submission and problem.
         everything: Whether what is unchanged counts as changed.
+        unread: Why files of the base cannot be read, by name.
     """
     renamed = _renamed(head, base)
     new_names = {old: new for new, old in renamed.items()}
     base = {(new_names.get(name, name), about): before for (name, about), before in base.items()}
-    pairs = [pair for problem in problems for pair in _of_problem(head, problem, base, everything)]
+    pairs = [
+        replace(pair, unread=(unread or {}).get(pair.submission, "") if not pair.before else "")
+        for problem in problems
+        for pair in _of_problem(head, problem, base, everything)
+    ]
     known = {submission for submission, _ in base}
     rejected = tuple(r for r in head.rejected if r.path.stem not in known)
     return GatePlan(tuple(pairs), rejected, renamed)

@@ -1,57 +1,82 @@
-"""Submissions as they were at a revision of a git repository."""
+"""Submissions as they were at a revision of a git repository, and as they are now.
+
+Both sides are what git has stored, byte for byte. A checkout would follow the attributes of one of
+them (line ends, encodings, filters), and so let a change decide how the other is read.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from harness.system.errors import HarnessError
+from harness.gate import git
+from harness.gate.git import RevisionError
+
+__all__ = ["RevisionError", "Side", "Tree", "export"]
+
+# A link may lead to another; a chain that is longer than what systems follow leads nowhere.
+_MOST_LINKS = 40
+
+_Stored = Mapping[str, tuple[str, str]]
+_Found = dict[str, tuple[str, bytes]]
+"""Mode and content of each file, by name; a link's content is where it leads."""
 
 
-class RevisionError(HarnessError, ValueError):
-    """The revision cannot be had; the message is one line and says what to do."""
+@dataclass(frozen=True)
+class Side:
+    """Some files and folders of a repository, as one of its versions has them.
+
+    Attributes:
+        folder: Where they lie, below the same names as in the repository.
+        files: Every file, by its name from the top folder: its mode and its content's hash.
+        outside: The links that lead out of the repository, with where they lead to. Nothing lies
+            there: what is behind them is no part of the version.
+    """
+
+    folder: Path
+    files: Mapping[str, tuple[str, int]]
+    outside: Mapping[str, str]
+
+    def where(self, name: str) -> Path | None:
+        """Where something lies; None if this version does not have it."""
+        there = self.folder / name
+        return there if there.exists() else None
+
+    def name(self, path: Path) -> str:
+        """What something that lies here is called in the repository."""
+        return str(path.relative_to(self.folder))
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Some files and folders as they were.
+    """Two versions of some files and folders.
 
     Attributes:
-        commit: The revision's full name.
+        commit: The older revision's full name.
         root: The repository's top folder.
-        folder: Where they lie now, below the same names as in the repository.
-        names: Every file that was there, from the top folder.
-        head_names: Every file that is there now and that git does not ignore.
+        base: The older version.
+        head: What is there now, but for what git ignores.
     """
 
     commit: str
     root: Path
-    folder: Path
-    names: frozenset[str]
-    head_names: frozenset[str]
+    base: Side
+    head: Side
 
-    def where(self, path: Path) -> Path | None:
-        """Where a path of the working tree lies in the older one; None if it was not there."""
-        path = path.resolve()
-        if not path.is_relative_to(self.root):
-            return None
-        there = self.folder / path.relative_to(self.root)
-        return there if there.exists() else None
+    def name(self, path: Path) -> str | None:
+        """What a path of the working tree is called; None if it lies outside."""
+        return _name(self.root, path)
 
-    def changed(self) -> frozenset[Path]:
-        """Files of the working tree that are not as they were; those that are gone as well."""
-        return frozenset(
-            self.root / name
-            for name in self.names | self.head_names
-            if _content(self.root / name) != _content(self.folder / name)
-        )
+    def changed(self) -> frozenset[str]:
+        """Names of the files that are not as they were; of those that are gone as well."""
+        names = self.base.files.keys() | self.head.files.keys()
+        return frozenset(n for n in names if self.base.files.get(n) != self.head.files.get(n))
 
 
 def export(revision: str, paths: Sequence[Path], references: Sequence[Path], folder: Path) -> Tree:
-    """Put what lay under some paths at a revision into a folder.
+    """Put what lies under some paths, and what lay there at a revision, into a folder.
 
     Args:
         revision: Whatever git takes for a commit.
@@ -62,27 +87,19 @@ def export(revision: str, paths: Sequence[Path], references: Sequence[Path], fol
     Raises:
         RevisionError: There is no repository, no such revision, or a path lies outside.
     """
-    root = Path(_git(Path.cwd(), "rev-parse", "--show-toplevel").strip())
+    root = Path(git.ask(Path.cwd(), "rev-parse", "--show-toplevel").removesuffix("\n"))
     commit = _commit(root, revision)
     inside = [_below(root, path) for path in paths]
-    inside += [_below(root, path) for path in references if path.is_relative_to(root)]
-    names = _names(_git(root, "ls-tree", "-r", "-z", "--name-only", commit, "--", *inside))
-    # An index of its own: the user's is not ours to touch.
-    index = {"GIT_INDEX_FILE": str(folder / "index")}
-    _git(root, "read-tree", commit, environment=index)
-    there = folder / "tree"
-    there.mkdir()
-    # Unlike `git archive`, this converts line ends as the working tree's were.
-    command = ("checkout-index", "-z", "--stdin", f"--prefix={there}/")
-    _git(root, *command, environment=index, given="\0".join(sorted(names)))
-    now = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *inside)
-    return Tree(commit, root, there, names, _names(_git(root, *now)))
+    inside += [name for path in references if (name := _name(root, path)) is not None]
+    base = _committed(root, git.in_commit(root, commit, ()), inside)
+    head = _present(root, inside)
+    return Tree(commit, root, _write(folder / "base", base), _write(folder / "head", head))
 
 
 def _commit(root: Path, revision: str) -> str:
     try:
         wanted = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        return _git(root, *wanted).strip()
+        return git.ask(root, *wanted).strip()
     except RevisionError:
         raise RevisionError(
             f"--base {revision}: neither a file nor a revision of {root}; in a shallow clone, run: "
@@ -91,41 +108,121 @@ def _commit(root: Path, revision: str) -> str:
 
 
 def _below(root: Path, path: Path) -> str:
-    path = path.resolve()
-    if not path.is_relative_to(root):
+    name = _name(root, path)
+    if name is None:
         raise RevisionError(f"{path}: lies outside of the repository {root}")
-    return str(path.relative_to(root))
+    return name
 
 
-def _names(listing: str) -> frozenset[str]:
-    return frozenset(filter(None, listing.split("\0")))
+def _name(root: Path, path: Path) -> str | None:
+    # By its words first: a link in the repository is a file of it, and may be new.
+    here = Path(os.path.normpath(Path.cwd().resolve() / path))
+    for there in (here, path.resolve()):
+        if there.is_relative_to(root):
+            return str(there.relative_to(root))
+    return None
 
 
-def _content(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
+def _is_below(name: str, folders: Iterable[str]) -> bool:
+    return any(f in (".", name) or name.startswith(f"{f}/") for f in folders)
 
 
-def _git(
-    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, given: str = ""
-) -> str:
-    """What git answers.
+def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
+    """What a commit has under some paths, and what its links there lead to."""
+    found: _Found = {}
+    wanted = list(inside)
+    for _ in range(_MOST_LINKS):
+        names = [n for n in stored if n not in found and _is_below(n, wanted)]
+        fresh = _read(root, {name: stored[name] for name in names})
+        found |= fresh
+        wanted = [name for name in map(_target, fresh.items()) if name is not None]
+        if not wanted:
+            break
+    return found
 
-    Raises:
-        RevisionError: It is not there, or says no.
-    """
+
+def _present(root: Path, inside: Sequence[str]) -> _Found:
+    """What is there now: what git has stored, but for what was changed since, or is new."""
+    stored = git.in_index(root, ())
+    changed = set(git.listed(root, "diff-files", "-z", "--name-only"))
+    found = {
+        name: entry
+        for name, entry in _committed(root, stored, inside).items()
+        if name not in changed
+    }
+    new = git.listed(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *inside)
+    for name in {*new, *(n for n in changed if _is_below(n, inside))}:
+        entry = _on_disk(root, name)
+        if entry is not None:
+            found[name] = entry
+    return found
+
+
+def _read(root: Path, stored: _Stored) -> _Found:
+    """The contents of files; what is neither file nor link, a submodule, is left out."""
+    files = {
+        name: (mode, blob)
+        for name, (mode, blob) in stored.items()
+        if mode.startswith(git.BLOB) or mode == git.LINK
+    }
+    contents = git.blobs(root, [blob for _, blob in files.values()])
+    return {
+        name: (git.LINK if mode == git.LINK else git.BLOB, content)
+        for (name, (mode, _)), content in zip(files.items(), contents, strict=True)
+    }
+
+
+def _on_disk(root: Path, name: str) -> tuple[str, bytes] | None:
+    path = root / name
+    if any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(root)):
+        return None
     try:
-        done = subprocess.run(
-            ["git", *arguments],  # noqa: S607 - git is found on the PATH, as its users do
-            cwd=folder,
-            env={**os.environ, **(environment or {})},
-            input=given,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except FileNotFoundError:
-        raise RevisionError("git is missing; run: apt-get install git") from None
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().partition("\n")[0]
-        raise RevisionError(f"git {arguments[0]} in {folder}: {said}") from None
-    return done.stdout
+        if path.is_symlink():
+            return git.LINK, os.fsencode(path.readlink())
+        return (git.BLOB, path.read_bytes()) if path.is_file() else None
+    except OSError as error:
+        raise RevisionError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
+    """What a link leads to in the repository; None of a file, and of a link that leaves it."""
+    name, (mode, content) = entry
+    target = os.fsdecode(content)
+    if mode != git.LINK or target.startswith("/"):
+        return None
+    there = os.path.normpath(PurePosixPath(name).parent / target)
+    return None if there.startswith("..") else there
+
+
+def _write(folder: Path, found: _Found) -> Side:
+    """Write files, then links: nothing is written through one."""
+    folder.mkdir()
+    outside: dict[str, str] = {}
+    try:
+        for name, (mode, content) in sorted(found.items(), key=lambda entry: entry[1][0]):
+            path = _place(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if mode == git.LINK:
+                path.symlink_to(os.fsdecode(content))
+            else:
+                path.write_bytes(content)
+        for name, (mode, content) in found.items():
+            if mode == git.LINK and not _stays(folder, folder / name):
+                outside[name] = os.fsdecode(content)
+        for name in outside:
+            (folder / name).unlink()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RevisionError(f"{name!a} of the repository cannot be written: {reason}") from None
+    return Side(folder, {n: (mode, hash(content)) for n, (mode, content) in found.items()}, outside)
+
+
+def _place(folder: Path, name: str) -> Path:
+    """Where a file belongs; git's own tools refuse these names, but a commit can have them."""
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise RevisionError(f"{name!a} is no name for a file; run: git fsck")
+    return folder / name
+
+
+def _stays(folder: Path, link: Path) -> bool:
+    return Path(os.path.realpath(link)).is_relative_to(folder)

@@ -105,7 +105,7 @@ def decide(
 
 def _ask(pair: BothSides, options: GateOptions) -> _Asked:
     before = pair.before
-    if pair.head is None or (before is None and not options.allow_new):
+    if pair.head is None or pair.unread or (before is None and not options.allow_new):
         return _Asked(pair)
     request = options.request(pair.head.path, pair.problem.path)
     base = None
@@ -163,6 +163,8 @@ def _change(
         if pair.path is None:
             return Change("removed", "", "the base has it"), None
         return Change("refused", "", f"is no submission for this problem now: {pair.fault}"), None
+    if pair.unread:
+        return Change("missing", "", f"the base's file cannot be read: it {pair.unread}"), None
     if before is None and not options.allow_new:
         return Change("missing", "", "the base does not have it; --allow-new lets it pass"), None
     head, base = sides.head, sides.base or (before.report if before else None)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.gate.before import recorded
 from harness.gate.evidence import Evidence, Measured, Recorded, counted
-from harness.gate.plan import GatePlan, in_tree, plan
-from harness.gate.revision import Tree, export
+from harness.gate.plan import BothSides, GatePlan, in_tree, plan, unread
+from harness.gate.revision import Side, Tree, export
 from harness.gate.run import GateOptions
-from harness.problems.discovery import Discovery, discover
+from harness.problems.discovery import Discovery, Rejected, discover
 from harness.problems.problem import Problem
 from harness.speed.measure import measure
 from harness.system.files import require
@@ -55,7 +55,7 @@ def with_file(
     """
     wanted = {problem.name for problem in problems}
     base = {key: before for key, before in recorded(file).items() if key[1] in wanted}
-    head = _head(paths, paths)
+    head = _head(paths)
     found = plan(head, problems, base, everything=everything)
     title, values = f"the records in {file}", "grid and seed as recorded"
     return Comparison(title, values, found, Recorded(results), tuple(_renames(found)))
@@ -78,25 +78,54 @@ def with_revision(
     """
     references = [problem.path for problem in problems]
     tree = export(revision, paths, references, folder.resolve())
-    older = [there for path in paths if (there := tree.where(path))]
-    old = discover(older) if older else Discovery((), ())
-    head = _head(paths, [path for path in paths if tree.where(path) is None])
+    names = [name for path in paths if (name := tree.name(path)) is not None]
+    require(p for p, n in zip(paths, names, strict=True) if not tree.base.where(n))
+    old, head = (_on_side(side, names) for side in (tree.base, tree.head))
     changed = tree.changed()
     beside = _beside(changed, tree, references, head, old)
     # A file that is no submission, and was none, is nobody's fault today.
-    head = Discovery(head.submissions, tuple(r for r in head.rejected if r.path in changed))
+    rejected = [r for r in head.rejected if tree.head.name(r.path) in changed]
+    shown = Discovery(head.submissions, tuple(_as_named(r, tree) for r in rejected))
     base = in_tree(tree, old.submissions, problems)
-    found = plan(head, problems, base, everything=everything or bool(beside))
+    found = plan(
+        shown, problems, base, everything=everything or bool(beside), unread=unread(old.rejected)
+    )
+    found = replace(found, pairs=tuple(_pair_as_named(pair, tree) for pair in found.pairs))
     notes = (
         *_renames(found),
         *(
-            f"{path.relative_to(tree.root)} changed beside the submissions: all of them are "
-            "evaluated"
-            for path in beside[:1]
+            f"{name} changed beside the submissions: all of them are evaluated"
+            for name in beside[:1]
         ),
     )
     values = f"grid {options.grid}, seed {options.seed}"
     return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(options), notes)
+
+
+def _on_side(side: Side, names: Sequence[str]) -> Discovery:
+    """What one version has under some names."""
+    there = [path for name in names if (path := side.where(name))]
+    found = _without_folders(discover(there) if there else Discovery((), ()))
+    outside = tuple(
+        Rejected(side.folder / name, f"is a link to {target}, which the repository does not have")
+        for name, target in side.outside.items()
+        if name.endswith(".py")
+    )
+    known = {rejected.path for rejected in outside}
+    rest = tuple(rejected for rejected in found.rejected if rejected.path not in known)
+    return Discovery(found.submissions, (*rest, *outside))
+
+
+def _as_named(rejected: Rejected, tree: Tree) -> Rejected:
+    """A file of the head as its author knows it."""
+    message = rejected.message.replace(str(tree.head.folder), str(tree.root))
+    return replace(rejected, path=tree.root / tree.head.name(rejected.path), message=message)
+
+
+def _pair_as_named(pair: BothSides, tree: Tree) -> BothSides:
+    if pair.path is None or not pair.path.is_relative_to(tree.head.folder):
+        return pair
+    return replace(pair, path=tree.root / tree.head.name(pair.path))
 
 
 def _renames(found: GatePlan) -> Iterator[str]:
@@ -110,28 +139,33 @@ def _evidence(options: GateOptions) -> Evidence:
     return Measured(measure, options.request, _SECONDS)
 
 
-def _head(paths: Sequence[Path], required: Iterable[Path]) -> Discovery:
-    """What lies under the paths that are there; those that are required must be."""
-    require(required)
-    there = [path for path in paths if path.exists()]
-    found = discover(there) if there else Discovery((), ())
+def _head(paths: Sequence[Path]) -> Discovery:
+    """What lies under the paths, which must be there."""
+    require(paths)
+    return _without_folders(discover(paths))
+
+
+def _without_folders(found: Discovery) -> Discovery:
     # A folder without submissions: they may all have been removed.
     return Discovery(found.submissions, tuple(r for r in found.rejected if not r.path.is_dir()))
 
 
 def _beside(
-    changed: Iterable[Path],
+    changed: Iterable[str],
     tree: Tree,
     references: Sequence[Path],
     head: Discovery,
     old: Discovery,
-) -> list[Path]:
+) -> list[str]:
     """Files that changed and that any submission may use: headers, sources of load()."""
     accounted = {
-        *references,
-        *(submission.path for submission in head.submissions),
-        *(rejected.path for rejected in head.rejected),
-        *(tree.root / s.path.relative_to(tree.folder) for s in old.submissions),
-        *(tree.root / r.path.relative_to(tree.folder) for r in old.rejected),
+        *(tree.name(path) for path in references),
+        *_names(tree.head, head),
+        *_names(tree.base, old),
     }
     return sorted(set(changed) - accounted)
+
+
+def _names(side: Side, found: Discovery) -> Iterator[str]:
+    yield from (side.name(submission.path) for submission in found.submissions)
+    yield from (side.name(rejected.path) for rejected in found.rejected)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from torch import nn
 
+from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
 
 _ENTRY = "ModelNew"
@@ -84,10 +85,17 @@ class Submission:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A path that gave no submission, and why, in one line."""
+    """A path that gave no submission.
+
+    Attributes:
+        path: The file or folder.
+        message: Why, in one line.
+        is_other: Whether it could be read, and defines no `ModelNew`.
+    """
 
     path: Path
     message: str
+    is_other: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,10 @@ class Discovery:
 
 class UnreadableError(ValueError):
     """A file holds no `ModelNew` that can be read; the message is one line."""
+
+
+class NoEntryError(UnreadableError):
+    """A file can be read, and defines no `ModelNew`."""
 
 
 def discover(paths: Iterable[Path | str]) -> Discovery:
@@ -122,7 +134,7 @@ def discover(paths: Iterable[Path | str]) -> Discovery:
         try:
             submissions.append(_read(file))
         except UnreadableError as error:
-            rejected.append(Rejected(file, str(error)))
+            rejected.append(Rejected(file, str(error), isinstance(error, NoEntryError)))
     clashes = list(_clashes(submissions))
     clashing = {clash.path for clash in clashes}
     return Discovery(
@@ -221,6 +233,9 @@ def _clashes(submissions: Sequence[Submission]) -> Iterator[Rejected]:
 def _read(path: Path) -> Submission:
     """Read one file; raises UnreadableError with the reason when it gives no submission."""
     content = _content(path)
+    why_not = why_no_name(path.stem)
+    if why_not is not None:
+        raise UnreadableError(why_not)
     try:
         parameters = _constructor(_ENTRY, _definitions(_parse(content).body), ())
     except RecursionError as error:
@@ -352,7 +367,7 @@ def _constructor(
         case ast.Attribute() | _Import():
             return _torch_constructor(_dotted(definition, names))
         case None if name == _ENTRY:
-            raise UnreadableError(f"defines no {_ENTRY}; a submission is a file with that class")
+            raise NoEntryError(f"defines no {_ENTRY}; a submission is a file with that class")
         case None:
             return _torch_constructor(name)
         case ast.FunctionDef() | ast.AsyncFunctionDef():

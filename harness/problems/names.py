@@ -1,0 +1,36 @@
+"""Which names a submission may have: they are printed, stored, and parts of other names."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# With what is put around it, a name is the name of a file: 255 bytes are what systems take.
+_MOST_BYTES = 200
+# What separates the parts of a test's name, and what a GitHub runner takes for a command.
+_KEPT = ("::", "##[")
+
+
+def why_no_name(name: str) -> str | None:
+    r"""Why nothing can be called so, or None if it can.
+
+    >>> why_no_name("flat_index"), why_no_name("größer")
+    (None, None)
+    >>> why_no_name("::error file=x::boom")
+    'has :: in its name; rename it'
+    >>> why_no_name("a" + chr(10) + "b")
+    'has a control character in its name; rename it'
+    >>> why_no_name("\udcff")
+    'has a name that is not UTF-8; rename it'
+    """
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8; rename it"
+    if length > _MOST_BYTES:
+        return f"has a name of {length} bytes; rename it, {_MOST_BYTES} are the most"
+    for kept in _KEPT:
+        if kept in name:
+            return f"has {kept} in its name; rename it"
+    if any(unicodedata.category(c)[0] == "C" or c in "\u2028\u2029" for c in name):
+        return "has a control character in its name; rename it"
+    return None

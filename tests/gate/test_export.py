@@ -1,0 +1,102 @@
+"""`harness gate` reads what git has stored, whatever a change says of how to check it out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.gate.test_command import (
+    SLOWER,
+    Repository,
+    commit,
+    repository,
+    text_of,
+    verdicts,
+)
+
+__all__ = ["repository"]
+
+FLAT_INDEX = Path("submissions") / "flat_index.py"
+
+
+def check_out(repository: Repository) -> None:
+    """Have the working tree as a fresh checkout has it, attributes and all."""
+    for path in (repository.folder / "submissions").iterdir():
+        path.unlink()
+    repository.git("checkout", "-q", "--", ".")
+
+
+@pytest.mark.parametrize("attribute", ["working-tree-encoding=UTF-7", "eol=crlf"])
+def test_attributes_of_a_change_change_neither_version(
+    repository: Repository, attribute: str
+) -> None:
+    """A slower version is slower, and what is as it was is not evaluated, under any attributes."""
+    attributes = repository.folder / ".gitattributes"
+    attributes.write_text(f"flat_index.py text {attribute}\n")
+    # An author need not have the file as the attribute says; who checks it out gets it so.
+    repository.git("add", ".gitattributes")
+    repository.git("commit", "-q", "-m", "attributes")
+    check_out(repository)
+    assert (repository.folder / FLAT_INDEX).read_bytes() != text_of("flat_index").encode()
+    unchanged = repository.gate("--base", "HEAD~1", "--allow-new")
+    assert unchanged.out.endswith("1 unchanged and not evaluated\n"), unchanged.out + unchanged.err
+    if "UTF-7" not in attribute:
+        return
+    text = attributes.read_text()
+    repository.git("rm", "-q", "-f", ".gitattributes")
+    repository.write({"flat_index": SLOWER})
+    commit(repository)
+    attributes.write_text(text)
+    repository.git("add", ".gitattributes")
+    repository.git("commit", "-q", "-m", "attributes again")
+    check_out(repository)
+    done = repository.gate("--base", "HEAD~3", "--allow-new")
+    assert done.status == 1, done.out + done.err
+    assert verdicts(done) == {"flat_index": "slower"}
+
+
+def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
+    """What cannot be compared does not pass as new; a file that was no submission does."""
+    repository.write({"flat_index": "class ModelNew(:\n", "dilated": "x = 1\n"})
+    commit(repository)
+    repository.write({"flat_index": text_of("flat_index"), "dilated": text_of("dilated")})
+    done = repository.gate("--base", "HEAD", "--allow-new")
+    assert done.status == 1, done.out + done.err
+    assert verdicts(done) == {"flat_index": "missing", "dilated": "new"}
+    assert "the base's file cannot be read: it does not parse in line 1" in done.out
+
+
+def test_links_and_names_that_are_no_text(repository: Repository) -> None:
+    """A link out of the repository is no part of a version; a name may be any bytes."""
+    folder = repository.folder / "submissions"
+    (repository.folder / "other").mkdir()
+    (repository.folder / "other" / "dilated.py").write_text(text_of("dilated"))
+    (folder / "dilated.py").symlink_to("../other/dilated.py")
+    (folder / "away.py").symlink_to("/etc/hostname")
+    (folder / "absent.py").symlink_to("nowhere.py")
+    Path(os.fsdecode(bytes(folder) + b"/n\xffme.py")).write_text(text_of("flat_index"))
+    commit(repository)
+    unchanged = repository.gate("--base", "HEAD")
+    assert unchanged.status == 0, unchanged.out + unchanged.err
+    assert unchanged.out.endswith("2 unchanged and not evaluated\n")
+    (folder / "gone.py").symlink_to("/etc/passwd")
+    Path(os.fsdecode(bytes(folder) + b"/m\xffre.py")).write_text(text_of("flat_index"))
+    done = repository.gate("--base", "HEAD", "--allow-new")
+    assert done.status == 1, done.out + done.err
+    assert "is a link to /etc/passwd, which the repository does not have" in done.out
+    assert "m?re" in done.out
+    assert "has a name that is not UTF-8; rename it" in done.out
+    assert "Traceback" not in done.err
+
+
+def test_folder_that_became_a_link_is_compared_with_what_it_was(repository: Repository) -> None:
+    """What lies behind a new link takes the place of what lay there."""
+    moved = repository.folder / "moved"
+    (repository.folder / "submissions").rename(moved)
+    (repository.folder / "submissions").symlink_to("moved")
+    commit(repository)
+    done = repository.gate("--base", "HEAD~1", "--allow-new")
+    assert done.status == 0, done.out + done.err
+    assert verdicts(done) == {"flat_index": "same"}
