@@ -6,11 +6,12 @@ A new key belongs here before any other module reads it: nothing else checks a w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from itertools import accumulate, islice
 from typing import Any, get_args
 
-from harness.finding import DeviceCheck, Finding, Severity
+from harness.finding import SEVERITIES, DeviceCheck, Finding, Severity
 from harness.simulator.counters.totals import kernel_profile, totals
 from harness.simulator.device.record import Worker
 from harness.worker.kinds import FaultKind
@@ -22,6 +23,9 @@ _MOST_CHARACTERS = 4 << 20
 # Of what is shown as one line: names of kernels made from templates are long.
 _MOST_OF_A_LINE = 16 << 10
 _MOST_ITEMS = 100_000
+# Kept of one answer, so many and so many characters: reports hold those of hundreds of answers.
+_MOST_FINDINGS = 100
+_MOST_OF_ALL_FINDINGS = 64 << 10
 
 
 def is_text(value: object) -> bool:
@@ -192,8 +196,26 @@ def check(step: str, nonce: str, answer: Message) -> None:
 
 
 def findings_of(answer: Message) -> list[Finding]:
-    """The findings in an answer that `check` has seen."""
-    return [_finding(plain) for plain in answer.header.get("findings", ())]
+    """The findings in an answer that `check` has seen, the gravest where there are too many.
+
+    Of those that are left out the number is told, by a finding that fails nothing.
+    """
+    found = [_finding(plain) for plain in answer.header.get("findings", ())]
+    if _how_many_fit(found) == len(found):
+        return found
+    found.sort(key=lambda finding: SEVERITIES.index(finding.severity), reverse=True)
+    # One alone is never too long.
+    kept = found[: max(_how_many_fit(found), 1)]
+    message = f"more findings than are kept: {len(found)} of one call, of which {len(kept)} are"
+    rest = Finding("state", message, count=len(found) - len(kept), severity="info")
+    return [*kept, rest] if rest.count else kept
+
+
+def _how_many_fit(findings: Sequence[Finding]) -> int:
+    lengths = accumulate(
+        len(finding.message) + len(finding.kernel) + len(finding.file or "") for finding in findings
+    )
+    return sum(length <= _MOST_OF_ALL_FINDINGS for length in islice(lengths, _MOST_FINDINGS))
 
 
 def _finding(plain: Mapping[str, Any]) -> Finding:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.worker.answers import check
+from harness.worker.answers import check, findings_of
 from harness.worker.build_service import extension_of
 from harness.worker.protocol import Message, ProtocolError
 
@@ -87,6 +87,20 @@ def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words
     """The message says which part of the answer was wrong."""
     with pytest.raises(ProtocolError, match=words):
         check(step, NONCE, message)
+
+
+def test_findings_are_bounded_where_they_arrive() -> None:
+    """The gravest of many are kept, and how many there were; so much text at most."""
+    few = answer(findings=[REMARK, FINDING])
+    assert [finding.severity for finding in findings_of(few)] == ["info", "error"]
+    many = [{**REMARK, "message": str(number)} for number in range(80_000)]
+    kept = findings_of(answer(findings=[*many, FINDING]))
+    assert kept[0].check == "memcheck"
+    assert len(kept) == 101
+    assert (kept[-1].count, kept[-1].severity) == (80_001 - 100, "info")
+    assert "80001 of one call, of which 100 are" in kept[-1].message
+    long = [{**REMARK, "message": "m" * 16_000 + str(number)} for number in range(100)]
+    assert len(findings_of(answer(findings=long))) == 5
 
 
 @pytest.mark.parametrize(
