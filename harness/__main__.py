@@ -45,7 +45,9 @@ def _refused(error: OSError) -> int:
     # A reader who has gone, such as `head`, has seen what it wanted to see.
     if not isinstance(error, BrokenPipeError):
         where = error.filename or "standard output"
-        print(f"harness: {where}: {error.strerror or error}", file=sys.stderr)
+        from harness.system.output import say
+
+        say(f"harness: {where}: {error.strerror or error}", sys.stderr)
     # What standard output did not take would be tried once more at the end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
     return _CANNOT

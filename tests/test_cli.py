@@ -214,12 +214,14 @@ def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
     assert done.out == ""
 
 
-@pytest.mark.parametrize("options", [("--resume",), ("--json", "reports.jsonl")])
+@pytest.mark.parametrize(
+    "options", [("--resume",), ("--json", "reports.jsonl"), ("--junitxml", "reports.xml")]
+)
 def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) -> None:
     """Neither to take over, nor for a gate to compare with."""
     done = here.harness("check", "submissions", "--case", CASE, *options)
     assert done.status == 2
-    assert "leave out --resume and --json" in done.err
+    assert "leave out --resume, --json and --junitxml" in done.err
     assert not (here.folder / "reports.jsonl").exists()
 
 

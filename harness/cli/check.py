@@ -27,6 +27,12 @@ def add_to(commands: Commands) -> None:
         "--json", metavar="FILE", help="write reports there, one JSON object a line; - is stdout"
     )
     parser.add_argument(
+        "--junitxml",
+        type=Path,
+        metavar="FILE",
+        help="write a JUnit XML file there, with a test for each case, as pytest would",
+    )
+    parser.add_argument(
         "--schedule",
         type=option_types.schedule,
         default=0,
@@ -52,8 +58,12 @@ def add_to(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     require(options.paths)
     check_references(options)
-    if options.case and (options.resume or options.json):
-        raise UsageError("--case: some cases are no report to keep; leave out --resume and --json")
+    if options.case and (options.resume or options.json or options.junitxml):
+        raise UsageError(
+            "--case: some cases are no report to keep; leave out --resume, --json and --junitxml"
+        )
+    if options.junitxml and options.junitxml.is_dir():
+        raise UsageError(f"--junitxml {options.junitxml}: is a folder; give a file")
     from harness.cli.checking import check
 
     return check(options)

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import IO
 
 from harness import devices
 from harness.cli.narrowing import Selected, narrowed
 from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
-from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
+from harness.cli.saying import open_json, refusals, say_what_is_missing, say_what_is_refused
 from harness.engines.engine import engine_for, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import FOLDER as FINISHED
@@ -27,9 +28,10 @@ from harness.problems.discovery import discover, fits
 from harness.problems.grid import cases_for, fresh_seed
 from harness.problems.references import load_references, named
 from harness.records import render, store
+from harness.records.junit import TestCase, junit, no_submission, not_evaluated, tests_of
 from harness.records.report import Report
-from harness.system.escape import one_line
-from harness.system.output import CarefulWriter, JsonLines
+from harness.system.files import write_whole
+from harness.system.output import CarefulWriter, JsonLines, say
 from harness.system.processors import cores_each
 from harness.worker.supervisor import Deadlines
 
@@ -80,6 +82,9 @@ def check(options: argparse.Namespace) -> int:
         say_what_is_missing(out)
         refused = say_what_is_refused(found, problems, out)
         checking = Checking(Finished(FINISHED, device), json_lines, out)
+        if options.junitxml:
+            tests = [no_submission(*each) for each in refusals(found, problems)]
+            stack.callback(checking.write_junit, options.junitxml, tests)
         if options.resume:
             requests = checking.take_over(requests, options.seed)
         try:
@@ -106,11 +111,17 @@ class Checking:
         self._out = out
         self._careful = CarefulWriter(partial(print, file=sys.stderr, flush=True))
         self._not_evaluated = 0
+        self._tests: list[TestCase] = []
 
     @property
     def has_trouble(self) -> bool:
         """Whether something could not be evaluated, or not be written."""
         return bool(self._not_evaluated) or not self._careful.all_well
+
+    def write_junit(self, path: Path, before: Sequence[TestCase]) -> None:
+        """Write what is known as JUnit XML, behind some other tests."""
+        text = junit((*before, *self._tests))
+        self._careful.write(f"--junitxml {path}", partial(write_whole, path, text))
 
     def take_over(self, requests: Sequence[Request], seed: int | None) -> list[Request]:
         """Show what an earlier run had finished; answers what is left to run."""
@@ -133,7 +144,7 @@ class Checking:
             self._take_results(requests, jobs, progress)
         except KeyboardInterrupt:
             for line in progress.broken_off():
-                print(line, file=self._out, flush=True)
+                say(line, self._out)
             raise
 
     def _take_results(
@@ -145,7 +156,9 @@ class Checking:
             progress.ended(request)
             if isinstance(result, EvaluationError):
                 self._not_evaluated += 1
-                print(f"{one_line(request.title)}: {result}", file=self._out, flush=True)
+                say(f"{request.title}: {result}", self._out)
+                names = (request.submission.stem, request.problem.stem)
+                self._tests.append(not_evaluated(*names, str(result)))
                 continue
             if not request.is_whole:
                 every = len(request.cases)
@@ -167,4 +180,5 @@ class Checking:
 
     def _show(self, report: Report) -> None:
         self.all_passed = self.all_passed and report.verdict == "passed"
+        self._tests += tests_of(report)
         print(render.full(report), file=self._out, flush=True)

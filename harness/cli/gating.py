@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ from harness.gate.run import GateOptions, decide
 from harness.gate.sources import Comparison, with_file, with_revision
 from harness.problems.grid import fresh_seed
 from harness.problems.references import load_references, named
-from harness.system.escape import one_line
+from harness.system.escape import markdown
+from harness.system.output import say
 from harness.worker.supervisor import Deadlines
 
 
@@ -40,7 +42,7 @@ def gate(options: argparse.Namespace) -> int:
         comparison = _comparison(options, gate_options, Path(folder))
         notes = (*comparison.notes, *_strangers(thresholds, options))
         how = f"on the {gate_options.device}, {comparison.values}"
-        print(f"gate: this tree against {comparison.title}, {how}", flush=True)
+        say(f"gate: this tree against {comparison.title}, {how}", sys.stdout)
         decisions = decide(comparison.plan.pairs, gate_options, comparison.evidence, thresholds)
     decisions += [
         Decision(rejected.path.stem, "", Change("refused", "", rejected.message), rejected.path)
@@ -77,7 +79,7 @@ def _tell(comparison: Comparison, decisions: Sequence[Decision], notes: Iterable
     unchanged = sum(not pair.is_changed for pair in comparison.plan.pairs)
     closing = render.summary(decisions, unchanged)
     for note in filter(None, (sandbox_note(), *notes)):
-        print(one_line(f"note: {note}"))
+        say(f"note: {note}", sys.stdout)
     if decisions:
         print(f"\n{render.terminal(decisions)}\n")
     print(closing)
@@ -88,4 +90,4 @@ def _tell(comparison: Comparison, decisions: Sequence[Decision], notes: Iterable
     if summary:
         table = f"{render.github(decisions)}\n\n" if decisions else ""
         with Path(summary).open("a") as file:
-            file.write(f"### Gate: against {comparison.title}\n\n{table}{closing}\n")
+            file.write(f"### Gate: against {markdown(comparison.title)}\n\n{table}{closing}\n")

@@ -10,6 +10,7 @@ from harness import __version__
 from harness.cli import check, doctor, gate, leaderboard, profile
 from harness.cli.options import USAGE
 from harness.system.errors import HarnessError
+from harness.system.output import say
 
 _COMMANDS = (check, leaderboard, profile, gate, doctor)
 
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except HarnessError as error:
-        print(f"harness: {error}", file=sys.stderr)
+        say(f"harness: {error}", sys.stderr)
         return USAGE
     return status
 

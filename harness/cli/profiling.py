@@ -19,7 +19,7 @@ from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
 from harness.profile.profile import ProfileError, profile
 from harness.profile.tables import tables
-from harness.system.output import JsonLines
+from harness.system.output import JsonLines, say
 from harness.system.processors import usable_cores
 
 
@@ -61,7 +61,7 @@ def _profile(
     try:
         counted = profile(request, problem, submission)
     except (ProfileError, ToolchainError, CompileError) as error:
-        print(f"{submission.name} on {problem.name}: {error}", file=out)
+        say(f"{submission.name} on {problem.name}: {error}", out)
         return False
     print(tables(counted), file=out, flush=True)
     if json_lines is not None:

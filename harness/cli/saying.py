@@ -10,8 +10,7 @@ from harness.cli.options import sandbox_note
 from harness.problems.discovery import Discovery, Submission, fits
 from harness.problems.problem import Problem
 from harness.system.errors import UsageError
-from harness.system.escape import one_line
-from harness.system.output import JsonLines
+from harness.system.output import JsonLines, say
 from harness.system.output import open_json as open_lines
 
 
@@ -31,20 +30,23 @@ def say_what_is_missing(out: IO[str]) -> None:
     """A line where submissions run as they are."""
     note = sandbox_note()
     if note:
-        print(f"note: {note}", file=out, flush=True)
+        say(f"note: {note}", out)
+
+
+def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, str]]:
+    """The name of each file that cannot be checked, and why, in one line with its path."""
+    told = [(each.path.stem, f"{each.path}: {each.message}") for each in found.rejected]
+    unfit = (s for s in found.submissions if all(fits(s, problem) for problem in problems))
+    told += [(s.name, f"{s.path}: fits no problem: {_why_unfit(s, problems)}") for s in unfit]
+    return told
 
 
 def say_what_is_refused(found: Discovery, problems: Sequence[Problem], out: IO[str]) -> int:
     """A line for each file that cannot be checked; answers how many there are."""
-    lines = [f"{rejected.path}: {rejected.message}" for rejected in found.rejected]
-    lines += [
-        f"{submission.path}: fits no problem: {_why_unfit(submission, problems)}"
-        for submission in found.submissions
-        if all(fits(submission, problem) for problem in problems)
-    ]
-    for line in lines:
-        print(one_line(line), file=out, flush=True)
-    return len(lines)
+    told = refusals(found, problems)
+    for _, line in told:
+        say(line, out)
+    return len(told)
 
 
 def _why_unfit(submission: Submission, problems: Sequence[Problem]) -> str:

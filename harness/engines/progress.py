@@ -11,6 +11,7 @@ from typing import IO
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import AMISS, CaseReport
 from harness.system.escape import one_line
+from harness.system.output import say
 
 # Between two lines about one evaluation, where nothing happens that is worth one of its own.
 _QUIET_SECONDS = 30.0
@@ -40,7 +41,7 @@ class ProgressLines:
                 is_news = evaluation.add(progress)
                 if not self._out.isatty():
                     if is_news:
-                        print(f"... {evaluation.line}", file=self._out, flush=True)
+                        say(f"... {evaluation.line}", self._out)
                 elif sys.stderr.isatty():
                     print(f"\r\033[K{evaluation.state}\r", end="", file=sys.stderr)
 

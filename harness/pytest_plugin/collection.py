@@ -23,6 +23,7 @@ from harness.evaluate import Request, fresh_run
 from harness.gpu.state import describe_gpu
 from harness.problems.discovery import Rejected, Submission, discover, fits, mentions_model_new
 from harness.problems.grid import Grid, cases_for, fresh_seed
+from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
 from harness.problems.references import load_references
 from harness.pytest_plugin import checks
@@ -33,6 +34,7 @@ from harness.records.store import FOLDER
 from harness.speed.measure import baseline_name
 from harness.system.device import Device
 from harness.system.errors import HarnessError
+from harness.system.escape import one_line
 from harness.system.processors import cores_each
 from harness.worker.kinds import BASELINE_KINDS, BASELINE_PRECISIONS
 from harness.worker.supervisor import Deadlines
@@ -109,10 +111,14 @@ def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Collect a submission as one, and never as a test module, which would import it."""
+    others = yield
+    if _speaks_of_model_new(file_path) and why_no_name(file_path.stem):
+        # A test's name is printed as it is: this one's must not be the file's.
+        return [UnnameableFile.from_parent(parent, path=parent.path, file=file_path)]
     if _speaks_of_model_new(file_path) or _is_unreadable(file_path):
-        yield
         return [SubmissionFile.from_parent(parent, path=file_path)]
-    return (yield)
+    # A stranger's module of tests is a program too.
+    return [] if parent.config.stash[OPTIONS].untrusted else others
 
 
 def _speaks_of_model_new(path: Path) -> bool:
@@ -174,7 +180,8 @@ class RejectedFile(pytest.Item):
 
     def runtest(self) -> None:
         """Fail."""
-        pytest.fail(f"{self._rejected.path.name}: {self._rejected.message}", pytrace=False)
+        rejected = self._rejected
+        pytest.fail(one_line(f"{rejected.path.name}: {rejected.message}"), pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
         """The line alone."""
@@ -184,6 +191,19 @@ class RejectedFile(pytest.Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where, for the summary."""
         return self.path, None, "is a submission"
+
+
+class UnnameableFile(pytest.File):
+    """A submission by whose name nothing can be called; it is known as its folder."""
+
+    def __init__(self, *, file: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self._file = file
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One test, which fails."""
+        rejected = discover([self._file]).rejected[0]
+        yield RejectedFile.from_parent(self, name="is_submission", rejected=rejected)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

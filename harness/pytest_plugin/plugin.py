@@ -14,6 +14,9 @@ import pytest
 from harness import defaults
 from harness.cli import option_types
 from harness.pytest_plugin import hints
+from harness.pytest_plugin.orders import pytest_load_initial_conftests
+
+__all__ = ["pytest_addoption", "pytest_configure", "pytest_load_initial_conftests"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -90,6 +93,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load the references and collect submissions from now on; or only say how, without any."""
     given = [Path(path) for path in config.getoption("--reference")]
     references = given or list(config.getini("harness_reference"))
+    if not references and config.getoption("--untrusted"):
+        raise pytest.UsageError("--untrusted: say what to compare with: --reference PATH")
     if not references:
         config.pluginmanager.register(hints, "harness-hints")
         return

@@ -9,6 +9,8 @@ import re
 import unicodedata
 
 _MARKDOWN = re.compile(r"(?<![^\W_])_|_(?![^\W_])|[\\`*\[\]<>|~#&@!$]")
+# Control characters, halves of pairs, and what ends a line.
+_UNSHOWN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 def one_line(text: str) -> str:
@@ -16,6 +18,8 @@ def one_line(text: str) -> str:
 
     >>> one_line("red\x1b[31m" + chr(10) + "::error::")
     'red?[31m ::error::'
+    >>> one_line(" ::error::##[error]")
+    '?:error::#?[error]'
     """
     return printable(" ".join(text.split()))
 
@@ -23,10 +27,16 @@ def one_line(text: str) -> str:
 def printable(line: str) -> str:
     r"""A line as it is, with its spaces, but without control characters.
 
+    A GitHub runner takes a line that begins with two colons for a command, and `##[` anywhere.
+
     >>> printable("  left\r  right\x07")
     '  left?  right?'
     """
-    return "".join("?" if unicodedata.category(c)[0] == "C" else c for c in line)
+    plain = "".join("?" if unicodedata.category(c) in _UNSHOWN else c for c in line)
+    start = len(plain) - len(plain.lstrip())
+    if plain.startswith("::", start):
+        plain = f"{plain[:start]}?{plain[start + 1 :]}"
+    return plain.replace("##[", "#?[")
 
 
 def markdown(text: str) -> str:

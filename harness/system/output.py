@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,11 @@ from typing import IO
 
 from harness.system.escape import one_line
 from harness.system.files import write_or_nothing
+
+
+def say(line: str, out: IO[str]) -> None:
+    """Print a line for people, whatever text of strangers is in it."""
+    print(one_line(line), file=out, flush=True)
 
 
 class JsonLines:
@@ -45,17 +51,25 @@ def open_json(target: str, stack: ExitStack) -> JsonLines:
     return JsonLines(stack.enter_context(Path(target).open("wb", buffering=0)))
 
 
+# What is wrong with one file, or its name, and not with the place where it belongs.
+_OF_ONE_FILE = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR)
+
+
 class CarefulWriter:
-    """Writes to several places; says once of each that cannot be written to, and leaves it then."""
+    """Writes to several places; says once of each that cannot be written to, and leaves it then.
+
+    What is the matter with one file alone is said of that, and the next one is written.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._given_up: set[str] = set()
+        self._left_out = 0
 
     @property
     def all_well(self) -> bool:
         """Whether everything was written."""
-        return not self._given_up
+        return not self._given_up and not self._left_out
 
     def write(self, where: str, write: Callable[[], None]) -> None:
         """Write, where that has worked so far."""
@@ -63,7 +77,16 @@ class CarefulWriter:
             return
         try:
             write()
+        except ValueError as error:
+            self._leave_out(where, str(error))
         except OSError as error:
-            self._given_up.add(where)
             reason = error.strerror or str(error)
+            if error.errno in _OF_ONE_FILE:
+                self._leave_out(where, f"{error.filename2 or error.filename}: {reason}")
+                return
+            self._given_up.add(where)
             self._say(one_line(f"harness: {where}: {reason}; nothing more is written there"))
+
+    def _leave_out(self, where: str, reason: str) -> None:
+        self._left_out += 1
+        self._say(one_line(f"harness: {where}: {reason}; this one is not written there"))

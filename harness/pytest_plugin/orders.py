@@ -1,0 +1,157 @@
+"""Whose orders pytest takes: settings, conftest files and plugins must be the root's own.
+
+What lies in a folder of submissions was written by who wrote those, and pytest would follow it
+outside of every sandbox: a setting can select no tests, and a conftest file is a program. Like
+hints.py this imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+_SETTINGS = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
+_SECTION = re.compile(rb"^\s*\[(tool:)?pytest\]", re.MULTILINE)
+_SUBMISSION = re.compile(rb"^\s*(class\s+ModelNew\b|ModelNew\s*=)", re.MULTILINE)
+# What pytest imports beside tests: no order by its name, and a program all the same.
+_PROGRAMS = ("conftest.py", "__init__.py")
+_MOST_BYTES = 1 << 20
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Refuse orders that are not the root's own, before any conftest file is imported.
+
+    Raises:
+        pytest.UsageError: There are some.
+    """
+    del args
+    known = early_config.known_args_namespace
+    root = early_config.invocation_params.dir.resolve()
+    untrusted = bool(known.untrusted)
+    if not untrusted and not _is_used(early_config, root):
+        return
+    given = [str(each).partition("::")[0] for each in known.file_or_dir]
+    paths = [root / each for each in given or early_config.getini("testpaths") or ["."]]
+    folders = {path if path.is_dir() else path.parent for path in map(_resolved, paths)}
+    chosen = None if known.inifilename else early_config.inipath
+    for path in _found(folders, chosen, early_config, untrusted=untrusted):
+        if not root.is_relative_to(path.parent):
+            shown = path.relative_to(root) if path.is_relative_to(root) else path
+            raise pytest.UsageError(
+                f"{str(shown)!a} lies among submissions, and pytest would take orders from it: "
+                f"remove it, or move it to {root}; strangers' files are for harness check"
+            )
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_used(config: pytest.Config, root: Path) -> bool:
+    """Whether submissions are checked at all; what the root says of it may not have been read."""
+    if config.known_args_namespace.reference or config.getini("harness_reference"):
+        return True
+    if config.inipath is None or root.is_relative_to(config.inipath.parent):
+        return False
+    own = (folder / name for folder in (root, *root.parents) for name in _SETTINGS)
+    return any(b"harness_reference" in _content(path) for path in own)
+
+
+def _found(
+    folders: Iterable[Path], chosen: Path | None, config: pytest.Config, *, untrusted: bool
+) -> Iterator[Path]:
+    """What would give orders: the settings that were chosen, plugins, and what lies below."""
+    if chosen is not None and (untrusted or _has_submissions(chosen.parent)):
+        yield chosen
+    for folder in sorted(folders):
+        below = [Path(here) for here, _, _ in _walk(folder)]
+        holding = {here for here in below if _has_submissions(here)}
+        for here in below:
+            leads_there = here in holding or (
+                any(each.is_relative_to(here) for each in holding) and not _has_tests(here)
+            )
+            if untrusted or leads_there:
+                yield from _orders(here, untrusted=untrusted)
+        if untrusted or holding:
+            yield from _plugins(config, below if untrusted else holding)
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """The folders that pytest would look into, and some more."""
+    for here, below, names in os.walk(folder):
+        below[:] = sorted(
+            each
+            for each in below
+            if each not in ("__pycache__", ".git", ".harness")
+            and not (Path(here) / each / "pyvenv.cfg").exists()
+        )
+        yield here, below, names
+
+
+def _orders(folder: Path, *, untrusted: bool) -> Iterator[Path]:
+    for name in _SETTINGS:
+        path = folder / name
+        if path.exists() and _has_settings(path):
+            yield path
+    for name in _PROGRAMS if untrusted else _PROGRAMS[:1]:
+        if os.path.lexists(folder / name):
+            yield folder / name
+
+
+def _plugins(config: pytest.Config, folders: Iterable[Path]) -> Iterator[Path]:
+    """Plugins that were imported from these folders."""
+    there = set(folders)
+    for plugin in config.pluginmanager.get_plugins():
+        file = getattr(plugin, "__file__", None)
+        if file and _resolved(Path(file)).parent in there:
+            yield _resolved(Path(file))
+
+
+def _has_settings(path: Path) -> bool:
+    """Whether pytest would follow it; a file of another tool may lie anywhere."""
+    if "pytest" in path.name:
+        return True
+    content = _content(path)
+    if path.suffix != ".toml":
+        return bool(_SECTION.search(content))
+    try:
+        return "pytest" in tomllib.loads(content.decode()).get("tool", {})
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return True
+
+
+def _has_submissions(folder: Path) -> bool:
+    files = folder.glob("*.py")
+    return any(not _is_test(path) and _SUBMISSION.search(_content(path)) for path in files)
+
+
+def _has_tests(folder: Path) -> bool:
+    return any(map(_is_test, folder.glob("*.py")))
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.startswith("test_") or path.name.endswith("_test.py")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES)
+    except OSError:
+        return b""

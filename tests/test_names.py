@@ -1,0 +1,74 @@
+"""Names that are hard to print or to store: each is one line, and the other files' matter."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support import Outcome, harness, harness_process, pytest_
+from tests.test_disturbed import PLAIN, REFERENCE
+
+COMMAND = "::error file=x::boom"
+LONG = "a" * 251
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Submissions under such names, and one under a plain one; none is right."""
+    submissions = tmp_path / "submissions"
+    submissions.mkdir()
+    for name in (COMMAND, LONG, "a\nb", "zeta"):
+        (submissions / f"{name}.py").write_text(PLAIN.format(""))
+    (submissions / "away.py").symlink_to("/nowhere/::error::x.py")
+    Path(os.fsdecode(bytes(submissions) + b"/n\xffme.py")).write_text(PLAIN.format(""))
+    return tmp_path
+
+
+def check_no_commands(done: Outcome) -> None:
+    """No line that a GitHub runner would take for a command, and no traceback."""
+    lines = f"{done.out}\n{done.err}".splitlines()
+    assert not [line for line in lines if line.lstrip().startswith("::") or "##[" in line]
+    assert "Traceback" not in done.err
+
+
+def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
+    """Of each the reason is said, and the report of the file behind them is stored."""
+    for name in ("submissions", f"submissions/{COMMAND}.py"):
+        done = harness_process(
+            "check", name, "--reference", REFERENCE, "--junitxml", "x.xml", folder=folder
+        )
+        assert done.status == 1, done.err
+        check_no_commands(done)
+        assert "has :: in its name; rename it" in done.out
+    done = harness("check", "submissions", "--reference", REFERENCE, folder=folder)
+    assert "has a name of 251 bytes; rename it, 200 are the most" in done.out
+    assert "has a name that is not UTF-8; rename it" in done.out
+    assert "has a control character in its name; rename it" in done.out
+    assert "is a link to /nowhere/::error::x.py, which does not exist" in done.out
+    assert [path.name for path in (folder / ".harness" / "reports").rglob("*.json")] == [
+        "zeta.json"
+    ]
+
+
+def test_pytest_prints_no_commands_either(folder: Path) -> None:
+    """A test's name does not begin as the file's does, where the folder is the root."""
+    done = pytest_(
+        ".", "--reference", REFERENCE, "-v", "-k", "is_submission", folder=folder / "submissions"
+    )
+    assert done.status == 1, done.out + done.err
+    check_no_commands(done)
+    assert "has :: in its name; rename it" in done.out
+
+
+def test_report_that_cannot_be_stored_is_that_reports_matter(tmp_path: Path) -> None:
+    """Something in its place: it is told, and the next one is stored."""
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(PLAIN.format(""))
+    (tmp_path / ".harness" / "reports" / "double" / "one.json").mkdir(parents=True)
+    done = harness("check", "one.py", "two.py", "--reference", REFERENCE, folder=tmp_path)
+    assert done.status == 2
+    (line,) = done.err.splitlines()
+    assert "one.json: Is a directory; this one is not written there" in line
+    assert (tmp_path / ".harness" / "reports" / "double" / "two.json").is_file()

@@ -1,0 +1,143 @@
+"""pytest takes orders from the root alone, and never from a folder of submissions."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.system import interpreter
+from tests.support import (
+    REFERENCE,
+    ROOT,
+    SUBMISSIONS,
+    Outcome,
+    harness,
+    pytest_,
+    pytest_arguments,
+    run,
+)
+
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Somebody's repository, with settings and a conftest file of its own."""
+    (tmp_path / "submissions").mkdir()
+    shutil.copy(SUBMISSIONS / "flat_index.py", tmp_path / "submissions")
+    (tmp_path / "conftest.py").write_text("")
+    settings = f"[tool.pytest.ini_options]\nharness_reference = [{str(PROBLEM)!r}]\n"
+    (tmp_path / "pyproject.toml").write_text(settings)
+    return tmp_path
+
+
+def collected(root: Path, *arguments: str) -> Outcome:
+    """Run pytest there, as far as to the collection."""
+    return pytest_("--collect-only", "-q", *arguments, folder=root)
+
+
+def check_refused(done: Outcome, path: str) -> None:
+    """One line that names the file, and status 4."""
+    assert done.status == 4, done.out + done.err
+    (line,) = filter(None, done.err.splitlines())
+    assert f"'{path}' lies among submissions" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pytest.ini", "[pytest]\naddopts = --collect-only\n"),
+        (".pytest.ini", ""),
+        ("tox.ini", "[pytest]\naddopts = -k nothing\n"),
+        ("setup.cfg", "[tool:pytest]\naddopts = -k nothing\n"),
+        ("pyproject.toml", '[tool."p\\u0079test".ini_options]\naddopts = ""\n'),
+        ("conftest.py", "open('ran', 'w')\n"),
+        ("deeper/conftest.py", "open('ran', 'w')\n"),
+    ],
+)  # fmt: skip
+def test_orders_of_a_folder_of_submissions_are_refused(root: Path, name: str, text: str) -> None:
+    """Whatever reference is known from where; nothing of it has run."""
+    path = root / "submissions" / name
+    path.parent.mkdir(exist_ok=True)
+    if path.parent.name == "deeper":
+        (root / "submissions" / "flat_index.py").rename(path.parent / "flat_index.py")
+    path.write_text(text)
+    check_refused(collected(root, "submissions"), f"submissions/{name}")
+    assert not (root / "ran").exists()
+
+
+def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
+    """The root's settings and conftest count; so do those of tests that have submissions below."""
+    (root / "submissions" / "setup.cfg").write_text("[metadata]\nname = x\n")
+    (root / "tests" / "wrong").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "defects" / "one_past_end.py", root / "tests" / "wrong")
+    (root / "tests" / "conftest.py").write_text("collect_ignore = ['wrong']\n")
+    (root / "tests" / "test_own.py").write_text("def test_one():\n    pass\n")
+    done = collected(root, "submissions", "tests")
+    assert done.status == 0, done.out + done.err
+    assert "test_one" in done.out
+    assert "flat_index.py::test_builds" in done.out
+
+
+def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
+    """Also where no submission lies beside it, packages too; modules of tests are left alone."""
+    (root / "submissions" / "empty").mkdir()
+    (root / "submissions" / "test_mine.py").write_text("open('ran', 'w')\n")
+    done = collected(root, "--untrusted", "submissions")
+    if "--untrusted: " in done.err:
+        pytest.skip("no sandbox here")
+    assert done.status == 0, done.out + done.err
+    assert "test_mine" not in done.out
+    for name in ("empty/conftest.py", "__init__.py"):
+        path = root / "submissions" / name
+        path.write_text("open('ran', 'w')\n")
+        check_refused(collected(root, "--untrusted", "submissions"), f"submissions/{name}")
+        path.unlink()
+    assert not (root / "ran").exists()
+
+
+def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
+    """The same tests with the same results; orders that lie there are not read."""
+    for name in ("no_divisibility_test", "unknown_keyword"):
+        shutil.copy(ROOT / "tests" / "defects" / f"{name}.py", root / "submissions")
+    (root / "submissions" / "broken.py").write_text("class ModelNew(:\n")
+    done = pytest_("submissions", "--junitxml", "pytest.xml", "--harness-seed", "1", folder=root)
+    assert done.status == 1, done.out
+    (root / "submissions" / "conftest.py").write_text("open('ran', 'w')\n")
+    (root / "submissions" / "pytest.ini").write_text("[pytest]\naddopts = --collect-only\n")
+    done = harness(
+        "check", "submissions", "--reference", PROBLEM, "--junitxml", "x.xml", "--seed", "1",
+        folder=root,
+    )  # fmt: skip
+    assert done.status == 1, done.err
+    assert not (root / "ran").exists()
+    ours, theirs = (results(root / name) for name in ("x.xml", "pytest.xml"))
+    assert len(ours) > 50
+    assert ours == theirs
+    suite = ElementTree.parse(root / "x.xml").getroot()[0]  # noqa: S314 - our own
+    assert int(suite.attrib["tests"]) == len(suite)
+    assert int(suite.attrib["failures"]) == len(suite.findall("testcase/failure")) > 10
+
+
+def results(path: Path) -> dict[tuple[str, str], str]:
+    """The result of each test but for speed, by submission and name."""
+    found = {}
+    for test in ElementTree.parse(path).getroot().iter("testcase"):  # noqa: S314 - our own
+        name = re.sub(r"^test_builds\[.*", "test_builds", test.attrib["name"])
+        if not name.startswith("test_speed"):
+            submission = test.attrib["classname"].rpartition(".")[2]
+            kinds = [child.tag for child in test if child.tag in ("failure", "error", "skipped")]
+            found[submission, name] = kinds[0] if kinds else "passed"
+    return found
+
+
+def test_plugin_of_a_folder_of_submissions_is_refused(root: Path) -> None:
+    """However it came to be loaded, the run says so and ends."""
+    (root / "submissions" / "mine.py").write_text("")
+    command = ["pytest", *pytest_arguments("-p", "submissions.mine", "submissions")]
+    done = run(interpreter.command(*command), root, PYTHONPATH=f"{root}:{ROOT}")
+    check_refused(done, "submissions/mine.py")
