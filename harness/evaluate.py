@@ -29,6 +29,7 @@ from harness.records.report import BuildReport, CaseReport, Report, not_run
 from harness.simulator.native.library import build_libraries
 from harness.system.device import Device
 from harness.worker.build_service import BuildEvent
+from harness.worker.device_worker import worker_for
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, Worker, WorkerFailure
 
@@ -244,7 +245,7 @@ class _Evaluation:
         left = list(self._cases)
         for _ in range(1 + MAX_RESTARTS):
             try:
-                with Worker(self._settings, self._deadlines, self._on_build) as worker:
+                with worker_for(self._settings, self._deadlines, self._on_build) as worker:
                     fault = worker.request("import").header.get("fault")
                     became = self._became_of_file(blank)
                     if became:

@@ -15,7 +15,8 @@ LATE = f"{ERROR}no answer within 6 s while running forward; killed; --step-secon
 # How the line goes on that the command prints for each file.
 LINES = {
     "abort_in_forward": ERROR + "the worker killed by SIGABRT while running forward",
-    "close_descriptors": ERROR + "the worker exited with status 1 while running forward: OSError",
+    "close_descriptors": ERROR
+    + "the worker exited with status 1 while running forward: the connection",
     "exit_at_import": "error: the worker exited with status 0 while importing the submission",
     "honest": "passed: own configuration right; fp32",
     "illegal_address": (

@@ -21,10 +21,10 @@ PRECISIONS = {"wgmma_tf32": "tf32", "wgmma_3xtf32": "fp32"}
 # end of the file, so that all other lines stay where they are and the finished build is reused.
 TWO_MULTIPROCESSORS = """
 import ctypes
-from harness.simulator.device import callbacks
+from harness.device.calls import device_entry
 from harness.simulator.hardware import properties
 object.__setattr__(properties.DEVICE, "multi_processor_count", 2)
-ctypes.CDLL(None).sim_set_device(ctypes.byref(callbacks._describe_device()))
+ctypes.CDLL(None).sim_set_device(ctypes.byref(device_entry()))
 """
 
 

@@ -24,7 +24,6 @@ from harness.judging.integrity import (
     Judged,
     changed_values,
     judge_arithmetic,
-    judge_kernels,
     judge_work,
     work_from,
 )
@@ -218,7 +217,7 @@ class CaseCheck:
         how["budget"] = self._budget
         step: Step = "profile" if counted else "forward"
         answer = self._conversation.ask(step, how, values.inputs, elements=self._output_elements())
-        self._spent += answer.header["spent"]
+        self._spent += answer.header.get("spent", 0)
         if counted:
             self._counters = _counters(answer)
             self._findings += judge_arithmetic(self._need, self._counters.flop)
@@ -275,7 +274,6 @@ class CaseCheck:
         writers_of_all = writers if run.is_dense else None
         source = self._conversation.source
         self._keep(judge_work(self._need, during, before, actual, writers_of_all, source))
-        self._findings += judge_kernels(during, self._conversation.built)
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
@@ -359,12 +357,16 @@ def _writers(answer: Message) -> Tensor:
 def _wrong_kind(answer: Message) -> str | None:
     """What keeps an answer from being an output at all."""
     header = answer.header
-    if header.get("type") != "torch.Tensor" or not answer.tensors:
+    if header.get("wrong"):
+        return f"the output is not in the device's memory: {header['wrong']}"
+    if header.get("type") != "torch.Tensor":
         return f"forward returned {header.get('type')}, not a tensor"
     if header.get("device") != "cuda":
         return f"the output is on {header.get('device')}, not on cuda"
     if header.get("shares"):
         return f"the output shares memory with {header['shares']}"
+    if not answer.tensors:
+        return "forward's output was not sent"
     return None
 
 

@@ -2,8 +2,8 @@
 
 The simulated device records every operator of torch, kernel and copy of a call, and who wrote each
 element of the output. What counts is products: of some families it is known how many of them an
-output takes, and what forms them does the work. Moving data, casting, padding, and adding a
-bias are nobody's work; scaling an input is a small share of it.
+output takes, and what forms them does the work. Moving data, casting and padding are nobody's work;
+adding a bias and scaling an input are a small share of it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from harness.device.operator_names import computes, is_library
+from harness.device.record import Work
+from harness.device.tensors import KERNEL
 from harness.finding import Check, Finding
-from harness.judging.operators import called_as, is_library, multiplies
+from harness.judging.operators import called_as
 from harness.problems.families.family import Need
-from harness.simulator.device.record import KERNEL, Work
 from harness.worker.digests import digest
 
 CHECK: Final[Check] = "own work"
@@ -32,7 +34,6 @@ _LEAST_OPERATIONS = 0.25
 # An output that came from the host is told apart from tables and sizes.
 _LEAST_HOST_BYTES = 4096
 _NUMBER_BYTES = 4
-_MOST_OF_NAMES = 200
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def judge_work(
     everything = [*before, *during]
     library = [work for work in everything if _is_library(work)]
     torch_products = sum(work.multiplied or work.elements for work in library)
-    torch_products += sum(work.elements for work in everything if _multiplies(work))
+    torch_products += sum(work.elements for work in everything if _computes(work))
     has_kernels = any(work.worker == "kernel" for work in during)
     share = None
     if need is not None:
@@ -86,19 +87,6 @@ def judge_work(
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
     ]
     return Judged(tuple(Finding(CHECK, message) for message in messages), share)
-
-
-def judge_kernels(during: Iterable[Work], built: Sequence[bytes]) -> tuple[Finding, ...]:
-    """Judge whose the kernels of a call are, which the worker alone can tell apart.
-
-    Args:
-        during: What was done in it.
-        built: The shared objects that were built for the submission: all that has kernels.
-    """
-    names = {work.name for work in during if work.worker == "kernel"}
-    strange = sorted(name for name in names if not any(name.encode() in file for file in built))
-    message = f"kernels ran that were not built for it: {', '.join(strange)[:_MOST_OF_NAMES]}"
-    return (Finding(CHECK, message),) if strange else ()
 
 
 def judge_arithmetic(need: Need | None, operations: int) -> tuple[Finding, ...]:
@@ -147,8 +135,8 @@ def _is_library(work: Work) -> bool:
     return work.worker == "operator" and is_library(work.name)
 
 
-def _multiplies(work: Work) -> bool:
-    return work.worker == "operator" and multiplies(work.name)
+def _computes(work: Work) -> bool:
+    return work.worker == "operator" and computes(work.name)
 
 
 def _of_library(library: Sequence[Work], need: Need | None, source: str) -> Iterator[str]:
@@ -164,7 +152,7 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
     if need is None:
         return
     if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):
-        names = ", ".join(sorted(work.name for work in everything if _multiplies(work)))
+        names = ", ".join(sorted(work.name for work in everything if _computes(work)))
         yield (
             f"operators of torch formed {percent(products / need.products)} of as many products "
             f"as the output takes ({names})"

@@ -1,68 +1,11 @@
-"""What torch's operators do, by their names: move numbers, add them, or form products.
-
-Those that are not known here may be anything, a matrix product under a name of its own too.
-"""
+"""How torch's operators are called by those who write submissions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-# Operators of libraries that sum products, by the name without namespace and underscores; others
-# that are not listed below are taken for such.
-_LIBRARY = re.compile(
-    r"conv|attention|rnn|lstm|gru|sparse|linear|embedding_bag|einsum|tensordot|fft|cudnn"
-    r"|linalg(?!_vector_norm)|miopen|mkldnn|cublas|cdist|grid_sampler|interpol|upsample_(linear|bi|tri)|avg_pool"
-    r"|matmul|(^|add|ba|b|s|addb|scaled_|int_|grouped_|chain_|sspadd)mm($|_)|(^|add)mv$"
-    r"|(^|v)dot$|^inner$"
-)
-_MOVING = """
-    arange as_strided cat channel_shuffle clone constant_pad_nd copy copy_from diag diag_embed
-    efficientzerotensor empty empty_strided expand eye fill flip full gather im2col index
-    index_copy index_fill index_put index_put_impl index_select linspace masked_fill
-    masked_scatter masked_select narrow_copy native_channel_shuffle nonzero nonzero_static
-    normal ones pad permute pixel_shuffle pixel_unshuffle put random randperm range
-    reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave
-    replication_pad1d replication_pad2d replication_pad3d resize roll rot90 scatter
-    select_scatter set slice_scatter sort split stack take to_copy tril tril_indices triu
-    triu_indices unfold uniform unique unique2 unique_consecutive unique_dim
-    unique_dim_consecutive upsample_nearest1d upsample_nearest2d upsample_nearest3d
-    upsample_nearest_exact1d upsample_nearest_exact2d upsample_nearest_exact3d view
-    view_as_complex view_as_real where zero zeros
-"""
-# They join values or look at them, and form no product.
-_ADDING = """
-    abs adaptive_max_pool2d adaptive_max_pool3d add all amax amin aminmax any argmax argmin
-    assert_async bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min
-    col2im count_nonzero cummax_helper cummin_helper cumsum eq equal floor frexp
-    functional_assert_async ge gt index_add is_set_to isfinite isinf isnan isneginf isposinf le
-    local_scalar_dense logical_and logical_not logical_or lt max max_pool2d_with_indices
-    max_pool3d_with_indices max_unpool2d max_unpool3d maximum min minimum ne neg relu round rsub
-    scatter_add sgn sign sub sum trunc
-"""
-# A few products at most for each number that goes in or comes out.
-_MULTIPLYING = """
-    acos acosh add_relu addcdiv addcmul addr angle asin asinh atan atan2 atanh batch_norm
-    bernoulli bincount bitwise_left_shift bitwise_right_shift bucketize cauchy celu complex
-    conj_physical copysign cos cosh cross cummax cummin cumprod deg2rad dequantize diff digamma
-    dist div divide dropout elu erf erfc erfinv exp exp2 expm1 exponential
-    fake_quantize_per_channel_affine_cachemask fake_quantize_per_tensor_affine_cachemask
-    fill_diagonal float_power floor_divide fmax fmin fmod frac fused_dropout gcd gelu geometric
-    ger glu group_norm hardshrink hardsigmoid hardswish hardtanh heaviside histc huber_loss
-    hypot i0 ilshift imag index_reduce irshift isclose isin kron kthvalue l1_loss layer_norm lcm
-    ldexp leaky_relu lerp lgamma linalg_vector_norm log log10 log1p log2 log_normal
-    log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logical_xor logit logspace
-    logsumexp lshift masked_softmax mean median mish mode mse_loss mul multinomial multiply
-    nan_to_num nanmedian nansum native_batch_norm native_batch_norm_legit native_dropout
-    native_group_norm native_layer_norm nextafter norm normal_functional outer poisson polar pow
-    prelu prelu_kernel prod quantize_per_channel quantize_per_tensor rad2deg rand rand_like
-    randint randn randn_like real reciprocal remainder renorm rrelu_with_noise rshift rsqrt
-    scatter_reduce searchsorted segment_reduce selu sigmoid signbit silu sin sinc sinh
-    smooth_l1_loss softmax softplus softshrink sqrt square std std_mean tan tanh tanhshrink
-    threshold topk trace true_divide vander var var_mean weight_norm_interface xlogy
-"""
-_FORMING_NONE = frozenset(f"{_MOVING} {_ADDING}".split())
-_FORMING_FEW = frozenset(_MULTIPLYING.split())
+from harness.device.operator_names import plain_name
 
 # What people call, by what it has become when the device sees it.
 _CALLED: Sequence[tuple[str, str]] = (
@@ -77,22 +20,6 @@ _CALLED: Sequence[tuple[str, str]] = (
     (r"fft", r"(?:i|r|ir|h)?fft[2n]?"),
 )
 
-SCALED = " (scaled)"
-"""What the simulated device adds to the name of a call that also multiplies by a number."""
-
-
-def is_library(name: str) -> bool:
-    """Whether an operator's schema is one that may sum products, as libraries do."""
-    plain = _plain(name)
-    return bool(_LIBRARY.search(plain)) or plain not in _FORMING_NONE | _FORMING_FEW
-
-
-def multiplies(name: str) -> bool:
-    """Whether another operator forms products, no more than a few for each number."""
-    if is_library(name):
-        return False
-    return name.endswith(SCALED) or _plain(name) in _FORMING_FEW
-
 
 def called_as(name: str, source: str) -> str:
     """How a submission's text calls an operator of the device, with the operator's own name.
@@ -103,15 +30,10 @@ def called_as(name: str, source: str) -> str:
     'aten::mm'
     """
     for operator, words in _CALLED:
-        if re.search(operator, _plain(name)):
+        if re.search(operator, plain_name(name)):
             # A module that is only made, such as a container of weights, is named if nothing is
             # called.
             called = re.search(rf"\b({words})\(", source) or re.search(rf"\b({words})\b", source)
-            if called and called[1] != _plain(name):
+            if called and called[1] != plain_name(name):
                 return f"{called[1]} ({name})"
     return name
-
-
-def _plain(name: str) -> str:
-    own = name.removesuffix(SCALED).rpartition("::")[2].strip("_")
-    return own.removeprefix("foreach_").removesuffix("_backward")

@@ -18,8 +18,9 @@ from harness.simulator.counters.counters import AccessCounts, BranchCounts, Kern
 from harness.simulator.counters.totals import KernelProfile, kernel_profile
 from harness.simulator.lowering.program import COPY
 from harness.worker.answers import findings_of
+from harness.worker.device_worker import worker_for
 from harness.worker.protocol import Message
-from harness.worker.supervisor import Worker, WorkerFailure
+from harness.worker.supervisor import WorkerFailure
 
 SCHEMA = 2
 """Of the JSON form.
@@ -75,7 +76,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
     cases = cases_for(problem, submission, "quick", "simulator", seed=request.seed)
     case = next(case for case in cases if case.label == "reduced")
     try:
-        with Worker(settings_for(request), request.deadlines, lambda _: None) as worker:
+        with worker_for(settings_for(request), request.deadlines, lambda _: None) as worker:
             answer = _run(Conversation(worker, case), problem, case)
     except WorkerFailure as failure:
         raise ProfileError(str(failure)) from None

@@ -12,8 +12,6 @@ from itertools import accumulate, islice
 from typing import Any, get_args
 
 from harness.finding import SEVERITIES, DeviceCheck, Finding, Severity
-from harness.simulator.counters.totals import kernel_profile, totals
-from harness.simulator.device.record import Worker
 from harness.worker.kinds import FaultKind
 from harness.worker.protocol import Message, ProtocolError
 
@@ -92,16 +90,6 @@ def record(**tests: Test) -> Test:
     )
 
 
-def _is_kernel(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    try:
-        totals([kernel_profile(value)])
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
-        return False
-    return True
-
-
 _TRIPLE = list_of(is_whole, 3)
 _OF_A_KERNEL = record(
     check=one_of(*get_args(DeviceCheck)),
@@ -123,15 +111,6 @@ _OF_THE_PROCESS = record(
     count=is_whole,
 )
 _FINDINGS = list_of(lambda value: _OF_A_KERNEL(value) or _OF_THE_PROCESS(value))
-_WORK = list_of(
-    record(
-        worker=one_of(*get_args(Worker)),
-        name=is_line,
-        count=is_count,
-        elements=is_count,
-        multiplied=is_count,
-    )
-)
 _LAUNCHED = list_of(record(name=is_line, count=is_count, nanoseconds=is_count))
 _FAULT = {
     "fault": record(kind=one_of(*get_args(FaultKind)), message=is_line, detail=is_text),
@@ -143,19 +122,22 @@ _OUTPUT = {
     "inputs": list_of(is_text),
     "weights": dict_of(is_text),
     "launched": _LAUNCHED,
-    "work": record(before=_WORK, during=_WORK),
-    "spent": is_count,
 }
 _TENSOR = {"device": is_line, "shares": optional(is_line)}
 _TIMED_TENSOR = {"device": is_line, "shape": list_of(is_whole), "dtype": is_line}
 
+_PLACE = record(
+    address=is_count,
+    shape=list_of(is_count),
+    strides=list_of(is_count),
+    dtype=is_count,
+)
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "start": {},
     "import": {},
     "construct": {"names": list_of(is_line), "findings": _FINDINGS},
     "weights": {},
     "forward": _OUTPUT,
-    "profile": {**_OUTPUT, "kernels": list_of(_is_kernel)},
     "attach": {},
     "time": {
         "milliseconds": is_duration,
@@ -164,14 +146,36 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
         "type": is_line,
     },
     "repeat": {},
-    "leaks": {"leaks": list_of(is_whole)},
+    "leaks": {},
 }
+# Where a device process has the memory, and knows what was done there.
+_OUTPUT_ON_DEVICE = {"type": is_line, "findings": _FINDINGS}
+_STEPS_ON_DEVICE: Mapping[str, Mapping[str, Test]] = {
+    "start": {},
+    "import": {},
+    "construct": {
+        "names": list_of(is_line),
+        "places": list_of(_PLACE),
+        "findings": _FINDINGS,
+    },
+    "weights": {},
+    "forward": _OUTPUT_ON_DEVICE,
+    "profile": _OUTPUT_ON_DEVICE,
+    "leaks": {},
+}
+_TENSOR_ON_DEVICE = {"device": is_line, "shares": optional(is_line), "place": optional(_PLACE)}
 # With which a step answers with tensors: how many at most.
-_TENSORS = {"forward": 2, "profile": 2}
+_TENSORS = {"forward": 1}
 
 
-def check(step: str, nonce: str, answer: Message) -> None:
+def check(step: str, nonce: str, answer: Message, *, on_device: bool = False) -> None:
     """See that a message is the answer to a request.
+
+    Args:
+        step: What was asked for.
+        nonce: What came with the request.
+        answer: The message.
+        on_device: Whether a device process has the memory.
 
     Raises:
         ProtocolError: it is not; the message says why.
@@ -182,6 +186,9 @@ def check(step: str, nonce: str, answer: Message) -> None:
     if "fault" in header:
         _require(header, _FAULT)
         return
+    if on_device:
+        _check_on_device(step, answer)
+        return
     _require(header, _STEPS[step])
     if header.get("type") == "torch.Tensor" and step in _TENSORS:
         _require(header, _TENSOR)
@@ -189,10 +196,25 @@ def check(step: str, nonce: str, answer: Message) -> None:
         _require(header, _TIMED_TENSOR)
     count = len(answer.tensors)
     if step == "construct":
-        if count != len(header["names"]) or len(set(header["names"])) != count:
-            raise ProtocolError(f"{count} tensors under {len(header['names'])} names")
+        _require_names(header["names"], count)
     elif count > _TENSORS.get(step, 0):
         raise ProtocolError(f"{count} tensors")
+
+
+def _check_on_device(step: str, answer: Message) -> None:
+    header = answer.header
+    _require(header, _STEPS_ON_DEVICE[step])
+    if header.get("type") == "torch.Tensor" and step in ("forward", "profile"):
+        _require(header, _TENSOR_ON_DEVICE)
+    if step == "construct":
+        _require_names(header["names"], len(header["places"]))
+    if answer.tensors:
+        raise ProtocolError(f"{len(answer.tensors)} tensors")
+
+
+def _require_names(names: Sequence[str], count: int) -> None:
+    if count != len(names) or len(set(names)) != count:
+        raise ProtocolError(f"{count} tensors under {len(names)} names")
 
 
 def findings_of(answer: Message) -> list[Finding]:

@@ -83,13 +83,15 @@ class BuildService:
             raise ProtocolError(f"more than {_MOST_ASKS} requests to compile something")
         if header["ask"] == "build":
             return self._build(extension_of(header))
-        if header["ask"] == "resources":
-            return self._resources(_code_of(header))
         raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
+
+    def resources(self, code: DeviceCode) -> str:
+        """What ptxas says of the kernels of a module; raises as `serve` does."""
+        return resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
 
     def name_of(self, header: dict[str, Any]) -> str:
         """What a request is about, for a message."""
-        return str(header.get("name", "what ptxas says"))[:128]
+        return str(header.get("name"))[:128]
 
     def _build(self, extension: Extension) -> Answer:
         try:
@@ -101,11 +103,6 @@ class BuildService:
         self._on_build(BuildEvent(extension.name, entry))
         library = self._built[entry.library.parent.name] = entry.library.read_bytes()
         return {}, (torch.frombuffer(bytearray(library), dtype=torch.uint8),)
-
-    def _resources(self, code: DeviceCode) -> Answer:
-        return {
-            "usage": resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
-        }, ()
 
 
 def extension_of(header: dict[str, Any]) -> Extension:
@@ -132,12 +129,6 @@ def extension_of(header: dict[str, Any]) -> Extension:
         with_cuda=header["with_cuda"],
         **lists,
     )
-
-
-def _code_of(header: dict[str, Any]) -> DeviceCode:
-    if not _is_text(header.get("ptx")):
-        raise ProtocolError("a question about PTX without PTX")
-    return DeviceCode(header["ptx"], _texts(header, "options"))
 
 
 def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:

@@ -42,11 +42,9 @@ class Settings:
         """What extensions are compiled for."""
         return Target(self.device, self.architecture)
 
-    def instructions(self, limits: Limits | None) -> Instructions:
-        """What the worker is told of all this."""
-        return Instructions(
-            self.submission, self.libraries, self.schedule, self.cores, self.baseline, limits
-        )
+    def instructions(self, limits: Limits | None, device: int | None) -> Instructions:
+        """What the worker is told of all this; `device` is as there."""
+        return Instructions(self.submission, self.libraries, device, self.baseline, limits)
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ class Instructions:
 
     submission: Path
     libraries: Libraries | None
-    schedule: int
-    cores: int
+    device: int | None
+    """The descriptor on which the device process answers; None on a GPU."""
     baseline: BaselineKind | None
     limits: Limits | None
     """What it shall impose on itself; None where nothing untrusted runs."""

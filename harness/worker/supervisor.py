@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NoReturn, Self
 
 import torch
 
@@ -22,6 +22,7 @@ from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
 from harness.worker import answers
+from harness.worker.build_service import Answer as Served
 from harness.worker.build_service import BuildEvent, BuildService
 from harness.worker.protocol import (
     MAX_TENSOR_BYTES,
@@ -102,11 +103,15 @@ class Worker:
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        start = _start_trusted if settings.baseline else _start_confined
         with theirs:
-            self._process = start(settings, theirs.fileno(), self._output)
+            self._process = self._start_process(settings, theirs.fileno())
 
-    def __enter__(self) -> Worker:
+    def _start_process(self, settings: Settings, descriptor: int) -> ProcessTree:
+        if settings.baseline:
+            return _start_trusted(settings, descriptor, self._output)
+        return start_confined(settings, descriptor, self._output)
+
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -172,7 +177,7 @@ class Worker:
             if asked is not None:
                 self._ask(asked, tensors, deadline)
             answer = self._answer(deadline, max_tensor_bytes)
-            answers.check(step, asked["nonce"] if asked else "", answer)
+            self._check(step, asked["nonce"] if asked else "", answer)
         except DeadlineExceeded:
             words = f"no answer within {seconds:.0f} s while {_PHRASE[step]}; killed"
             if step in _BY_STEP_SECONDS:
@@ -188,8 +193,20 @@ class Worker:
             failure = WorkerFailure(step, "protocol", words)
         else:
             return answer
+        return self._give_up(failure)
+
+    def _fail(
+        self, step: Step, cause: Literal["timeout", "crash", "protocol"], words: str
+    ) -> NoReturn:
+        """Give the worker up for what it, or what it needs, has done."""
+        self._give_up(WorkerFailure(step, cause, f"{words} while {_PHRASE[step]}"))
+
+    def _give_up(self, failure: WorkerFailure) -> NoReturn:
         self._process.kill()
         raise failure
+
+    def _check(self, step: Step, nonce: str, answer: Message) -> None:
+        answers.check(step, nonce, answer)
 
     def _ask(self, asked: dict[str, Any], tensors: Sequence[torch.Tensor], deadline: float) -> None:
         if self._channel.has_unread():
@@ -201,17 +218,25 @@ class Worker:
     def _answer(self, deadline: float, max_tensor_bytes: int) -> Message:
         """The next message that is no request; the time that requests take does not count."""
         while True:
+            deadline = self._await_message(deadline)
             message = self._channel.receive(deadline, max_tensor_bytes)
             if "ask" not in message.header:
                 return message
             start = time.monotonic()
-            try:
-                header, tensors = self._build_service.serve(message.header)
-            except CompileTimeout:
-                raise _BuildTimeout(self._build_service.name_of(message.header)) from None
+            header, tensors = self._served(message.header)
             deadline += time.monotonic() - start
             with contextlib.suppress(Disconnected):
                 self._channel.send(header, tensors, deadline)
+
+    def _await_message(self, deadline: float) -> float:
+        """Do what is to be done until the worker says something; answers the new deadline."""
+        return deadline
+
+    def _served(self, header: dict[str, Any]) -> Served:
+        try:
+            return self._build_service.serve(header)
+        except CompileTimeout:
+            raise _BuildTimeout(self._build_service.name_of(header)) from None
 
     def _epitaph(self, step: Step) -> str:
         """How the process ended, and the last thing it printed."""
@@ -228,8 +253,10 @@ class Worker:
         return text.rpartition("\n")[2][:200]
 
 
-def _start_confined(settings: Settings, descriptor: int, output: IO[bytes]) -> ProcessTree:
-    """A worker for a submission."""
+def start_confined(
+    settings: Settings, descriptor: int, output: IO[bytes], device: int | None = None
+) -> ProcessTree:
+    """The process of a worker for a submission; on `device` its device process answers."""
     limits = Limits.for_this_machine(settings.cores)
     readable = list(settings.readable)
     if settings.libraries:
@@ -237,7 +264,7 @@ def _start_confined(settings: Settings, descriptor: int, output: IO[bytes]) -> P
     # CUDA's own libraries may lie beside the toolkit.
     readable.append(settings.toolchain.cuda.home)
     placed = places(settings.submission)
-    told = replace(settings.instructions(limits), submission=placed[settings.submission])
+    told = replace(settings.instructions(limits, device), submission=placed[settings.submission])
     return Confined(
         interpreter.command("harness.worker.inside.main", str(descriptor), codec.encode(told)),
         Confinement(
@@ -249,13 +276,13 @@ def _start_confined(settings: Settings, descriptor: int, output: IO[bytes]) -> P
         ),
         stdout=output,
         stderr=output,
-        pass_fds=[descriptor],
+        pass_fds=[descriptor] if device is None else [descriptor, device],
     )
 
 
 def _start_trusted(settings: Settings, descriptor: int, output: IO[bytes]) -> ProcessTree:
     """A worker for a baseline."""
-    told = settings.instructions(None)
+    told = settings.instructions(None, None)
     return ProcessTree(
         subprocess.Popen(
             interpreter.command("harness.worker.inside.main", str(descriptor), codec.encode(told)),

@@ -128,6 +128,7 @@ CHEATS: Mapping[str, Cheat] = {
         "A",
         "host code forms the products in the device's memory",
         "host code used a pointer to device memory",
+        unlike_naive=_REFUSED,
         cases=1,
     ),
     "modes_switched_off": Cheat("A", "the library with dispatch modes off", OWN_WORK),
@@ -311,11 +312,21 @@ CHEATS: Mapping[str, Cheat] = {
     "findings_stripped": Cheat(
         "H", "strips findings from the worker's headers", f"memcheck|{REPLACED}"
     ),
-    "channel_from_gc": Cheat("H", "answers over the worker's channel", f"{OWN_WORK}|{PROTOCOL}"),
-    "descriptor_of_socket": Cheat(
-        "H", "answers over the worker's descriptor", f"{OWN_WORK}|{PROTOCOL}|{REPLACED}"
+    "channel_from_gc": Cheat(
+        "H",
+        "answers over the worker's channel",
+        f"{OWN_WORK}|{PROTOCOL}",
+        unlike_naive=_ELSEWHERE,
     ),
-    "answers_ahead": Cheat("H", "sends answers ahead of requests", PROTOCOL),
+    "descriptor_of_socket": Cheat(
+        "H",
+        "answers over the worker's descriptor",
+        f"{OWN_WORK}|{PROTOCOL}|{REPLACED}",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "answers_ahead": Cheat(
+        "H", "sends answers ahead of requests", PROTOCOL, unlike_naive=_ELSEWHERE
+    ),
     "answer_lacks_keys": Cheat(
         "H", "an answer without keys", PROTOCOL, cases=1, unlike_naive=_ELSEWHERE
     ),
@@ -334,7 +345,7 @@ CHEATS: Mapping[str, Cheat] = {
     "record_forged": Cheat(
         "H",
         "forges the record of a kernel that it has not built",
-        "not built for it",
+        OWN_WORK,
         unlike_naive=_ELSEWHERE,
     ),
     "operator_without_cuda": Cheat(
@@ -346,7 +357,21 @@ CHEATS: Mapping[str, Cheat] = {
     "cpu_kernel_replaced": Cheat(
         "H",
         "replaces the CPU's kernel that the simulated device runs",
-        "which was replaced",
+        "Expected a long tensor",
+        unlike_naive=_REFUSED,
+    ),
+    "complex_products": Cheat("G", "products of complex numbers", OWN_WORK),
+    "pinned_on_host": Cheat(
+        "G", "work on the host in pinned memory", OWN_WORK, unlike_naive=_ELSEWHERE
+    ),
+    "managed_on_host": Cheat(
+        "G", "work on the host in managed memory", OWN_WORK, unlike_naive=_ELSEWHERE
+    ),
+    "module_of_its_own": Cheat(
+        "G",
+        "device code that the harness has not compiled",
+        "that the harness has not compiled",
+        verdicts=("unsupported",),
         unlike_naive=_REFUSED,
     ),
     "counters_forged": Cheat("H", "forges its kernels' counters", f"{OWN_WORK}|{REPLACED}"),

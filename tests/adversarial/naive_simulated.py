@@ -27,10 +27,10 @@ from harness.compiler.extension import ExtensionLoader
 from harness.compiler.flags import Extension
 from harness.evaluate import Request, settings_for
 from harness.sandbox import view
-from harness.simulator.device.runtime import SimulatedDevice
 from harness.simulator.hardware.resources import parse_usage, resource_usage
 from harness.worker.settings import Settings
 from tests.adversarial import naive
+from tests.simulator.connected import Connected
 
 _DEADLINE_SECONDS = 120
 _SECONDS_PER_INSTRUCTION = 1e-9
@@ -40,13 +40,13 @@ _SECONDS_PER_LOOK = 1e-6
 class DeviceClock:
     """Seconds of the simulated device; each look at it takes a moment."""
 
-    def __init__(self, device: SimulatedDevice) -> None:
+    def __init__(self, device: Connected) -> None:
         self._device = device
         self._seconds = 0.0
 
     def __call__(self) -> float:
         """What stands for `time.perf_counter()`."""
-        executed = self._device.observe().thread_instructions
+        executed = self._device.observe().spent
         self._seconds += executed * _SECONDS_PER_INSTRUCTION + _SECONDS_PER_LOOK
         return self._seconds
 
@@ -86,7 +86,7 @@ def _be_the_evaluator(settings: Settings, reference: Path, submission: Path) -> 
         os._exit(0)
 
 
-def _device(settings: Settings, submission: Path) -> SimulatedDevice:
+def _device(settings: Settings, submission: Path) -> Connected:
     """The simulated device, not shared with the parent's other children, and its compiler."""
     assert settings.libraries is not None, "the simulator has libraries"
     cache, toolchain = Cache(settings.cache), settings.toolchain
@@ -97,7 +97,7 @@ def _device(settings: Settings, submission: Path) -> SimulatedDevice:
         return builder.build(extension).library.read_bytes()
 
     ExtensionLoader(submission, build).install()
-    return SimulatedDevice(
+    return Connected(
         settings.libraries,
         lambda code: parse_usage(resource_usage(toolchain.cuda, compiler, cache, code)),
     )

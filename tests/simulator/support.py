@@ -159,7 +159,7 @@ def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
     """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     (folder / "script.py").write_text(script)
-    paths = map(str, (libraries.runtime, libraries.device, source))
+    paths = map(str, (libraries.runtime, libraries.device, libraries.machine, source))
     done = run([interpreter.command("harness")[0], "script.py", *paths], folder)
     assert done.status == 0, done.err
     answers: dict[str, object] = json.loads(done.out.splitlines()[-1])

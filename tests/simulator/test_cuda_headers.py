@@ -24,14 +24,14 @@ from harness.compiler.extension import ExtensionLoader
 from harness.compiler.flags import Target
 from harness.compiler.toolchain import find_toolchain
 from harness.simulator.native.library import Libraries
-from harness.simulator.device.runtime import SimulatedDevice
+from tests.simulator.connected import Connected
 from harness.simulator.hardware.resources import parse_usage, resource_usage
 
 toolchain = find_toolchain()
 compiler = Compiler(toolchain)
 cache = Cache(default_root())
 usage = lambda code: parse_usage(resource_usage(toolchain.cuda, compiler, cache, code))
-device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), usage)
+device = Connected(Libraries(*map(Path, sys.argv[1:4])), usage)
 builder = Builder(toolchain, cache, Target("simulator"), compiler)
 ExtensionLoader(Path(__file__), lambda asked: builder.build(asked).library.read_bytes()).install()
 ON_TENSORS = ["to_half", "to_bfloat16", "to_fp8", "groups", "group_copy", "block_reduce", "matrix",
@@ -43,7 +43,7 @@ ext = load_inline(
     cpp_sources="".join(f"torch::Tensor {name}(torch::Tensor x);" for name in ON_TENSORS)
     + "".join(f"void {name}();" for name in LIBRARIES)
     + "int64_t prepared(); void call_blas(torch::Tensor x); double thrust_reduce(torch::Tensor x);",
-    cuda_sources=Path(sys.argv[3]).read_text(),
+    cuda_sources=Path(sys.argv[4]).read_text(),
     functions=[*ON_TENSORS, *LIBRARIES, "prepared", "call_blas", "thrust_reduce"],
     extra_cuda_cflags=["--extended-lambda"],
 )
@@ -54,10 +54,9 @@ seen["prepared"] = ext.prepared()
 seen["findings"] = [finding.message for finding in device.observe().findings]
 for name, arguments in (("call_blas", (x,)), *((name, ()) for name in LIBRARIES)):
     getattr(ext, name)(*arguments)
-    try:
-        device.observe()
-    except RuntimeError as error:
-        seen[name] = str(error)
+    failure = device.observe().failure
+    if failure:
+        seen[name] = failure["message"]
 print(json.dumps(seen))
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import subprocess
 from pathlib import Path
@@ -85,8 +84,7 @@ def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: in
     virtual = "-gencode=arch=compute_90,code=compute_90"
     command = [str(compiler.nvcc), "-fatbin", virtual, "-no-compress", *options, "many.cu"]
     subprocess.run(command, check=True, cwd=tmp_path)
-    image = ctypes.create_string_buffer((tmp_path / "many.fatbin").read_bytes())
-    code = device_code_of(ctypes.addressof(image))
+    code = device_code_of((tmp_path / "many.fatbin").read_bytes())
     assert code.options == options
     said = resource_usage(compiler, Compiler(find_toolchain()), Cache(tmp_path / "cache"), code)
     (resources,) = parse_usage(said).values()

@@ -31,7 +31,7 @@ from harness.compiler.compiler import Compiler
 from harness.compiler.toolchain import find_toolchain
 from harness.simulator.native.library import Libraries
 from harness.simulator.hardware.resources import parse_usage, resource_usage
-from harness.simulator.device.runtime import SimulatedDevice
+from tests.simulator.connected import Connected
 
 toolchain, cache = find_toolchain(), Cache(default_root())
 compiler = Compiler(toolchain)
@@ -39,18 +39,18 @@ compiler = Compiler(toolchain)
 def usage(code):
     return parse_usage(resource_usage(toolchain.cuda, compiler, cache, code))
 
-libraries = Libraries(Path(sys.argv[1]), Path(sys.argv[2]))
-device = SimulatedDevice(libraries, usage)
-program = ctypes.CDLL(sys.argv[3])
+libraries = Libraries(*map(Path, sys.argv[1:4]))
+device = Connected(libraries, usage)
+program = ctypes.CDLL(sys.argv[4])
 
 def observe(what):
-    try:
-        seen = [f"{f.check}: {f.message} in {f.kernel}:{f.line}" for f in device.observe().findings]
-    except Exception as error:
-        seen = [f"{type(error).__name__}: {error}"]
+    told = device.observe()
+    seen = [f"{f.check}: {f.message} in {f.kernel}:{f.line}" for f in told.findings]
+    if told.failure:
+        seen = [f"{told.failure['kind']}: {told.failure['message']}"]
     print(f"[{what}]", *seen, sep="\\n", flush=True)
 
-for name in sys.argv[4:]:
+for name in sys.argv[5:]:
     device.recover()
     assert program.run(name.encode()) == 0
     observe(f"{name} observed")
@@ -85,7 +85,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     program = Builder(toolchain, cache, Target("simulator"), compiler).build(extension)
     folder = tmp_path_factory.mktemp("runtime")
     (folder / "script.py").write_text(SCRIPT)
-    paths = (libraries.runtime, libraries.device, program.library)
+    paths = (libraries.runtime, libraries.device, libraries.machine, program.library)
     command = [interpreter.command("harness")[0], "script.py", *map(str, paths), *EXPECTED]
     done = run(command, folder)
     assert done.status == 0, done.err
@@ -136,10 +136,10 @@ def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
     """The call returns an error, and the device tells what it has not got."""
     assert answers["clusters"] == ["801"]
     assert answers["clusters observed"] == [
-        "UnsupportedCall: the simulator has no clusters of more than one block"
+        "unsupported: the simulator has no clusters of more than one block"
     ]
     assert answers["entry points"] == ["0", "1001"]
-    assert answers["entry points observed"] == ["UnsupportedCall: the simulator has no cuNothing()"]
+    assert answers["entry points observed"] == ["unsupported: the simulator has no cuNothing()"]
 
 
 def test_destroyed_stream_is_refused(answers: dict[str, list[str]]) -> None:

@@ -24,9 +24,9 @@ from harness.compiler.extension import ExtensionLoader
 from harness.compiler.flags import Target
 from harness.compiler.toolchain import find_toolchain
 from harness.simulator.native.library import Libraries
-from harness.simulator.device.runtime import SimulatedDevice
+from tests.simulator.connected import Connected
 
-device = SimulatedDevice(Libraries(Path(sys.argv[1]), Path(sys.argv[2])), lambda code: {})
+device = Connected(Libraries(*map(Path, sys.argv[1:4])))
 toolchain, headers = find_toolchain(), []
 compiler = Compiler(toolchain)
 builder = Builder(toolchain, Cache(default_root()), Target("simulator"), compiler)
@@ -50,7 +50,7 @@ void refused(int64_t threads, bool check);
 void failing_call();
 void null_pointer(torch::Tensor y);
 ''',
-    cuda_sources=Path(sys.argv[3]).read_text(),
+    cuda_sources=Path(sys.argv[4]).read_text(),
     functions=["facts", "current_stream", "guards", "events", "workspace", "sums", "refused",
                "failing_call", "null_pointer"],
     extra_ldflags=["-lcuda", "-lcudart", "-lcublas", "-L/usr/local/cuda/lib64"],
@@ -95,14 +95,14 @@ with c.device(x.device), c.device_of(x), c.nvtx.range("name"):
     c.synchronize(x.device); c.empty_cache()
 seen["pinned"] = torch.ones(2).pin_memory().to("cuda", non_blocking=True).tolist()
 
-seen["unread error left"] = message(device.raise_unread_error)
+seen["unread error left"] = message(device.client.raise_unread_error)
 seen["failing call"] = message(ext.failing_call)
 seen["refused"] = message(ext.refused, 2000, True)
 ext.refused(2000, False)
 seen["unread error meets torch"] = message(torch.add, x, 1)
 ext.refused(2000, False)
-seen["unread error"] = message(device.raise_unread_error)
-seen["unread error read"] = message(device.raise_unread_error)
+seen["unread error"] = message(device.client.raise_unread_error)
+seen["unread error read"] = message(device.client.raise_unread_error)
 seen["works after refusals"] = (x + 1).tolist()
 ext.null_pointer(x)
 seen["broken"] = [message(call) for call in (c.synchronize, x.cpu, lambda: x + 1, x.sum, s.query)]

@@ -18,11 +18,9 @@ FINDING = {
     "line": None, "block": [0, 0, 0], "thread": [1, 0, 0], "address": 0, "count": 1,
 }  # fmt: skip
 REMARK = {"check": "state", "severity": "info", "message": "m", "kernel": "", "count": 1}
-WORK = {"worker": "operator", "name": "aten::add", "count": 1, "elements": 2, "multiplied": 0}
 LAUNCHED = {"name": "gather(float const*)", "count": 1, "nanoseconds": 1500}
 TOLD = {
     "findings": [], "inputs": ["ab"], "weights": {}, "launched": [LAUNCHED],
-    "work": {"before": [], "during": [WORK]}, "spent": 0,
 }  # fmt: skip
 OUTPUT = {
     **TOLD, "type": "torch.Tensor", "device": "cuda", "shares": None, "findings": [FINDING, REMARK]
@@ -45,7 +43,7 @@ def answer(*tensors: torch.Tensor, **header: object) -> Message:
         ("construct", answer(TENSOR, names=["weight"], findings=[REMARK])),
         ("forward", answer(TENSOR, **OUTPUT)),
         ("forward", answer(**TOLD, type="builtins.tuple")),
-        ("leaks", answer(leaks=[4, 8])),
+        ("leaks", answer()),
         ("forward", answer(fault={"kind": "exception", "message": "", "detail": ""}, findings=[])),
     ],
 )
@@ -66,18 +64,15 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
          "2 tensors under 2 names"),
         ("forward", answer(TENSOR, **{**OUTPUT, "device": 7}), "'device' does not fit"),
         ("forward", answer(TENSOR, **TOLD, type="torch.Tensor"), "without 'device'"),
-        ("forward", answer(*[TENSOR] * 3, **OUTPUT), "3 tensors"),
+        ("forward", answer(*[TENSOR] * 2, **OUTPUT), "2 tensors"),
         ("forward", answer(**{**OUTPUT, "findings": [{**FINDING, "block": [0]}]}), "'findings'"),
         ("forward", answer(**{**OUTPUT, "findings": [{"check": "memcheck"}]}), "'findings'"),
-        ("forward", answer(**{**OUTPUT, "work": {"before": []}}), "'work'"),
         ("forward", answer(**{**OUTPUT, "weights": [1]}), "'weights'"),
-        ("profile", answer(**OUTPUT, kernels=[{"counters": {}, "resources": None}]), "'kernels'"),
         ("time", answer(milliseconds=math.nan, idle=0, type="x"), "'milliseconds'"),
         ("time", answer(milliseconds=True, idle=0, type="x"), "'milliseconds'"),
         ("time", answer(milliseconds=1.0, idle=-1, type="x"), "'idle'"),
         ("time", answer(milliseconds=1.0, idle=0, type="x", launched=[{"name": "k"}]),
          "'launched'"),
-        ("leaks", answer(leaks=[0.5]), "'leaks'"),
         ("import", answer(fault="no", findings=[]), "'fault'"),
         ("import", answer(fault={"kind": "passed", "message": "", "detail": ""}, findings=[]),
          "'fault'"),
@@ -87,6 +82,48 @@ def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words
     """The message says which part of the answer was wrong."""
     with pytest.raises(ProtocolError, match=words):
         check(step, NONCE, message)
+
+
+PLACE: dict[str, Any] = {"address": 1 << 45, "shape": [2, 3], "strides": [3, 1], "dtype": 6}
+THERE: dict[str, Any] = {
+    "type": "torch.Tensor",
+    "device": "cuda",
+    "shares": None,
+    "place": PLACE,
+    "findings": [REMARK],
+}
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("construct", answer(names=["weight"], places=[PLACE], findings=[])),
+        ("forward", answer(**THERE)),
+        ("profile", answer(**{**THERE, "device": "cpu", "place": None})),
+        ("forward", answer(type="builtins.tuple", findings=[])),
+    ],
+)
+def test_what_is_said_beside_a_device_process_is_accepted(step: str, message: Message) -> None:
+    """Every form of an honest answer where the device process has the memory."""
+    check(step, NONCE, message, on_device=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "message", "words"),
+    [
+        ("construct", answer(names=["weight"], places=[], findings=[]), "0 tensors under 1 names"),
+        ("construct", answer(names=["weight"], places=[{}], findings=[]), "'places'"),
+        ("forward", answer(TENSOR, **THERE), "1 tensors"),
+        ("forward", answer(**{**THERE, "place": {**PLACE, "shape": [-1]}}), "'place'"),
+        ("forward", answer(**{**THERE, "place": {**PLACE, "address": 0.5}}), "'place'"),
+    ],
+)
+def test_what_does_not_fit_beside_a_device_process_is_refused(
+    step: str, message: Message, words: str
+) -> None:
+    """Values come from the device process, never from the worker; places are looked at."""
+    with pytest.raises(ProtocolError, match=words):
+        check(step, NONCE, message, on_device=True)
 
 
 def test_findings_are_bounded_where_they_arrive() -> None:

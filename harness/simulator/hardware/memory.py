@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,10 +47,13 @@ def _allocation(entry: AllocationEntry) -> Allocation:
 _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_init", ctypes.c_int, ()),
     ("sim_alloc", ctypes.c_void_p, (ctypes.c_size_t,)),
+    ("sim_alloc_owned", ctypes.c_void_p, (ctypes.c_size_t,)),
     ("sim_free", ctypes.c_int, (ctypes.c_void_p,)),
     ("sim_set_limit", None, (ctypes.c_uint64,)),
     ("sim_get_limit", ctypes.c_uint64, ()),
     ("sim_live_bytes", ctypes.c_uint64, ()),
+    ("sim_peak_bytes", ctypes.c_uint64, ()),
+    ("sim_reset_peak", None, ()),
     ("sim_contains", ctypes.c_int, (ctypes.c_void_p,)),
     ("sim_mark_written", None, (ctypes.c_void_p, ctypes.c_size_t)),
     ("sim_copy_written", None, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
@@ -62,8 +63,6 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_arena_table", ctypes.c_uint64, ()),
     ("sim_arena_table_count", ctypes.c_uint64, ()),
     ("sim_arena_join", ctypes.c_int, ()),
-    ("sim_arena_open", None, ()),
-    ("sim_arena_shut", None, ()),
     ("sim_find", ctypes.POINTER(AllocationEntry), (ctypes.c_uint64,)),
 )
 
@@ -108,13 +107,27 @@ class Memory:
         """What host code asked for with cudaMalloc and has not freed."""
         return [allocation for allocation in self.live() if allocation.is_owned]
 
-    def allocate(self, nbytes: int) -> int:
+    @property
+    def peak_bytes(self) -> int:
+        """The most that were allocated at a time."""
+        return int(self.library.sim_peak_bytes())
+
+    def forget_peak(self) -> None:
+        """Begin a new peak, with what is allocated now."""
+        self.library.sim_reset_peak()
+
+    def allocate(self, nbytes: int, *, owned: bool = False) -> int:
         """The address of `nbytes` fresh bytes, poisoned and not yet written.
+
+        Args:
+            nbytes: How many.
+            owned: Whether host code that asked for them has to free them.
 
         Raises:
             OutOfDeviceMemory: there are not so many.
         """
-        address = self.library.sim_alloc(nbytes)
+        allocate = self.library.sim_alloc_owned if owned else self.library.sim_alloc
+        address = allocate(nbytes)
         if not address:
             raise OutOfDeviceMemory(
                 f"{nbytes} bytes asked for, {self.live_bytes} of {self.limit} in use"
@@ -169,18 +182,6 @@ class Memory:
         found = AllocationEntry.from_address(address)
         return _allocation(found)
 
-    @contextmanager
-    def shut(self) -> Iterator[None]:
-        """While host code of strangers runs, which on a GPU's memory would fail as well.
-
-        Kernels, CUDA's calls and operators of torch open it for themselves.
-        """
-        self.library.sim_arena_shut()
-        try:
-            yield
-        finally:
-            self.library.sim_arena_open()
-
     def join(self) -> None:
         """For a process forked from the memory's own: sees what that allocates from now on.
 
@@ -209,6 +210,27 @@ class Memory:
             NotAnAllocation: the bytes are not within one live allocation.
         """
         return np.equal(self.views(address, nbytes)[1], 0)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copies bytes within the memory; they are as written as they were.
+
+        Raises:
+            NotAnAllocation: the bytes are not within live allocations.
+        """
+        self._require(target, nbytes)
+        self._require(source, nbytes)
+        ctypes.memmove(target, source, nbytes)
+        self.library.sim_copy_written(target, source, nbytes)
+
+    def fill(self, address: int, value: int, nbytes: int) -> None:
+        """Makes all bytes `value`; they count as written from now on.
+
+        Raises:
+            NotAnAllocation: the bytes are not within one live allocation.
+        """
+        self._require(address, nbytes)
+        ctypes.memset(address, value, nbytes)
+        self.library.sim_mark_written(address, nbytes)
 
     def read(self, address: int, nbytes: int) -> bytes:
         """A copy of `nbytes` bytes, written or not.

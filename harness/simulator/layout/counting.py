@@ -1,4 +1,4 @@
-"""Structures of profile.c and record.c: what is counted of accesses, and of work on the device."""
+"""Structures of profile.c: what is counted of accesses."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Annotated
 
 from harness.simulator.layout.structure import (
     I64,
-    U32,
     U64,
     Address,
     Structure,
-    characters,
     pointer,
     structure,
 )
@@ -52,18 +50,3 @@ class SiteProfile(Structure):
     lane_of: Annotated[Address, pointer("const uint8_t")]
     """Place in the warp, for each lane."""
     sites: Annotated[Address, pointer("sim_site_counts")]
-
-
-@structure("sim_work")
-class WorkEntry(Structure):
-    """One kind of work on the device, all of it summed."""
-
-    name: Annotated[bytes, characters(120)]
-    worker: U32
-    """A sim_worker."""
-    unused: U32
-    count: U64
-    elements: U64
-    """Of the largest tensor of each; bytes of a copy; 0 for a kernel."""
-    multiplied: U64
-    """Products that a library's operator formed, where that is known."""

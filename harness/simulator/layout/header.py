@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from harness.simulator.layout import counting, memory, races, runtime
+from enum import IntEnum
+
+from harness.simulator.layout import calls, counting, memory, races, runtime
 from harness.simulator.ptx.space import GENERIC_SHIFT, WINDOWS, Space
 
 NAME = "layout.h"
@@ -21,12 +23,10 @@ STRUCTURES = (
     races.Race,
     counting.SiteCounts,
     counting.SiteProfile,
-    counting.WorkEntry,
-    runtime.PlaceEntry,
     runtime.LaunchEntry,
     runtime.KernelEntry,
-    runtime.MachineEntry,
     runtime.DeviceEntry,
+    *calls.STRUCTURES,
 )
 """All there are. C wants a structure that is part of another one before that."""
 
@@ -42,8 +42,19 @@ def header() -> str:
             "#include <stdint.h>",
             f"enum {{ {', '.join(spaces)} }};",
             f"enum {{ SIM_SPACE_SHIFT = {GENERIC_SHIFT}, SLOTS = {races.SLOTS} }};",
+            _enumeration("SIM_CALL", calls.Call),
+            _enumeration("SIM_VALUE", calls.Value),
+            _enumeration("SIM_RAISED", calls.Raised),
+            f"enum {{ SIM_CONJUGATED = {calls.CONJUGATED}, SIM_NEGATED = {calls.NEGATED} }};",
+            f"enum {{ SIM_CHUNK_BYTES = {calls.CHUNK_BYTES} }};",
             *(f"typedef struct {cls.c_name} {cls.c_name};" for cls in STRUCTURES),
             *(cls.definition() for cls in STRUCTURES),
             "",
         ]
     )
+
+
+def _enumeration(prefix: str, members: type[IntEnum]) -> str:
+    """An enumeration's members in C, in capitals after the prefix."""
+    listed = ", ".join(f"{prefix}_{each.name.upper()} = {each.value}" for each in members)
+    return f"enum {{ {listed} }};"

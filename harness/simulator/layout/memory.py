@@ -36,8 +36,6 @@ class AllocationEntry(Structure):
     """0 for the first allocation of this process, then 1, 2, ..."""
     owned: U64
     """1 where host code that asked for it has to free it."""
-    kind: U64
-    """A sim_kind."""
 
 
 @structure("sim_window")

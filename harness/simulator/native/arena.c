@@ -2,16 +2,16 @@
 #include "arena.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PAGE ((uint64_t)65536) /* a multiple of every page size in use on x86-64 and AArch64 */
 #define LARGEST_RANGE ((uint64_t)256 << 30)
 #define SMALLEST_RANGE ((uint64_t)4 << 30)
 #define TABLE_ENTRIES ((uint64_t)4 << 20)
 #define DEFAULT_LIMIT ((uint64_t)8 << 30)
+/* Where nothing else lies in any process, so that the same addresses mean nothing in a worker. */
+#define PREFERRED_BASE ((void *)((uint64_t)0x20 << 40))
 
 /* What processes that were forked from this one see as it is now, as they do the memory itself. */
 typedef struct table {
@@ -28,22 +28,21 @@ static struct {
     uint64_t live_bytes;
     uint64_t peak_bytes; /* the most that were live at a time */
     uint64_t limit;
-    int open; /* how many reasons there are for which the host may touch the device's memory */
     table *table;
-} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT, .open = 1};
+} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT};
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-static void *reserve(uint64_t bytes, int protection) {
-    void *range = mmap(NULL, bytes, protection, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+static void *reserve(void *place, uint64_t bytes, int protection) {
+    void *range = mmap(place, bytes, protection, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return range == MAP_FAILED ? NULL : range;
 }
 
 static int reserve_ranges(uint64_t size) {
-    arena.base = reserve(size, PROT_NONE);
+    arena.base = reserve(PREFERRED_BASE, size, PROT_NONE);
     /* The shadow is writable as a whole: untouched pages cost nothing, and a process may only have
      * some 65,000 mappings. */
-    arena.shadow = reserve(size, PROT_READ | PROT_WRITE);
+    arena.shadow = reserve(NULL, size, PROT_READ | PROT_WRITE);
     if (arena.base && arena.shadow) {
         arena.size = size;
         return 0;
@@ -56,7 +55,7 @@ static int reserve_ranges(uint64_t size) {
 
 static int init_locked(void) {
     if (arena.table) return 0;
-    table *entries = reserve(sizeof *entries, PROT_READ | PROT_WRITE);
+    table *entries = reserve(NULL, sizeof *entries, PROT_READ | PROT_WRITE);
     if (!entries) return -1;
     for (uint64_t size = LARGEST_RANGE; size >= SMALLEST_RANGE; size /= 2)
         if (reserve_ranges(size) == 0) {
@@ -79,12 +78,7 @@ static void fill_poison(uint8_t *start, uint64_t bytes) {
     for (uint64_t i = 0; i < bytes / 4; i++) words[i] = SIM_POISON;
 }
 
-/* What the host may do with memory of that kind now. */
-static int protection_of(uint64_t kind) {
-    return arena.open || kind != sim_kind_device ? PROT_READ | PROT_WRITE : PROT_NONE;
-}
-
-static void *alloc_locked(uint64_t size, sim_kind kind) {
+static void *alloc_locked(uint64_t size, int owned) {
     if (size == 0 || init_locked() || arena.table->count == TABLE_ENTRIES) return NULL;
     if (size > arena.limit || arena.live_bytes > arena.limit - size) return NULL;
     uint64_t mapped = round_up(size, PAGE);
@@ -94,8 +88,7 @@ static void *alloc_locked(uint64_t size, sim_kind kind) {
     if (mprotect(start, mapped, PROT_READ | PROT_WRITE)) return NULL;
     fill_poison(start, mapped);
     uint64_t serial = arena.table->count;
-    mprotect(start, mapped, protection_of(kind));
-    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, 0, kind};
+    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, (uint64_t)owned};
     arena.table->count++;
     arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
     arena.live_bytes += size;
@@ -105,17 +98,15 @@ static void *alloc_locked(uint64_t size, sim_kind kind) {
 
 void *sim_alloc(size_t size) {
     pthread_mutex_lock(&arena.lock);
-    void *start = alloc_locked(size, sim_kind_device);
+    void *start = alloc_locked(size, 0);
     pthread_mutex_unlock(&arena.lock);
     return start;
 }
 
-void *sim_alloc_owned(size_t size, sim_kind kind) {
+void *sim_alloc_owned(size_t size) {
     pthread_mutex_lock(&arena.lock);
-    void *start = alloc_locked(size, kind);
-    if (start) arena.table->entries[arena.table->count - 1].owned = 1;
+    void *start = alloc_locked(size, 1);
     pthread_mutex_unlock(&arena.lock);
-    if (start && kind != sim_kind_device) sim_mark_written(start, size);
     return start;
 }
 
@@ -201,40 +192,6 @@ void sim_copy_written(void *target, const void *source, size_t size) {
         int device = sim_contains(source) && sim_contains((const uint8_t *)source + size - 1);
         each_live_part((uint64_t)target, size, device ? copy_shadow : mark, &context);
     }
-    pthread_mutex_unlock(&arena.lock);
-}
-
-/* ---- the host's way to it ------------------------------------------------------------------------ */
-
-static void protect_all(void) {
-    for (uint64_t i = 0; i < sim_arena_table_count(); i++) {
-        const sim_allocation *entry = &arena.table->entries[i];
-        if (entry->live && entry->kind == sim_kind_device)
-            mprotect((void *)entry->start, round_up(entry->size, PAGE), protection_of(entry->kind));
-    }
-}
-
-void sim_arena_open(void) {
-    pthread_mutex_lock(&arena.lock);
-    if (arena.open++ == 0) protect_all();
-    pthread_mutex_unlock(&arena.lock);
-}
-
-static void tell_of_fault(int number, siginfo_t *fault, void *unused) {
-    (void)unused;
-    static const char words[] =
-        "\nhost code used a pointer to device memory, which only kernels and CUDA's calls can\n";
-    if (sim_contains(fault->si_addr) && write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
-    /* It happens again when this returns, and ends the process. */
-    signal(number, SIG_DFL);
-}
-
-void sim_arena_shut(void) {
-    static int is_told;
-    pthread_mutex_lock(&arena.lock);
-    struct sigaction tell = {.sa_sigaction = tell_of_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    if (!is_told++) sigaction(SIGSEGV, &tell, NULL);
-    if (--arena.open == 0) protect_all();
     pthread_mutex_unlock(&arena.lock);
 }
 

@@ -1,7 +1,7 @@
 /* Device memory of the simulator: guarded allocations in one reserved range of addresses.
  *
- * Addresses are real host addresses, so that host code (memcpy, CPU kernels) can use them; a second
- * range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
+ * Addresses are real host addresses, so that memcpy and torch's kernels for the CPU can use them in
+ * the device process, and nowhere else; a second range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
  * written it, afterwards 1, or 0x81 where a kernel did (and what access.h says while one runs).
  * Processes forked from this one share all of it.
  */
@@ -17,9 +17,6 @@ extern "C" {
 /* What fresh memory holds, as repeated 32-bit words: a NaN as float, 1.25e307 as double. */
 #define SIM_POISON 0x7FB1DEADu
 
-/* Who can use an allocation: the device alone, or the host as well. */
-typedef enum sim_kind { sim_kind_device, sim_kind_pinned, sim_kind_managed } sim_kind;
-
 /* Reserves the ranges; does nothing when they are there. 0, or -1 when the system has no room. */
 int sim_arena_init(void);
 
@@ -27,9 +24,8 @@ int sim_arena_init(void);
  * with SIM_POISON. NULL for size 0, beyond the limit of live bytes, or out of addresses. */
 void *sim_alloc(size_t size);
 
-/* The same, for host code that has to free it: what is live in the end has been leaked. What the
- * host can use as well counts as written, because nobody sees what the host writes. */
-void *sim_alloc_owned(size_t size, sim_kind kind);
+/* The same, for host code that has to free it: what is live in the end has been leaked. */
+void *sim_alloc_owned(size_t size);
 
 /* Gives an allocation back; its addresses are never used again. Nonzero when `pointer` is not the
  * start of a live allocation; NULL is fine and does nothing. */
@@ -53,12 +49,6 @@ void sim_mark_written(const void *pointer, size_t size);
 /* `size` bytes have been copied to `target`: it is now as initialised as `source` was, wholly when
  * the source is host memory. */
 void sim_copy_written(void *target, const void *source, size_t size);
-
-/* The host may touch the device's memory while it is open, as it is from the beginning; a host
- * that touches it while it is shut ends as it would beside a GPU. Open it around whatever is the
- * device's work: each call is undone by one of the other. */
-void sim_arena_open(void);
-void sim_arena_shut(void);
 
 uint64_t sim_arena_base(void);
 uint64_t sim_arena_size(void);

@@ -1,11 +1,10 @@
-// A `cuda` device for a CPU-only PyTorch.
+// A `cuda` device for a worker's PyTorch: tensors are addresses, with nothing behind them.
 //
-// Tensors on it live in the simulator's arena (arena.h), so that every byte is guarded, poisoned
-// and known as written or not. Operators other than the few below run on the CPU, on copies, which
-// is what PyTorch's own fallback for young backends does. Work is done at once, in program order.
+// What is made of memory is asked of the device process (cudart/connection.c): operators of torch
+// run there (operators.h), and bytes come and go in messages. Only what a tensor's shape and strides
+// tell is done here. Work is done at once, in program order.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -19,37 +18,16 @@
 #include <cuda_runtime_api.h>
 #include <torch/library.h>
 
-#include "arena.h"
 #include "cudart/cudart.h"
 #include "operators.h"
-#include "shadow.h"
 
 namespace {
 
-constexpr auto kDevice = c10::DeviceType::CUDA;
-
 // ---- memory -----------------------------------------------------------------------------------
 
-void release(void* pointer) {
-  sim_free(pointer);
-}
-
-// While one lives, the host may touch the device's memory.
-class Opened {
- public:
-  Opened() {
-    sim_arena_open();
-  }
-  ~Opened() {
-    sim_arena_shut();
-  }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
-};
-
-struct ArenaAllocator final : c10::Allocator {
+struct DeviceAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
-    void* pointer = sim_alloc(bytes);
+    void* pointer = sim_allocate(bytes);
     // The class and the wording are those of the real allocator, because submissions catch them.
     TORCH_CHECK_WITH(
         OutOfMemoryError,
@@ -57,24 +35,22 @@ struct ArenaAllocator final : c10::Allocator {
         "CUDA out of memory. Tried to allocate ",
         bytes,
         " bytes on the simulated device.");
-    return {pointer, pointer, &release, c10::Device(kDevice, 0)};
+    return owned(pointer);
   }
   c10::DeleterFnPtr raw_deleter() const override {
     return &release;
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    const Opened opened;
-    default_copy_data(to, from, bytes);
-    sim_copy_written(to, from, bytes);
+    C10_CUDA_CHECK(static_cast<cudaError_t>(sim_copy_bytes(to, from, bytes)));
   }
 };
 
-ArenaAllocator& arena_allocator() {
-  static ArenaAllocator allocator;
+DeviceAllocator& device_allocator() {
+  static DeviceAllocator allocator;
   return allocator;
 }
 
-REGISTER_ALLOCATOR(kDevice, &arena_allocator())
+REGISTER_ALLOCATOR(kDevice, &device_allocator())
 
 // ---- device, streams, events --------------------------------------------------------------------
 
@@ -173,32 +149,6 @@ C10_REGISTER_GUARD_IMPL(CUDA, GuardImpl)
 
 // ---- operators ----------------------------------------------------------------------------------
 
-// The same memory seen by the CPU's kernels.
-at::Tensor alias_on_cpu(const at::Tensor& tensor) {
-  if (tensor.device().is_cpu())
-    return tensor;
-  auto alias =
-      on_cpu(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.scalar_type());
-  if (tensor.is_conj())
-    alias = alias.conj();
-  if (tensor.is_neg())
-    alias = alias._neg_view();
-  return alias;
-}
-
-// What is copied from memory that nothing wrote stays unwritten.
-void carry_written(const at::Tensor& to, const at::Tensor& from) {
-  if (!to.is_cuda() || !to.numel())
-    return;
-  auto shadow = shadow_of(to);
-  if (!from.is_cuda()) {
-    shadow.fill_(1);
-    return;
-  }
-  auto source = shadow_of(from.expand(to.sizes()));
-  shadow.copy_(to.element_size() == from.element_size() ? source : source.amin(-1, true));
-}
-
 at::Tensor empty(
     at::IntArrayRef size,
     std::optional<at::ScalarType> dtype,
@@ -208,7 +158,7 @@ at::Tensor empty(
     std::optional<at::MemoryFormat> format) {
   return at::detail::empty_generic(
       size,
-      &arena_allocator(),
+      &device_allocator(),
       c10::DispatchKeySet(c10::DispatchKey::CUDA),
       c10::dtype_or_default(dtype),
       format);
@@ -224,19 +174,57 @@ at::Tensor empty_strided(
   return at::detail::empty_strided_generic(
       size,
       stride,
-      &arena_allocator(),
+      &device_allocator(),
       c10::DispatchKeySet(c10::DispatchKey::CUDA),
       c10::dtype_or_default(dtype));
+}
+
+// Bytes that lie in memory as they are in order.
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+void copy_on_device(const at::Tensor& to, const at::Tensor& from) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  torch::jit::Stack stack{to, from, false};
+  run_on_device(op, &stack);
+}
+
+void copy_from_host(const at::Tensor& to, const at::Tensor& from) {
+  const auto plain = from.resolve_conj().resolve_neg().contiguous();
+  const bool is_direct = is_plain(to) && to.dtype() == plain.dtype() && to.sizes() == plain.sizes();
+  const auto target = is_direct ? to : at::empty(plain.sizes(), to.options().dtype(plain.dtype()));
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      sim_write(target.data_ptr(), plain.const_data_ptr(), plain.nbytes())));
+  if (!is_direct)
+    copy_on_device(to, target);
+}
+
+void copy_to_host(const at::Tensor& to, const at::Tensor& from) {
+  auto plain = from;
+  if (!is_plain(from)) {
+    plain = at::empty(from.sizes(), from.options());
+    copy_on_device(plain, from);
+  }
+  const bool is_direct = is_plain(to) && to.dtype() == plain.dtype() && to.sizes() == plain.sizes();
+  const auto target = is_direct ? to : at::empty(plain.sizes(), to.options().dtype(plain.dtype()));
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      sim_read(target.data_ptr(), plain.const_data_ptr(), plain.nbytes())));
+  if (!is_direct)
+    to.copy_(target);
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
   if (self.is_same(source))
     return self;
-  const Opened opened;
-  alias_on_cpu(self).copy_(alias_on_cpu(source));
-  carry_written(self, source);
-  record_copy(self, source);
+  sim_flush_managed();
+  if (!source.is_cuda())
+    copy_from_host(self, source);
+  else if (!self.is_cuda())
+    copy_to_host(self, source);
+  else
+    copy_on_device(self, source);
   return self;
 }
 
@@ -254,9 +242,9 @@ const at::Tensor& resize_(
       size, self.dtype().itemsize(), self.storage_offset());
   auto* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (bytes > storage->nbytes()) {
-    auto grown = arena_allocator().allocate(bytes);
+    auto grown = device_allocator().allocate(bytes);
     if (storage->nbytes())
-      arena_allocator().copy_data(grown.get(), storage->data(), storage->nbytes());
+      device_allocator().copy_data(grown.get(), storage->data(), storage->nbytes());
     storage->set_data_ptr_noswap(std::move(grown));
     storage->set_nbytes(bytes);
   }
@@ -275,9 +263,15 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
-  record_scalar(self);
-  const Opened opened;
-  return at::_local_scalar_dense(alias_on_cpu(self));
+  sim_flush_managed();
+  auto element = at::empty({}, self.options().device(at::kCPU));
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      sim_read(element.data_ptr(), self.const_data_ptr(), self.element_size())));
+  if (self.is_conj())
+    element = element.conj();
+  if (self.is_neg())
+    element = element._neg_view();
+  return element.item();
 }
 
 at::Tensor& set_source_storage(
@@ -299,37 +293,24 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 
 void record_stream(at::Tensor&, at::Stream) {}
 
-// Only what torch itself brings for a GPU may run here: of other operators a GPU has what was
-// registered for it, and of torch's it has no kernel that somebody put in the place of the CPU's.
-void need_kernel_of_torch(const c10::OperatorHandle& op) {
+// Only what torch itself brings for a GPU may run there: of other operators a GPU has what was
+// registered for it. As torch does after every launch of its own, an error comes out that nobody has
+// asked for.
+void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
   const auto& name = op.schema().operator_name();
   TORCH_CHECK_NOT_IMPLEMENTED(
       name.getNamespace() == "aten",
       "Could not run '",
       name,
       "' with arguments from the 'CUDA' backend: it was registered without a kernel for that.");
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      op.dumpState().find("\nCPU (inactive): ") == std::string::npos,
-      "The simulated device runs '",
-      name,
-      "' with torch's kernel for the CPU, which was replaced.");
-}
-
-// As torch does after every launch of its own: so does an error come out that nobody has asked for.
-void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-  need_kernel_of_torch(op);
-  const OperatorCall call(op, *stack);
-  {
-    const Unrecorded inner;
-    const Opened opened;
-    at::native::cpu_fallback(op, stack);
-  }
-  call.finish(*stack);
+  sim_flush_managed();
+  run_on_device(op, stack);
 }
 
 TORCH_LIBRARY_IMPL(_, CUDA, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run>());
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
@@ -350,6 +331,21 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("unfold", &at::native::unfold);
   library.impl("view_as_real", &at::native::view_as_real);
   library.impl("view_as_complex", &at::native::view_as_complex);
+}
+
+// What the trusted side has put into the device's memory, as a tensor that gives it back in the end.
+at::Tensor tensor_at(
+    int64_t address,
+    at::IntArrayRef sizes,
+    at::IntArrayRef strides,
+    at::ScalarType dtype) {
+  return adopted(reinterpret_cast<void*>(address), sizes, strides, dtype);
+}
+
+TORCH_LIBRARY(harness, library) {
+  library.def("tensor_at(int address, int[] sizes, int[] strides, ScalarType dtype) -> Tensor");
+  library.impl(
+      "tensor_at", c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(tensor_at));
 }
 
 } // namespace

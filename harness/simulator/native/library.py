@@ -1,4 +1,4 @@
-"""Compile the simulator's own C and C++: the CUDA runtime, and the device of PyTorch."""
+"""Compile the simulator's own C, and a worker's CUDA runtime and `cuda` device of PyTorch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ class Libraries:
     """Paths of the finished shared objects."""
 
     runtime: Path
+    """A worker's CUDA runtime, which asks the device process."""
     device: Path
+    """A worker's `cuda` device of PyTorch."""
+    machine: Path
+    """What a `Machine` needs, for the device process."""
 
 
 def build_machine_library(cache: Cache) -> Path:
@@ -40,7 +44,7 @@ def build_machine_library(cache: Cache) -> Path:
 
 
 def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
-    """Both libraries, from the cache or freshly compiled (half a minute).
+    """All libraries, from the cache or freshly compiled (half a minute).
 
     Raises:
         harness.compiler.ninja.CompileError: one does not compile; for the device that means that
@@ -51,7 +55,8 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
     with ThreadPoolExecutor(2) as side_by_side:
         runtime = side_by_side.submit(_build_runtime, cache, toolchain, layout)
         device = side_by_side.submit(_build_device, cache, toolchain, layout)
-    return Libraries(runtime.result().library, device.result().library)
+        machine = build_machine_library(cache)
+    return Libraries(runtime.result().library, device.result().library, machine)
 
 
 def _build_runtime(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
@@ -61,9 +66,9 @@ def _build_runtime(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
         find_c_compiler(),
         [
             *("-O2", "-Wall", "-Wextra", f"-I{layout}"),
-            *("-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lm"),
+            *("-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lpthread"),
         ],
-        [*_MACHINE_SOURCES, *sorted(_HERE.glob("cudart/*.c"))],
+        [_HERE / "tensor_map.c", *sorted(_HERE.glob("cudart/*.c"))],
     )
 
 

@@ -7,12 +7,13 @@ With `-no-compress` the payload of a PTX entry is its text; its header has nvcc'
 
 from __future__ import annotations
 
-import ctypes
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _MAGIC = 0xBA55ED50
+_MAGIC_BYTES = struct.pack("<I", _MAGIC)
 _HEADER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQ")
 _KIND_PTX = 1
@@ -30,16 +31,26 @@ class FatBinaryError(ValueError):
     """The image is not what nvcc makes of CUDA C++ with the harness's own flags."""
 
 
-def device_code_of(address: int) -> DeviceCode:
-    """The PTX of the fat binary in memory at `address`.
+def images_in(library: bytes) -> Iterator[bytes]:
+    """The fat binaries in a shared object, and whatever else begins as one."""
+    start = library.find(_MAGIC_BYTES)
+    while start >= 0:
+        if start + _HEADER.size <= len(library):
+            _, _, header_size, size = _HEADER.unpack_from(library, start)
+            yield library[start : start + header_size + size]
+        start = library.find(_MAGIC_BYTES, start + 1)
+
+
+def device_code_of(image: bytes) -> DeviceCode:
+    """The PTX of a fat binary.
 
     Raises:
         FatBinaryError: it has none.
     """
-    magic, _, header_size, size = _HEADER.unpack(ctypes.string_at(address, _HEADER.size))
-    if magic != _MAGIC:
-        raise FatBinaryError(f"not a fat binary: it begins with 0x{magic:08x}")
-    body = ctypes.string_at(address + header_size, size)
+    if len(image) < _HEADER.size or not image.startswith(_MAGIC_BYTES):
+        raise FatBinaryError(f"not a fat binary: it begins with 0x{image[3::-1].hex()}")
+    _, _, header_size, size = _HEADER.unpack_from(image)
+    body = image[header_size : header_size + size]
     offset = 0
     while offset + _ENTRY.size <= len(body):
         kind, _, entry_header, payload = _ENTRY.unpack_from(body, offset)
@@ -48,6 +59,13 @@ def device_code_of(address: int) -> DeviceCode:
             header = body[offset : offset + entry_header]
             # Of its options only this one changes what a kernel takes of a multiprocessor.
             options = re.findall(rb"-maxrregcount[ =]\d+", header)
-            return DeviceCode(text.rstrip(b"\0").decode(), tuple(o.decode() for o in options))
+            return DeviceCode(_decoded(text.rstrip(b"\0")), tuple(o.decode() for o in options))
         offset += entry_header + payload
     raise FatBinaryError("no PTX text in the fat binary; was it compiled without -no-compress?")
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise FatBinaryError("the PTX in the fat binary is no text") from None

@@ -1,15 +1,12 @@
-"""The worker's side of asking for builds and ptxas reports, in the middle of a step."""
+"""The worker's side of asking for builds, in the middle of a step."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import asdict
 
 from harness.compiler.extension import ExtensionBuildError
 from harness.compiler.flags import Extension
-from harness.simulator.hardware.resources import Resources, parse_usage
-from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.worker.protocol import Channel
 
 
@@ -33,10 +30,3 @@ class Asking:
         if "error" in answer.header:
             raise ExtensionBuildError(extension.name, answer.header["error"])
         return answer.tensors[0].numpy().tobytes()
-
-    def resources(self, code: DeviceCode) -> Mapping[str, Resources]:
-        """What ptxas says of the kernels of a fat binary, by mangled name."""
-        with self._lock:
-            self._channel.send({"ask": "resources", **asdict(code)})
-            answer = self._channel.receive()
-        return parse_usage(answer.header["usage"])

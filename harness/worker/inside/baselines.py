@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -36,10 +35,6 @@ class BaselineSession:
             "time": self._time,
             "repeat": self._repeat,
         }
-
-    def findings_so_far(self) -> list[dict[str, Any]]:
-        """None: nothing watches the reference."""
-        return []
 
     def _construct(self, message: Message) -> Answer:
         self._model = self._problem.model(**message.header["arguments"]).cuda().eval()

@@ -15,9 +15,7 @@ from typing import Any
 import torch
 
 from harness.compiler.extension import ExtensionBuildError
-from harness.simulator.hardware.budget import OverBudget
-from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall, UnsupportedInstruction
-from harness.simulator.ptx.fatbinary import FatBinaryError
+from harness.simulator.hardware.errors import UnsupportedCall
 from harness.worker.kinds import FaultKind
 
 # Shorter string literals turn up in messages that are not the submission's own.
@@ -77,11 +75,7 @@ def describe(error: BaseException, submission: Path) -> Fault:
         if library:
             return Fault("unsupported", library, error.output)
         return Fault("build", str(error).partition("\n")[0], error.output)
-    if isinstance(error, OverBudget):
-        return Fault("budget", str(error))
-    if isinstance(error, LibraryCall):
-        return Fault("library", str(error))
-    if isinstance(error, UnsupportedInstruction | UnsupportedCall | FatBinaryError):
+    if isinstance(error, UnsupportedCall):
         return Fault("unsupported", _one_line(error))
     undefined = _undefined_symbol(error)
     if undefined and not _OF_LIBRARIES.match(undefined):

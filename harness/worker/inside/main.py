@@ -40,7 +40,7 @@ def main() -> None:
     channel.send({"nonce": ""})
     try:
         while True:
-            _serve(channel, steps, told.submission, session)
+            _serve(channel, steps, told.submission)
     except Disconnected:
         return
 
@@ -49,7 +49,6 @@ def _serve(
     channel: Channel,
     steps: dict[str, Callable[[Message], Answer]],
     submission: Path,
-    session: Session | BaselineSession,
 ) -> None:
     message = channel.receive()
     nonce = {"nonce": message.header.pop("nonce")}
@@ -57,7 +56,7 @@ def _serve(
         header, tensors = steps[message.header["step"]](message)
     except BaseException as error:  # a submission may raise anything, SystemExit too
         fault = describe(error, submission).to_json()
-        channel.send({"fault": fault, "findings": session.findings_so_far(), **nonce})
+        channel.send({"fault": fault, "findings": [], **nonce})
     else:
         channel.send({**header, **nonce}, tensors)
 

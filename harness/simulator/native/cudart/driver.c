@@ -76,7 +76,7 @@ static cudaError_t find(const char *symbol, void **function,
                         enum cudaDriverEntryPointQueryResult *status) {
   if (!symbol || !function) return sim_report(cudaErrorInvalidValue);
   *function = entry_point(symbol);
-  if (!*function) sim_answers.unsupported(symbol);
+  if (!*function) sim_note_unsupported(symbol);
   if (status)
     *status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return *function || status ? cudaSuccess : sim_report(cudaErrorSymbolNotFound);

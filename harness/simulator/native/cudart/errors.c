@@ -5,10 +5,6 @@
 
 #include "internal.h"
 
-struct sim_machine sim_answers;
-
-void sim_connect(const struct sim_machine *machine) { sim_answers = *machine; }
-
 static __thread cudaError_t last_error = cudaSuccess;
 static atomic_int broken_by = cudaSuccess;
 
@@ -59,11 +55,6 @@ cudaError_t sim_broken(void) {
 void sim_recover(void) {
   atomic_store(&broken_by, cudaSuccess);
   last_error = cudaSuccess;
-}
-
-cudaError_t sim_unsupported(const char *what) {
-  sim_answers.unsupported(what);
-  return sim_report(cudaErrorNotSupported);
 }
 
 cudaError_t cudaPeekAtLastError(void) { return last_error; }

@@ -5,8 +5,9 @@
 
 #include "cudart.h"
 
-extern struct sim_machine sim_answers;
 extern struct cudaDeviceProp sim_properties;
+
+void sim_set_device(const struct sim_device *device);
 
 /* Makes an error the calling thread's last one; success changes nothing. */
 cudaError_t sim_report(cudaError_t error);
@@ -14,8 +15,9 @@ cudaError_t sim_report(cudaError_t error);
 /* The error that a kernel has broken the context with, which becomes the last one; or success. */
 cudaError_t sim_broken(void);
 
-/* Tells the machine what is not here. */
+/* Tells the device process what is not here. */
 cudaError_t sim_unsupported(const char *what);
+void sim_note_unsupported(const char *what);
 
 /* For calls that need a working context: in a broken one they return what broke it. */
 #define NEED_CONTEXT()                            \
@@ -25,12 +27,38 @@ cudaError_t sim_unsupported(const char *what);
 
 /* What nvcc's host code has registered for a function or variable of the host. */
 struct sim_symbol {
-  struct sim_place place;
+  struct module *module;
+  const char *name; /* mangled */
   size_t size;
   long dynamic_shared_limit;
+  const uint32_t *parameters; /* the sizes of a kernel's parameters, once they are asked for ... */
+  unsigned parameter_count;   /* ... and how many there are */
 };
 
 int sim_find_symbol(const void *host, struct sim_symbol *found);
 void sim_limit_dynamic_shared(const void *host, long limit);
+void sim_keep_parameters(const void *host, const uint32_t *sizes, unsigned count);
+
+/* The number that the device process knows a module by; it is sent there at its first use. */
+cudaError_t sim_number_of(struct module *module, uint64_t *number);
 
 int sim_is_stream(cudaStream_t stream);
+
+/* Whether an address is one of the device's. */
+int sim_contains(const void *pointer);
+
+/* ---- managed and pinned memory: managed.c ---- */
+
+/* Memory at an address of the device that the host can use too. */
+cudaError_t sim_allocate_managed(void **pointer, size_t bytes, int is_pinned);
+
+enum sim_sharing { NOT_SHARED, MANAGED, PINNED };
+
+/* Of memory whose bytes all lie in one such allocation; what has no bytes lies where it begins. */
+enum sim_sharing sim_sharing_of(const void *pointer, size_t bytes);
+
+/* The host's pages go. */
+void sim_forget_managed(void *pointer);
+
+/* Sees that the kernel, which gets no page fault, can read or write these bytes. */
+void sim_touch(const void *pointer, size_t bytes, int is_written);

@@ -1,5 +1,7 @@
 /* Launching kernels, and what the host may ask of and set for them. */
-#include "../record.h"
+#include <stdlib.h>
+#include <string.h>
+
 #include "internal.h"
 
 /* ---- the triple angle brackets ------------------------------------------------------------------ */
@@ -27,7 +29,60 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
   return cudaSuccess;
 }
 
+/* ---- questions about a kernel ------------------------------------------------------------------- */
+
+static cudaError_t ask_about(const struct sim_symbol *kernel, uint32_t call, const void *what,
+                             size_t bytes, void *answer, size_t room) {
+  uint64_t number;
+  cudaError_t error = sim_number_of(kernel->module, &number);
+  const struct sim_part parts[] = {
+      {&number, sizeof number}, {what, bytes}, {kernel->name, strlen(kernel->name)}};
+  return error ? error : (cudaError_t)sim_ask(call, parts, 3, answer, room);
+}
+
+/* How many bytes there are behind each of a launch's pointers. */
+static cudaError_t need_parameters(const void *function, struct sim_symbol *kernel) {
+  if (kernel->parameters) return cudaSuccess;
+  uint64_t number;
+  cudaError_t error = sim_number_of(kernel->module, &number);
+  if (error) return error;
+  char *sizes;
+  size_t bytes;
+  const struct sim_part parts[] = {{&number, sizeof number}, {kernel->name, strlen(kernel->name)}};
+  error = (cudaError_t)sim_ask_any(SIM_CALL_PARAMETERS, parts, 2, &sizes, &bytes);
+  if (error) {
+    free(sizes);
+    return error;
+  }
+  /* They stay as long as the kernel is known, which is for good. */
+  kernel->parameters = (const uint32_t *)sizes;
+  kernel->parameter_count = (unsigned)(bytes / sizeof *kernel->parameters);
+  sim_keep_parameters(function, kernel->parameters, kernel->parameter_count);
+  return cudaSuccess;
+}
+
 /* ---- launches ----------------------------------------------------------------------------------- */
+
+static cudaError_t send_launch(const struct sim_symbol *kernel, const struct sim_launch *how,
+                               void **arguments) {
+  uint64_t number;
+  cudaError_t error = sim_number_of(kernel->module, &number);
+  if (error) return error;
+  size_t bytes = 0;
+  for (unsigned i = 0; i < kernel->parameter_count; ++i) bytes += kernel->parameters[i];
+  char *values = malloc(bytes + 1), *at = values;
+  if (!values) return cudaErrorMemoryAllocation;
+  for (unsigned i = 0; i < kernel->parameter_count; at += kernel->parameters[i++])
+    memcpy(at, arguments[i], kernel->parameters[i]);
+  const struct sim_part parts[] = {{&number, sizeof number},
+                                   {how, sizeof *how},
+                                   {kernel->name, strlen(kernel->name) + 1},
+                                   {values, bytes}};
+  sim_flush_managed();
+  error = (cudaError_t)sim_ask(SIM_CALL_LAUNCH, parts, 4, NULL, 0);
+  free(values);
+  return error;
+}
 
 static cudaError_t launch(const void *function, struct configuration c, void **arguments,
                           int is_cooperative) {
@@ -35,16 +90,15 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
   struct sim_symbol kernel;
   if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidResourceHandle);
   if (!sim_is_stream(c.stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  struct sim_launch how = {
+  const struct sim_launch how = {
       .grid = {c.grid.x, c.grid.y, c.grid.z},
       .block = {c.block.x, c.block.y, c.block.z},
       .dynamic_shared = c.shared,
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
       .is_cooperative = is_cooperative,
   };
-  cudaError_t error = (cudaError_t)sim_answers.launch(kernel.place, &how, arguments);
-  if (!error) sim_record(sim_worker_kernel, kernel.place.name, 0, 0);
-  return sim_report(error);
+  cudaError_t error = need_parameters(function, &kernel);
+  return sim_report(error ? error : send_launch(&kernel, &how, arguments));
 }
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
@@ -117,7 +171,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
   struct sim_kernel facts;
   if (!attributes) return sim_report(cudaErrorInvalidValue);
   if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
-  cudaError_t error = (cudaError_t)sim_answers.describe(kernel.place, &facts);
+  cudaError_t error = ask_about(&kernel, SIM_CALL_DESCRIBE, NULL, 0, &facts, sizeof facts);
   if (error) return sim_report(error);
   long limit = kernel.dynamic_shared_limit;
   *attributes = (struct cudaFuncAttributes){
@@ -135,9 +189,12 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
   return cudaSuccess;
 }
 
-static cudaError_t set_dynamic_shared(const void *function, struct sim_place kernel, int bytes) {
+static cudaError_t set_dynamic_shared(const void *function, const struct sim_symbol *kernel,
+                                      int bytes) {
   if (bytes < 0) return sim_report(cudaErrorInvalidValue);
-  cudaError_t error = (cudaError_t)sim_answers.allow_shared(kernel, (size_t)bytes);
+  const uint64_t shared = (uint64_t)bytes;
+  cudaError_t error =
+      ask_about(kernel, SIM_CALL_ALLOW_SHARED, &shared, sizeof shared, NULL, 0);
   if (!error) sim_limit_dynamic_shared(function, bytes);
   return sim_report(error);
 }
@@ -149,7 +206,7 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
   if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidDeviceFunction);
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
-      return set_dynamic_shared(function, kernel.place, value);
+      return set_dynamic_shared(function, &kernel, value);
     case cudaFuncAttributePreferredSharedMemoryCarveout:
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
     case cudaFuncAttributeClusterSchedulingPolicyPreference: return cudaSuccess;
@@ -186,7 +243,11 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
       .dynamic_shared = shared,
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
   };
-  return sim_report((cudaError_t)sim_answers.occupancy(kernel.place, &how, blocks));
+  uint64_t found = 0;
+  cudaError_t error =
+      ask_about(&kernel, SIM_CALL_OCCUPANCY, &how, sizeof how, &found, sizeof found);
+  *blocks = (int)found;
+  return sim_report(error);
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,

@@ -1,38 +1,49 @@
-/* Memory: allocation, copies, fills. All of it lies in arena.c's range, and every call is done when
+/* Memory: allocation, copies, fills. All of it is the device process's, and every call is done when
  * it returns, on whatever stream. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "../arena.h"
-#include "../record.h"
 #include "internal.h"
 
 /* ---- allocation --------------------------------------------------------------------------------- */
 
-static cudaError_t allocate(void **pointer, size_t bytes, sim_kind kind) {
+static cudaError_t allocate(void **pointer, size_t bytes) {
   NEED_CONTEXT();
   if (!pointer) return sim_report(cudaErrorInvalidValue);
-  *pointer = sim_alloc_owned(bytes, kind);
-  return *pointer || !bytes ? cudaSuccess : sim_report(cudaErrorMemoryAllocation);
+  uint64_t address = 0;
+  const struct sim_wanted asked = {bytes, 1};
+  cudaError_t error = cudaSuccess;
+  if (bytes)
+    error = (cudaError_t)sim_ask(SIM_CALL_ALLOCATE, &(struct sim_part){&asked, sizeof asked}, 1,
+                                 &address, sizeof address);
+  *pointer = (void *)address;
+  return sim_report(error);
 }
 
-/* The live allocation that holds the address, or NULL. */
-static const sim_allocation *find_live(const void *pointer) {
-  const sim_allocation *found = sim_find((uint64_t)pointer);
-  int holds = found && found->live && (uint64_t)pointer < found->start + found->size;
-  return holds ? found : NULL;
+/* The live allocation that holds the address; of size 0 where there is none. */
+static struct sim_range find_live(const void *pointer) {
+  struct sim_range found = {0};
+  const uint64_t address = (uint64_t)pointer;
+  if (sim_contains(pointer))
+    sim_ask(SIM_CALL_FIND, &(struct sim_part){&address, sizeof address}, 1, &found, sizeof found);
+  return found;
 }
 
 /* Memory is given back in a broken context too, where CUDA's calls only say what broke it. */
 static cudaError_t give_back(void *pointer, int is_host_memory) {
-  const sim_allocation *found = find_live(pointer);
-  int fits = !pointer || (found && (found->kind == sim_kind_pinned) == is_host_memory);
-  if (!fits || sim_free(pointer)) return sim_report(cudaErrorInvalidValue);
+  const uint64_t address = (uint64_t)pointer;
+  if (pointer) {
+    if ((sim_sharing_of(pointer, 0) == PINNED) != is_host_memory)
+      return sim_report(cudaErrorInvalidValue);
+    int error =
+        sim_ask(SIM_CALL_FREE, &(struct sim_part){&address, sizeof address}, 1, NULL, 0);
+    if (error) return sim_report((cudaError_t)error);
+    sim_forget_managed(pointer);
+  }
   return sim_broken();
 }
 
 cudaError_t cudaMalloc(void **pointer, size_t bytes) {
-  return allocate(pointer, bytes, sim_kind_device);
+  return allocate(pointer, bytes);
 }
 
 cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t stream) {
@@ -49,11 +60,11 @@ cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t 
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned flags) {
   if (!bytes || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost))
     return sim_report(cudaErrorInvalidValue);
-  return allocate(pointer, bytes, sim_kind_managed);
+  return sim_allocate_managed(pointer, bytes, 0);
 }
 
 cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
-  return allocate(pointer, bytes, sim_kind_pinned);
+  return sim_allocate_managed(pointer, bytes, 1);
 }
 
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags) {
@@ -63,8 +74,7 @@ cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags) {
 }
 
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
-  const sim_allocation *found = find_live(host);
-  if (!device || flags || !found || found->kind != sim_kind_pinned)
+  if (!device || flags || sim_sharing_of(host, 0) != PINNED)
     return sim_report(cudaErrorInvalidValue);
   *device = host;
   return cudaSuccess;
@@ -79,29 +89,23 @@ cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
 
 cudaError_t cudaFreeHost(void *pointer) { return give_back(pointer, 1); }
 
-cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
-  NEED_CONTEXT();
-  *total = sim_get_limit();
-  *free_bytes = sim_get_limit() - sim_live_bytes();
-  return cudaSuccess;
-}
-
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                      const void *pointer) {
   NEED_CONTEXT();
   if (!attributes) return sim_report(cudaErrorInvalidValue);
   static const enum cudaMemoryType types[] = {
-      [sim_kind_device] = cudaMemoryTypeDevice,
-      [sim_kind_pinned] = cudaMemoryTypeHost,
-      [sim_kind_managed] = cudaMemoryTypeManaged,
+      [NOT_SHARED] = cudaMemoryTypeDevice,
+      [PINNED] = cudaMemoryTypeHost,
+      [MANAGED] = cudaMemoryTypeManaged,
   };
-  const sim_allocation *found = find_live(pointer);
+  const int is_here = find_live(pointer).size != 0;
+  const enum sim_sharing sharing = sim_sharing_of(pointer, 0);
   void *same = (void *)pointer;
   *attributes = (struct cudaPointerAttributes){
-      .type = found ? types[found->kind] : cudaMemoryTypeUnregistered,
-      .device = found ? 0 : cudaInvalidDeviceId,
-      .devicePointer = found ? same : NULL,
-      .hostPointer = found && found->kind == sim_kind_device ? NULL : same,
+      .type = is_here ? types[sharing] : cudaMemoryTypeUnregistered,
+      .device = is_here ? 0 : cudaInvalidDeviceId,
+      .devicePointer = is_here ? same : NULL,
+      .hostPointer = is_here && sharing == NOT_SHARED ? NULL : same,
   };
   return cudaSuccess;
 }
@@ -111,7 +115,7 @@ cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaM
                                  unsigned flags, cudaStream_t stream) {
   (void)bytes, (void)location, (void)flags, (void)stream;
   NEED_CONTEXT();
-  return find_live(pointer) ? cudaSuccess : sim_report(cudaErrorInvalidValue);
+  return find_live(pointer).size ? cudaSuccess : sim_report(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice,
@@ -155,29 +159,19 @@ cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t 
 
 /* Host memory: not the device's at all, or within one allocation that the host can use as well. */
 static int is_host_range(const void *pointer, size_t bytes) {
-  if (!sim_contains(pointer)) return pointer != NULL;
-  const sim_allocation *found = find_live(pointer);
-  return found && found->kind != sim_kind_device &&
-         (uint64_t)pointer + bytes <= found->start + found->size;
+  return sim_contains(pointer) ? sim_sharing_of(pointer, bytes) != NOT_SHARED : pointer != NULL;
 }
 
-/* The device's: one live allocation holds all of it. */
-static int is_device_range(const void *pointer, size_t bytes) {
-  const sim_allocation *found = find_live(pointer);
-  return found && (uint64_t)pointer + bytes <= found->start + found->size;
-}
-
-static int is_any_range(const void *pointer, size_t bytes) {
-  return is_host_range(pointer, bytes) || is_device_range(pointer, bytes);
-}
+/* The device's; whether one live allocation holds all of it, the device process sees. */
+static int is_device_range(const void *pointer) { return sim_contains(pointer); }
 
 static int ends_fit(const void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
   switch (kind) {
     case cudaMemcpyHostToHost: return is_host_range(to, bytes) && is_host_range(from, bytes);
-    case cudaMemcpyHostToDevice: return is_device_range(to, bytes) && is_host_range(from, bytes);
-    case cudaMemcpyDeviceToHost: return is_host_range(to, bytes) && is_device_range(from, bytes);
-    case cudaMemcpyDeviceToDevice: return is_device_range(to, bytes) && is_device_range(from, bytes);
-    default: return is_any_range(to, bytes) && is_any_range(from, bytes);
+    case cudaMemcpyHostToDevice: return is_device_range(to) && is_host_range(from, bytes);
+    case cudaMemcpyDeviceToHost: return is_host_range(to, bytes) && is_device_range(from);
+    case cudaMemcpyDeviceToDevice: return is_device_range(to) && is_device_range(from);
+    default: return to && from;
   }
 }
 
@@ -186,13 +180,16 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
   if ((unsigned)kind > cudaMemcpyDefault) return sim_report(cudaErrorInvalidMemcpyDirection);
   if (!bytes) return cudaSuccess;
   if (!ends_fit(to, from, bytes, kind)) return sim_report(cudaErrorInvalidValue);
-  sim_arena_open();
-  memmove(to, from, bytes);
-  sim_arena_shut();
-  sim_copy_written(to, from, bytes);
-  int to_host = is_host_range(to, bytes), from_host = is_host_range(from, bytes);
-  if (to_host != from_host) sim_record(sim_worker_copy, to_host ? "to host" : "from host", bytes, 0);
-  return cudaSuccess;
+  const int to_host = is_host_range(to, bytes), from_host = is_host_range(from, bytes);
+  if (to_host && from_host) {
+    memmove(to, from, bytes);
+    return cudaSuccess;
+  }
+  sim_flush_managed();
+  int error = to_host     ? sim_read(to, from, bytes)
+              : from_host ? sim_write(to, from, bytes)
+                          : sim_copy_bytes(to, from, bytes);
+  return sim_report((cudaError_t)error);
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
@@ -237,12 +234,10 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
   NEED_CONTEXT();
   if (!bytes) return cudaSuccess;
-  if (!is_device_range(pointer, bytes)) return sim_report(cudaErrorInvalidValue);
-  sim_arena_open();
-  memset(pointer, value, bytes);
-  sim_arena_shut();
-  sim_mark_written(pointer, bytes);
-  return cudaSuccess;
+  sim_flush_managed();
+  const struct sim_fill fill = {(uint64_t)pointer, bytes, (unsigned char)value};
+  return sim_report(
+      (cudaError_t)sim_ask(SIM_CALL_FILL, &(struct sim_part){&fill, sizeof fill}, 1, NULL, 0));
 }
 
 cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
@@ -271,10 +266,15 @@ cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t wid
 cudaError_t cudaGetSymbolAddress(void **address, const void *host) {
   NEED_CONTEXT();
   struct sim_symbol variable;
+  uint64_t module, found = 0;
   if (!address) return sim_report(cudaErrorInvalidValue);
   if (!sim_find_symbol(host, &variable)) return sim_report(cudaErrorInvalidSymbol);
-  *address = (void *)sim_answers.symbol(variable.place);
-  return *address ? cudaSuccess : sim_report(cudaErrorInvalidSymbol);
+  cudaError_t error = sim_number_of(variable.module, &module);
+  if (error) return sim_report(error);
+  const struct sim_part parts[] = {{&module, sizeof module}, {variable.name, strlen(variable.name)}};
+  error = (cudaError_t)sim_ask(SIM_CALL_SYMBOL, parts, 2, &found, sizeof found);
+  *address = (void *)found;
+  return error ? sim_report(error) : found ? cudaSuccess : sim_report(cudaErrorInvalidSymbol);
 }
 
 cudaError_t cudaGetSymbolSize(size_t *bytes, const void *host) {

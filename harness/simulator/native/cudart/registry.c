@@ -7,6 +7,14 @@
 struct module {
   const void *image; /* the fat binary: PTX as text, since it was compiled with -no-compress */
   int live;
+  uint64_t number; /* the device process's, from 1; 0 before the module is sent there */
+};
+
+/* What a fat binary begins with; the layout was read off nvcc 13.0's output. */
+struct fat_binary {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t body_bytes;
 };
 
 struct entry {
@@ -27,7 +35,7 @@ static void add(void **handle, const void *host, const char *name, size_t size) 
     entries = realloc(entries, capacity * sizeof *entries);
     if (!entries) abort();
   }
-  entries[count++] = (struct entry){module, host, {{module->image, module, name}, size, -1}};
+  entries[count++] = (struct entry){module, host, {module, name, size, -1, NULL, 0}};
   pthread_mutex_unlock(&lock);
 }
 
@@ -52,6 +60,26 @@ void sim_limit_dynamic_shared(const void *host, long limit) {
   pthread_mutex_unlock(&lock);
 }
 
+void sim_keep_parameters(const void *host, const uint32_t *sizes, unsigned parameter_count) {
+  pthread_mutex_lock(&lock);
+  struct entry *entry = find_locked(host);
+  if (entry) entry->symbol.parameters = sizes, entry->symbol.parameter_count = parameter_count;
+  pthread_mutex_unlock(&lock);
+}
+
+cudaError_t sim_number_of(struct module *module, uint64_t *number) {
+  pthread_mutex_lock(&lock);
+  int error = cudaSuccess;
+  if (!module->number) {
+    const struct fat_binary *image = module->image;
+    const struct sim_part part = {image, image->header_bytes + image->body_bytes};
+    error = sim_ask(SIM_CALL_MODULE, &part, 1, &module->number, sizeof module->number);
+  }
+  *number = module->number;
+  pthread_mutex_unlock(&lock);
+  return (cudaError_t)error;
+}
+
 void **__cudaRegisterFatBinary(void *fat_cubin) {
   struct wrapper {
     int magic, version;
@@ -62,6 +90,7 @@ void **__cudaRegisterFatBinary(void *fat_cubin) {
   if (!module) abort();
   module->image = wrapper->image;
   module->live = 1;
+  module->number = 0;
   return (void **)module;
 }
 

@@ -1,21 +1,14 @@
-"""Give this process a simulated CUDA device: load the libraries, answer their launches."""
+"""The simulated GPU: modules, launches and what they showed, over simulator/execution/."""
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-import torch
-from numpy.lib.stride_tricks import as_strided
-
+from harness.device.record import Record
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters, merged
-from harness.simulator.device.callbacks import Arguments, KernelFacts, Place, connect
-from harness.simulator.device.record import KERNEL, OTHER, Record, Work
-from harness.simulator.device.torch_cuda import SimulatedCuda, cuda_error
 from harness.simulator.execution.machine import LoadedModule, Machine
 from harness.simulator.hardware import limits
 from harness.simulator.hardware.budget import Budget
@@ -30,13 +23,12 @@ from harness.simulator.hardware.errors import (
 )
 from harness.simulator.hardware.fault import Fault
 from harness.simulator.hardware.limits import LaunchBounds, LaunchRequest, Limits, RefusedLaunch
-from harness.simulator.hardware.memory import Memory, OutOfDeviceMemory
+from harness.simulator.hardware.memory import Memory, NotAnAllocation, OutOfDeviceMemory
 from harness.simulator.hardware.resources import Resources
 from harness.simulator.lowering.program import Program
-from harness.simulator.native.bindings import BY_KERNEL, UNWRITTEN
-from harness.simulator.native.library import Libraries
 from harness.simulator.ptx.fatbinary import DeviceCode, device_code_of
 from harness.simulator.ptx.mangling import readable
+from harness.simulator.ptx.ptx import Function
 from harness.simulator.ptx.space import Space
 
 Usage = Callable[[DeviceCode], Mapping[str, Resources]]
@@ -46,6 +38,22 @@ _FAULTS: Mapping[Fault, CudaError] = {
     "illegal address": CudaError.ILLEGAL_ADDRESS,
     "misaligned address": CudaError.MISALIGNED_ADDRESS,
 }
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What cudaFuncGetAttributes tells: the fields of `layout.runtime.KernelEntry`."""
+
+    registers: int
+    max_threads: int
+    ptx_version: int
+    static_shared: int
+    local_bytes: int
+    const_bytes: int
+
+
+class NoSuchKernel(KeyError):
+    """A module has no kernel of that name, or there is no such module."""
 
 
 @dataclass(frozen=True)
@@ -74,28 +82,22 @@ class _Stopped(Exception):
 
 
 class SimulatedDevice:
-    """The device of this process; make one, before anything else uses torch's `cuda`."""
+    """Kernels of loaded modules on one memory; `record` is told of each launch."""
 
     def __init__(
-        self, libraries: Libraries, usage: Usage, schedule: int = 0, cores: int = 1
+        self, memory: Memory, record: Record, usage: Usage, schedule: int = 0, cores: int = 1
     ) -> None:
-        # Extensions find the runtime's functions by name, as if they were linked with it.
-        self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
-        self.memory = Memory(self._runtime)
-        self._record = Record(self._runtime)
+        self._record = record
         self._usage = usage
-        self._machine = Machine(self.memory, schedule=schedule, cores=cores)
+        self._machine = Machine(memory, schedule=schedule, cores=cores)
         self._modules: dict[int, _Module] = {}
         self._findings: list[Finding] = []
         self._launches = 0
         self._thread_instructions = 0
         self._counters: dict[str, KernelCounters] | None = None
         self._failure: BaseException | None = None
-        self._callbacks = connect(self._runtime, self, self._error_of)
-        ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
-        SimulatedCuda(self._runtime).install()
 
-    # What the harness asks
+    # What the trusted side asks
 
     def observe(self) -> Observed:
         """What happened on the device since the last call.
@@ -111,20 +113,6 @@ class SimulatedDevice:
         seen = Observed(tuple(self._findings), self._launches, self._thread_instructions)
         self._findings, self._launches, self._thread_instructions = [], 0, 0
         return seen
-
-    def raise_unread_error(self) -> None:
-        """Tell of a call that failed, where the caller has not looked.
-
-        Raises:
-            torch.AcceleratorError: cudaGetLastError() of this thread would have told an error.
-        """
-        error = self._runtime.cudaGetLastError()
-        if error:
-            raise cuda_error(self._runtime, error, " (nobody asked cudaGetLastError())")
-
-    def recover(self) -> None:
-        """Forget errors, those as well that leave real hardware unusable until the process ends."""
-        self._runtime.sim_recover()
 
     def reorder(self, schedule: int) -> None:
         """Run blocks and warps in another order from now on, as `Machine` has it."""
@@ -161,52 +149,48 @@ class SimulatedDevice:
             for name, resources in self._usage_of(module).items()
         }
 
-    def leaks(self) -> tuple[int, ...]:
-        """Sizes in bytes of what was allocated with cudaMalloc and is not freed."""
-        return tuple(allocation.size for allocation in self.memory.leaks())
+    def close(self) -> None:
+        """End the processes that run blocks."""
+        self._machine.close()
 
-    def writers(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Who wrote each element of a tensor on the device.
+    # What the CUDA runtime asks
 
-        Returns:
-            A CPU tensor of uint8, of the same shape: `native.UNWRITTEN`, where nobody wrote
-            some byte, `record.KERNEL`, where kernels wrote all of it or what it was made of, else
-            `record.OTHER`.
+    def load(self, image: bytes) -> int:
+        """Take a fat binary in; answers the module's number, from 1."""
+        number = len(self._modules) + 1
+        code = device_code_of(image)
+        self._modules[number] = _Module(code, self._machine.load(code.ptx))
+        return number
+
+    def parameters(self, module: int, name: str) -> tuple[int, ...]:
+        """How many bytes each of a kernel's parameters has.
+
+        Raises:
+            NoSuchKernel: there is none of that name.
         """
-        if not tensor.numel():
-            return torch.zeros(tensor.shape, dtype=torch.uint8)
-        width = tensor.element_size()
-        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-        shadow = self.memory.views(tensor.data_ptr(), (last + 1) * width)[1]
-        # The bytes of an element are its last dimension.
-        strides = (*(stride * width for stride in tensor.stride()), 1)
-        states = as_strided(shadow, (*tensor.shape, width), strides, writeable=False)
-        writers = np.where((states == BY_KERNEL).all(axis=-1), KERNEL, OTHER)
-        writers[(states == UNWRITTEN).any(axis=-1)] = UNWRITTEN
-        return torch.from_numpy(writers.astype(np.uint8))
+        return tuple(parameter.size for parameter in self._kernel(module, name).parameters)
 
-    def work(self) -> tuple[Work, ...]:
-        """What was done on the device since the last call: operators, kernels, copies."""
-        return self._record.take()
-
-    # What the CUDA runtime asks: callbacks.Answers
-
-    def launch(self, place: Place, launch: LaunchRequest, arguments: Arguments) -> None:
+    def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
         """Run a kernel.
+
+        Args:
+            module: Its module's number.
+            name: Its name, mangled.
+            launch: How.
+            arguments: The bytes of its arguments, one after the other.
 
         Raises:
             Exception: it cannot be launched, or did not come to its end.
         """
-        module = self._module(place)
-        limits.check_launch(self._limits(place), launch)
-        kernel = module.loaded.kernels[place.name]
-        values = [
-            ctypes.string_at(arguments[index], parameter.size)
-            for index, parameter in enumerate(kernel.parameters)
-        ]
+        kernel = self._kernel(module, name)
+        limits.check_launch(self._limits(module, name), launch)
+        values, at = [], 0
+        for parameter in kernel.parameters:
+            values.append(arguments[at : at + parameter.size])
+            at += parameter.size
         result = self._machine.launch(
-            module.loaded,
-            place.name,
+            self._modules[module].loaded,
+            name,
             launch.grid,
             launch.block,
             launch.dynamic_shared_bytes,
@@ -217,22 +201,27 @@ class SimulatedDevice:
         self._thread_instructions += result.thread_instructions
         self._findings += result.findings
         if self._counters is not None and result.counters:
-            before = self._counters.get(place.name)
-            after = merged(before, result.counters) if before else result.counters
-            self._counters[place.name] = after
+            before = self._counters.get(name)
+            self._counters[name] = merged(before, result.counters) if before else result.counters
         if result.fault:
             raise _Stopped(_FAULTS[result.fault])
+        self._record.add("kernel", name)
 
-    def symbol(self, place: Place) -> int:
-        """The device address of a variable, 0 for none."""
-        return self._module(place).loaded.address_of(place.name)
+    def symbol(self, module: int, name: str) -> int:
+        """The device address of a variable, 0 for none.
 
-    def describe(self, place: Place) -> KernelFacts:
+        Raises:
+            NoSuchKernel: there is no such module.
+        """
+        return self._module(module).loaded.address_of(name)
+
+    def describe(self, module: int, name: str) -> KernelFacts:
         """What cudaFuncGetAttributes tells of a kernel."""
-        module, kernel = self._module(place).loaded.module, self._limits(place)
+        self._kernel(module, name)
+        code, kernel = self._modules[module].loaded.module, self._limits(module, name)
         resources = kernel.resources()
-        target = re.search(r"\d+", module.target)
-        constants = (v.size for v in module.variables.values() if v.space is Space.CONST)
+        target = re.search(r"\d+", code.target)
+        constants = (v.size for v in code.variables.values() if v.space is Space.CONST)
         return KernelFacts(
             registers=resources.registers,
             max_threads=limits.max_threads(kernel),
@@ -242,17 +231,19 @@ class SimulatedDevice:
             const_bytes=sum(constants),
         )
 
-    def allow_shared(self, place: Place, dynamic_bytes: int) -> None:
+    def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
         """Check what cudaFuncSetAttribute is to allow a kernel.
 
         Raises:
             RefusedLaunch: there is not so much.
         """
-        limits.check_shared_memory(self._limits(place), dynamic_bytes)
+        self._kernel(module, name)
+        limits.check_shared_memory(self._limits(module, name), dynamic_bytes)
 
-    def occupancy(self, place: Place, launch: LaunchRequest) -> int:
+    def occupancy(self, module: int, name: str, launch: LaunchRequest) -> int:
         """How many of a launch's blocks a multiprocessor holds."""
-        return limits.blocks_that_fit(self._limits(place), launch)
+        self._kernel(module, name)
+        return limits.blocks_that_fit(self._limits(module, name), launch)
 
     def unsupported(self, what: str) -> None:
         """Note what the simulator does not have, for `observe` to raise."""
@@ -262,56 +253,65 @@ class SimulatedDevice:
         """Note that a library was called, which would do the work, for `observe` to raise."""
         self._failure = self._failure or LibraryCall(function)
 
-    # How it is answered
+    def refused(self, error: BaseException) -> tuple[int, str]:
+        """The cudaError_t that a call returns which raised `error`, and why, in words.
 
-    def _error_of(self, error: BaseException) -> int:
+        What is no fault of the call's own is kept, for `observe` to raise.
+        """
         if isinstance(error, _Stopped):
-            return error.error
+            return error.error, ""
         if isinstance(error, RefusedLaunch):
-            self._runtime.sim_explain(error.error, str(error).encode())
-            return error.error
+            return error.error, str(error)
         if isinstance(error, OutOfDeviceMemory):
-            return CudaError.MEMORY_ALLOCATION
+            return CudaError.MEMORY_ALLOCATION, ""
+        if isinstance(error, NotAnAllocation):
+            return CudaError.INVALID_VALUE, ""
+        if isinstance(error, NoSuchKernel):
+            return CudaError.INVALID_DEVICE_FUNCTION, ""
         if isinstance(error, BarrierDeadlock | UnmetCondition):
             # Known by its findings; a GPU would hang, and its watchdog would end the kernel.
             self._findings += error.findings
-            return CudaError.LAUNCH_FAILURE
+            return CudaError.LAUNCH_FAILURE, ""
         self._failure = self._failure or error
         if isinstance(error, KernelTrap):
-            return (
-                CudaError.ASSERT if error.reason == ASSERTION_FAILED else CudaError.LAUNCH_FAILURE
-            )
+            failed = error.reason == ASSERTION_FAILED
+            return CudaError.ASSERT if failed else CudaError.LAUNCH_FAILURE, ""
         # It is the simulator that fails, and what the host code does next shall not fail as well.
-        return CudaError.NOT_SUPPORTED
+        return CudaError.NOT_SUPPORTED, ""
 
-    def _module(self, place: Place) -> _Module:
-        if place.module not in self._modules:
-            code = device_code_of(place.image)
-            self._modules[place.module] = _Module(code, self._machine.load(code.ptx))
-        return self._modules[place.module]
+    # How it is answered
 
-    def _limits(self, place: Place) -> Limits:
-        module = self._module(place)
-        if place.name not in module.limits:
-            bounds = LaunchBounds.of(module.loaded.kernels[place.name])
-            module.limits[place.name] = Limits(
-                readable(place.name),
-                bounds,
-                lambda: self._resources(place),
-                lambda: self._program(place).shared_bytes,
+    def _module(self, number: int) -> _Module:
+        if number not in self._modules:
+            raise NoSuchKernel(number)
+        return self._modules[number]
+
+    def _kernel(self, module: int, name: str) -> Function:
+        kernels = self._module(module).loaded.kernels
+        if name not in kernels:
+            raise NoSuchKernel(name)
+        return kernels[name]
+
+    def _limits(self, number: int, name: str) -> Limits:
+        module = self._modules[number]
+        if name not in module.limits:
+            module.limits[name] = Limits(
+                readable(name),
+                LaunchBounds.of(module.loaded.kernels[name]),
+                lambda: self._resources(module, name),
+                lambda: self._program(module, name).shared_bytes,
             )
-        return module.limits[place.name]
+        return module.limits[name]
 
-    def _program(self, place: Place) -> Program:
-        kernel = self._machine.prepare(self._module(place).loaded, place.name)
-        return kernel.prepared.compiler.program
+    def _program(self, module: _Module, name: str) -> Program:
+        return self._machine.prepare(module.loaded, name).prepared.compiler.program
 
-    def _resources(self, place: Place) -> Resources:
-        usage = self._usage_of(self._module(place))
-        if place.name not in usage:
-            name = readable(place.name)
-            raise RefusedLaunch(CudaError.INVALID_PTX, f"{name}: ptxas does not compile its PTX")
-        return usage[place.name]
+    def _resources(self, module: _Module, name: str) -> Resources:
+        usage = self._usage_of(module)
+        if name not in usage:
+            why = f"{readable(name)}: ptxas does not compile its PTX"
+            raise RefusedLaunch(CudaError.INVALID_PTX, why)
+        return usage[name]
 
     def _usage_of(self, module: _Module) -> Mapping[str, Resources]:
         if module.usage is None:

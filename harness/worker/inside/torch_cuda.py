@@ -37,6 +37,9 @@ class Calls:
         runtime.cudaGetErrorString.restype = ctypes.c_char_p
         runtime.sim_explanation.restype = ctypes.c_char_p
         runtime.sim_peak_bytes.restype = ctypes.c_uint64
+        runtime.sim_live_bytes.restype = ctypes.c_uint64
+        runtime.sim_seed.argtypes = [ctypes.c_uint64]
+        runtime.sim_seed.restype = None
         self.runtime = runtime
 
     def __call__(self, name: str, *arguments: object) -> None:
@@ -201,8 +204,8 @@ class SimulatedCuda:
             **self._about_the_device(),
             **self._about_streams(),
             **self._about_memory(),
-            "manual_seed": torch.default_generator.manual_seed,
-            "manual_seed_all": torch.default_generator.manual_seed,
+            "manual_seed": self.manual_seed,
+            "manual_seed_all": self.manual_seed,
             "_lazy_init": lambda: None,
             "_lazy_call": lambda _function, **_options: None,
         }.items():
@@ -261,6 +264,10 @@ class SimulatedCuda:
             "reset_peak_memory_stats": self.reset_peak_memory_stats,
             "mem_get_info": self.mem_get_info,
         }
+
+    def manual_seed(self, seed: int) -> None:
+        """Begin the device's random numbers anew."""
+        self._runtime.sim_seed(int(seed) % 2**64)
 
     def synchronize(self, device: object = None) -> None:
         """Wait for the device, which is done.

@@ -1,0 +1,330 @@
+"""Answers the calls of a worker's CUDA runtime: `simulator/layout/calls.py` names them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Collection, Mapping
+from hashlib import sha256
+from typing import TypeVar
+
+import torch
+
+from harness.device.operators import Operators
+from harness.device.record import FROM_HOST, TO_HOST, Record
+from harness.device.simulated import SimulatedDevice
+from harness.device.values import Malformed
+from harness.simulator.hardware.cuda_error import CudaError
+from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
+from harness.simulator.hardware.geometry import Extent
+from harness.simulator.hardware.limits import LaunchRequest
+from harness.simulator.hardware.memory import Memory, NotAnAllocation, OutOfDeviceMemory
+from harness.simulator.hardware.properties import DEVICE
+from harness.simulator.layout.calls import (
+    AllocateEntry,
+    Call,
+    CopyEntry,
+    FillEntry,
+    MemoryEntry,
+    Raised,
+    RangeEntry,
+    WelcomeEntry,
+)
+from harness.simulator.layout.runtime import DeviceEntry, KernelEntry, LaunchEntry
+from harness.simulator.layout.structure import Structure
+
+S = TypeVar("S", bound=Structure)
+
+_NUMBER = struct.Struct("<Q")
+_MOST_MODULES = 1024
+_MOST_NAME_BYTES = 1 << 16
+_MOST_READ_BYTES = 64 << 20
+
+
+class Refused(Exception):
+    """A call that is answered with an error.
+
+    Attributes:
+        error: A cudaError_t, or a `Raised`.
+        why: In words.
+    """
+
+    def __init__(self, error: int, why: str = "") -> None:
+        super().__init__(why)
+        self.error = error
+        self.why = why
+
+
+class Calls:
+    """Answers them from one memory and what runs on it."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        device: SimulatedDevice,
+        record: Record,
+        trusted: Collection[str] | None = None,
+    ) -> None:
+        """`trusted` are the SHA-256 digests of fat binaries that may be loaded; None for any."""
+        self._memory = memory
+        self._device = device
+        self._record = record
+        self._trusted = trusted
+        self._kept: dict[int, bool] = {}
+        self._operators = Operators(memory, record)
+        self._modules = 0
+        self._answers: Mapping[Call, Callable[[bytes], bytes]] = {
+            Call.HELLO: self._hello,
+            Call.ALLOCATE: self._allocate,
+            Call.FREE: self._free,
+            Call.RELEASE: self._release,
+            Call.READ: self._read,
+            Call.WRITE: self._write,
+            Call.COPY: self._copy,
+            Call.FILL: self._fill,
+            Call.FIND: self._find,
+            Call.MEMORY: self._tell_memory,
+            Call.MODULE: self._module,
+            Call.PARAMETERS: self._parameters,
+            Call.LAUNCH: self._launch,
+            Call.SYMBOL: self._symbol,
+            Call.DESCRIBE: self._describe,
+            Call.ALLOW_SHARED: self._allow_shared,
+            Call.OCCUPANCY: self._occupancy,
+            Call.UNSUPPORTED: self._unsupported,
+            Call.LIBRARY: self._library,
+            Call.OPERATOR: self._operator,
+            Call.SEED: self._seed,
+        }
+
+    def keep(self, address: int) -> None:
+        """Let that allocation live until the trusted side has let it go as well."""
+        self._kept[address] = False
+
+    def let_go(self, address: int) -> None:
+        """Let the worker have an allocation that was kept; it is freed where that has, too."""
+        if self._kept.pop(address):
+            self._memory.free(address)
+
+    def answer(self, number: int, data: bytes) -> bytes:
+        """Do what is asked for.
+
+        Args:
+            number: A `Call`.
+            data: What came with it.
+
+        Returns:
+            What goes back.
+
+        Raises:
+            Malformed: it is no call.
+            Refused: it is answered with an error.
+        """
+        try:
+            call = Call(number)
+        except ValueError:
+            raise Malformed(f"a call with the number {number}") from None
+        try:
+            return self._answers[call](data)
+        except (Malformed, Refused):
+            raise
+        except BaseException as error:
+            raise Refused(*self._device.refused(error)) from None
+
+    # Memory
+
+    def _hello(self, data: bytes) -> bytes:
+        _no_more(data)
+        return bytes(WelcomeEntry(device_entry(), self._memory.base, self._memory.size))
+
+    def _allocate(self, data: bytes) -> bytes:
+        asked = _entry(AllocateEntry, data)
+        return _NUMBER.pack(self._memory.allocate(asked.size, owned=bool(asked.owned)))
+
+    def _free(self, data: bytes) -> bytes:
+        address = _number(data)
+        if address in self._kept:
+            self._kept[address] = True
+            return b""
+        self._memory.free(address)
+        return b""
+
+    def _release(self, data: bytes) -> bytes:
+        # Nobody waits for what becomes of it.
+        try:
+            return self._free(data)
+        except (Refused, NotAnAllocation):
+            return b""
+
+    def _read(self, data: bytes) -> bytes:
+        asked = _entry(RangeEntry, data)
+        if asked.size > _MOST_READ_BYTES:
+            raise Malformed(f"a copy of {asked.size} bytes")
+        found = self._memory.read(asked.start, asked.size)
+        if not self._memory.unwritten(asked.start, asked.size).all():
+            self._record.add("copy", TO_HOST, asked.size)
+        return found
+
+    def _write(self, data: bytes) -> bytes:
+        address = _number(data[: _NUMBER.size])
+        self._memory.write(address, data[_NUMBER.size :])
+        self._record.add("copy", FROM_HOST, len(data) - _NUMBER.size)
+        return b""
+
+    def _copy(self, data: bytes) -> bytes:
+        asked = _entry(CopyEntry, data)
+        self._memory.copy(asked.target, asked.source, asked.size)
+        return b""
+
+    def _fill(self, data: bytes) -> bytes:
+        asked = _entry(FillEntry, data)
+        self._memory.fill(asked.start, asked.value & 0xFF, asked.size)
+        return b""
+
+    def _find(self, data: bytes) -> bytes:
+        found = self._memory.find(_number(data))
+        return bytes(
+            RangeEntry(found.start, found.size) if found and found.is_live else RangeEntry()
+        )
+
+    def _tell_memory(self, data: bytes) -> bytes:
+        if _number(data):
+            self._memory.forget_peak()
+        memory = self._memory
+        return bytes(MemoryEntry(memory.limit, memory.live_bytes, memory.peak_bytes))
+
+    # Kernels
+
+    def _module(self, image: bytes) -> bytes:
+        if self._trusted is not None and sha256(image).hexdigest() not in self._trusted:
+            self._device.unsupported("device code that the harness has not compiled")
+            raise Refused(CudaError.NOT_SUPPORTED)
+        self._modules += 1
+        if self._modules > _MOST_MODULES:
+            raise Malformed(f"more than {_MOST_MODULES} modules")
+        return _NUMBER.pack(self._device.load(image))
+
+    def _parameters(self, data: bytes) -> bytes:
+        module, name = _number(data[:8]), _name(data[8:])
+        sizes = self._device.parameters(module, name)
+        return struct.pack(f"<{len(sizes)}I", *sizes)
+
+    def _launch(self, data: bytes) -> bytes:
+        module, request, rest = _launch(data)
+        name, nul, arguments = rest.partition(b"\0")
+        expected = sum(self._device.parameters(module, _name(name)))
+        if not nul or len(arguments) != expected:
+            raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {expected}")
+        self._device.launch(module, _name(name), request, arguments)
+        return b""
+
+    def _symbol(self, data: bytes) -> bytes:
+        return _NUMBER.pack(self._device.symbol(_number(data[:8]), _name(data[8:])))
+
+    def _describe(self, data: bytes) -> bytes:
+        facts = self._device.describe(_number(data[:8]), _name(data[8:]))
+        return bytes(KernelEntry(*(getattr(facts, name) for name in KernelEntry.fields)))
+
+    def _allow_shared(self, data: bytes) -> bytes:
+        self._device.allow_shared(_number(data[:8]), _name(data[16:]), _number(data[8:16]))
+        return b""
+
+    def _occupancy(self, data: bytes) -> bytes:
+        module, request, name = _launch(data)
+        return _NUMBER.pack(self._device.occupancy(module, _name(name), request))
+
+    # The rest
+
+    def _unsupported(self, data: bytes) -> bytes:
+        self._device.unsupported(_name(data))
+        return b""
+
+    def _library(self, data: bytes) -> bytes:
+        self._device.library(_name(data))
+        return b""
+
+    def _operator(self, data: bytes) -> bytes:
+        try:
+            return self._operators.run(data)
+        except Malformed:
+            raise
+        except UnsupportedCall as error:
+            self._device.unsupported(error.what)
+            raise Refused(Raised.NotImplementedError, str(error)) from None
+        except LibraryCall as error:
+            self._device.library(error.function)
+            raise Refused(Raised.NotImplementedError, str(error)) from None
+        except OutOfDeviceMemory as error:
+            raise Refused(Raised.OutOfMemoryError, f"CUDA out of memory. {error}") from None
+        except NotImplementedError as error:
+            raise Refused(Raised.NotImplementedError, str(error)) from None
+        except IndexError as error:
+            raise Refused(Raised.IndexError, str(error)) from None
+        except TypeError as error:
+            raise Refused(Raised.TypeError, str(error)) from None
+        except ValueError as error:
+            raise Refused(Raised.ValueError, str(error)) from None
+        except Exception as error:
+            raise Refused(Raised.RuntimeError, str(error)) from None
+
+    def _seed(self, data: bytes) -> bytes:
+        torch.manual_seed(_number(data))
+        return b""
+
+
+def device_entry() -> DeviceEntry:
+    """What the runtime tells of the device."""
+    return DeviceEntry(
+        name=DEVICE.name.encode(),
+        major=DEVICE.major,
+        minor=DEVICE.minor,
+        multiprocessors=DEVICE.multi_processor_count,
+        l2_bytes=DEVICE.L2_cache_size,
+        total_memory=DEVICE.total_memory,
+        shared_per_block=DEVICE.shared_memory_per_block,
+        shared_per_block_optin=DEVICE.shared_memory_per_block_optin,
+        shared_per_multiprocessor=DEVICE.shared_memory_per_multiprocessor,
+    )
+
+
+def _no_more(data: bytes) -> None:
+    if data:
+        raise Malformed(f"{len(data)} bytes too many")
+
+
+def _entry(kind: type[S], data: bytes) -> S:
+    if len(data) != ctypes.sizeof(kind):
+        raise Malformed(f"{len(data)} bytes for a {kind.c_name}")
+    return kind.from_buffer_copy(data)
+
+
+def _number(data: bytes) -> int:
+    if len(data) != _NUMBER.size:
+        raise Malformed(f"{len(data)} bytes for a number")
+    return int(_NUMBER.unpack(data)[0])
+
+
+def _name(data: bytes) -> str:
+    if len(data) > _MOST_NAME_BYTES:
+        raise Malformed(f"a name of {len(data)} bytes")
+    return data.decode(errors="replace")
+
+
+def _launch(data: bytes) -> tuple[int, LaunchRequest, bytes]:
+    """A module's number, a launch, and what follows."""
+    end = _NUMBER.size + ctypes.sizeof(LaunchEntry)
+    module, entry = _number(data[: _NUMBER.size]), _entry(LaunchEntry, data[_NUMBER.size : end])
+    limit = entry.dynamic_shared_limit
+    request = LaunchRequest(
+        _extent(entry.grid),
+        _extent(entry.block),
+        entry.dynamic_shared,
+        None if limit < 0 else limit,
+        bool(entry.is_cooperative),
+    )
+    return module, request, data[end:]
+
+
+def _extent(numbers: ctypes.Array[ctypes.c_uint]) -> Extent:
+    x, y, z = numbers
+    return x, y, z

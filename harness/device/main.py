@@ -1,0 +1,104 @@
+"""The device process: `python -m harness.device.main DESCRIPTOR INSTRUCTIONS`.
+
+It imports torch and the simulator once, and forks for each worker that comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from harness.device.session import DeviceSession
+from harness.sandbox.limits import Limits, die_with_parent
+from harness.system import codec, interpreter
+from harness.worker.protocol import Channel
+
+MOST_BYTES = 4096
+"""Of a request."""
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What a device process is told on its command line."""
+
+    library: Path
+    """The simulator's."""
+    limits: Limits
+    """What it shall impose on itself."""
+
+
+def main() -> None:
+    """Serve the trusted side until it hangs up."""
+    interpreter.settle()
+    die_with_parent()
+    told = codec.decode(sys.argv[2], Instructions)
+    told.limits.impose()
+    torch.set_num_threads(1)
+    library = ctypes.CDLL(str(told.library))
+    sessions: dict[int, int] = {}
+    with socket.socket(fileno=int(sys.argv[1])) as trusted:
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(trusted, MOST_BYTES, 3)
+            if not data:
+                break
+            asked = json.loads(data)
+            if "end" in asked:
+                _end(sessions.pop(asked["end"], None))
+                trusted.send(b"ended")
+                continue
+            process = os.fork()
+            if not process:
+                trusted.close()
+                _be_a_device(library, descriptors, asked["schedule"], asked["cores"])
+            sessions[asked["session"]] = process
+            for descriptor in descriptors:
+                os.close(descriptor)
+    for child in sessions.values():
+        _end(child)
+
+
+def _be_a_device(library: ctypes.CDLL, descriptors: list[int], schedule: int, cores: int) -> None:
+    """Be one worker's device, until it is not needed any more."""
+    status = 1
+    try:
+        die_with_parent()
+        calls, control, output = descriptors
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        session = DeviceSession(
+            library,
+            socket.socket(fileno=calls),
+            Channel(socket.socket(fileno=control)),
+            schedule,
+            cores,
+            set(),
+        )
+        session.serve()
+        status = 0
+    finally:
+        if status:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _end(process: int | None) -> None:
+    if process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+if __name__ == "__main__":
+    main()

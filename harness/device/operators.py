@@ -1,0 +1,304 @@
+"""Torch's operators on tensors of the device: torch's kernels for the CPU run them; recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.device.operator_names import is_known, is_library
+from harness.device.record import Record
+from harness.device.tensors import WRITTEN, Place, put, shadow_at, tensor_at
+from harness.device.values import Argument, Device, Malformed, OnDevice, Reader, written
+from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.layout.scalar_types import DTYPES
+from harness.simulator.native.bindings import BY_KERNEL
+
+_NAME = re.compile(r"aten::(\w+)", re.ASCII)
+_OVERLOAD = re.compile(r"\w*", re.ASCII)
+
+# They take memory or files by other words than a tensor's, work on what the host alone has, or do
+# not look at their arguments closely enough for those of strangers.
+_REFUSED = re.compile(
+    r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quantize|vulkan"
+    r"|_cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
+    r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|_fft|fftfreq",
+)
+# They make a tensor of nothing but numbers.
+_MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")
+_MEMORY_FORMATS = range(4)
+_STRIDED = 0
+
+
+_NUMBER = (bool, int, float, complex)
+
+
+class Operators:
+    """Runs operators on the tensors of one memory."""
+
+    def __init__(self, memory: Memory, record: Record) -> None:
+        self._memory = memory
+        self._record = record
+
+    def run(self, message: bytes) -> bytes:
+        """Run the operator that a message asks for, and answer with its results.
+
+        Raises:
+            Malformed: it is no such message.
+            Exception: what the operator raises.
+        """
+        reader = Reader(message)
+        name, overload = reader.value(), reader.value()
+        arguments = []
+        while not reader.is_at_end:
+            arguments.append(reader.value())
+        op = _operator(name, overload)
+        call = _Call(self._memory, op, arguments)
+        results = call.copy() if name == "aten::copy_" else call.run()
+        call.record(self._record, name)
+        return written(results)
+
+
+def _operator(name: object, overload: object) -> Any:
+    found = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if not found or not isinstance(overload, str) or not _OVERLOAD.fullmatch(overload):
+        raise Malformed("an operator that cannot be")
+    try:
+        op = getattr(getattr(torch.ops.aten, found[1]), overload or "default")
+    except AttributeError:
+        raise Malformed(f"an operator {found[0]}.{overload}, which torch has not got") from None
+    if is_known(found[1]) and not _REFUSED.search(found[1]) and _takes_tensors(op, found[1]):
+        return op
+    raise LibraryCall(found[0]) if is_library(found[1]) else UnsupportedCall(f"operator {found[0]}")
+
+
+def _takes_tensors(op: Any, name: str) -> bool:
+    """Whether it is about tensors: of those on numbers alone a device knows nothing."""
+    is_making = _MAKING.match(name) is not None
+    return is_making or any("Tensor" in str(each.type) for each in op._schema.arguments)
+
+
+class _Call:
+    """One call of an operator."""
+
+    def __init__(self, memory: Memory, op: Any, arguments: Sequence[object]) -> None:
+        self._memory = memory
+        self._op = op
+        self._schema = op._schema
+        if len(arguments) != len(self._schema.arguments):
+            raise Malformed(f"{len(arguments)} arguments for {op}")
+        self._tensors: list[Tensor] = []
+        self._places: list[Place | None] = []
+        self._results: list[Tensor] = []
+        self._has_list = any(isinstance(each, list) and _has_tensor(each) for each in arguments)
+        self._arguments = [
+            _checked(str(argument.real_type), self._resolved(each))
+            for argument, each in zip(self._schema.arguments, arguments, strict=True)
+        ]
+        for number, argument in enumerate(self._schema.arguments):
+            if isinstance(self._arguments[number], _NUMBER) and "Tensor" in str(argument.type):
+                self._arguments[number] = self._wrapped(self._arguments[number])
+        for number, argument in enumerate(self._schema.arguments):
+            if argument.kwarg_only and argument.alias_info and argument.alias_info.is_write:
+                self._arguments[number] = self._replaceable(self._arguments[number])
+        self._of_kernels = any(
+            bool((shadow == BY_KERNEL).any()) for shadow in self._shadows(self._places)
+        )
+
+    def run(self) -> list[object]:
+        """Its results, as they are written."""
+        positional = [
+            value
+            for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
+            if not argument.kwarg_only
+        ]
+        named = {
+            argument.name: value
+            for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
+            if argument.kwarg_only
+        }
+        with torch.no_grad():
+            returned = self._op(*positional, **named)
+        values = returned if isinstance(returned, tuple) else (returned,)
+        if not self._schema.returns:
+            values = ()
+        return [self._result(value) for value in values]
+
+    def copy(self) -> list[object]:
+        """What `copy_` gives: what is copied from memory that nothing wrote stays unwritten."""
+        target, source = self._places[:2]
+        to, values = self._tensors[:2]
+        if target is None:
+            raise Malformed("a copy to the host")
+        to.copy_(values)
+        if not to.numel():
+            return [Argument(0)]
+        shadow = shadow_at(self._memory, target)
+        if source is None:
+            shadow.fill_(WRITTEN)
+        else:
+            states = shadow_at(self._memory, source)
+            if states.shape[-1] != shadow.shape[-1]:
+                states = states.amin(-1, keepdim=True)
+            shadow.copy_(states.expand(*values.shape, states.shape[-1]))
+        return [Argument(0)]
+
+    def record(self, record: Record, name: str) -> None:
+        """Add the call to the record."""
+        tensors = [*self._tensors, *self._results]
+        counts = [tensor.numel() for tensor in tensors]
+        elements = sum(counts) if self._has_list else max(counts, default=0)
+        if name == "aten::copy_":
+            record.add("operator", name, self._tensors[0].numel())
+            return
+        output = self._results[0] if self._results else None
+        multiplied = products(name, self._tensors, output) if output is not None else 0
+        if any(tensor.is_complex() for tensor in tensors):
+            # A complex product is four real ones.
+            name += " (complex)"
+            elements *= 4
+        elif self._is_scaled():
+            name += " (scaled)"
+        record.add("operator", name, elements, multiplied)
+
+    def _is_scaled(self) -> bool:
+        return any(
+            argument.name == "alpha" and isinstance(value, int | float | complex) and value != 1
+            for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
+        )
+
+    def _resolved(self, value: object) -> object:
+        """An argument as torch takes it."""
+        match value:
+            case OnDevice():
+                tensor = tensor_at(self._memory, value.place)
+                if value.is_conjugated:
+                    tensor = tensor.conj()
+                if value.is_negated:
+                    tensor = torch._neg_view(tensor)
+                self._places.append(value.place)
+                self._tensors.append(tensor)
+                return tensor
+            case Tensor():
+                self._places.append(None)
+                self._tensors.append(value)
+                return value
+            case Device():
+                return torch.device("cpu")
+            case list():
+                return [self._resolved(each) for each in value]
+        return value
+
+    def _wrapped(self, number: object) -> Tensor:
+        """A number where a tensor is wanted: of the others' type, if its own is no wider kind."""
+        alone = torch.tensor(number)
+        if not self._tensors:
+            return alone
+        dtype = self._tensors[0].dtype
+        for tensor in self._tensors[1:]:
+            dtype = torch.promote_types(dtype, tensor.dtype)
+        is_wider = _kind(alone.dtype) > _kind(dtype)
+        return alone if is_wider else alone.to(dtype)
+
+    def _replaceable(self, value: object) -> object:
+        """What an operator that writes to `out` may resize, which memory of the device is not."""
+        if not isinstance(value, Tensor):
+            return value
+        copy = torch.empty_like(value)
+        self._tensors[_index(self._tensors, value)] = copy
+        return copy
+
+    def _result(self, value: object) -> object:
+        if isinstance(value, list | tuple):
+            return [self._result(each) for each in value]
+        if not isinstance(value, Tensor):
+            return value
+        self._results.append(value)
+        number = _index(self._tensors, value)
+        if number < 0:
+            place = put(self._memory, value.resolve_conj().resolve_neg())
+            self._mark(place)
+            return place
+        place_now = self._places[number]
+        if place_now is None:
+            return Argument(number)
+        if place_now.shape == tuple(value.shape):
+            mine = tensor_at(self._memory, place_now)
+            if mine.data_ptr() != value.data_ptr():
+                mine.copy_(value)
+            self._mark(place_now)
+            return Argument(number)
+        moved = put(self._memory, value)
+        self._mark(moved)
+        return Argument(number, moved)
+
+    def _mark(self, place: Place) -> None:
+        """What was made of something that a kernel has written counts as a kernel's."""
+        if not place.is_empty:
+            shadow_at(self._memory, place).fill_(BY_KERNEL if self._of_kernels else WRITTEN)
+
+    def _shadows(self, places: Sequence[Place | None]) -> Iterator[Tensor]:
+        for place in places:
+            if place is not None and not place.is_empty:
+                yield shadow_at(self._memory, place)
+
+
+def _checked(kind: str, value: object) -> object:
+    """A number that stands for a type, a layout or an order; torch trusts those.
+
+    Raises:
+        Malformed: it stands for none.
+    """
+    if value is None or not isinstance(value, int):
+        return value
+    if "ScalarType" in kind:
+        if value not in DTYPES:
+            raise Malformed(f"a type of elements with the number {value}")
+        return DTYPES[value]
+    if ("Layout" in kind and value != _STRIDED) or (
+        "MemoryFormat" in kind and value not in _MEMORY_FORMATS
+    ):
+        raise Malformed(f"a layout with the number {value}")
+    return value
+
+
+def _kind(dtype: torch.dtype) -> int:
+    """Truth values, integers, real and complex numbers, in this order."""
+    if dtype.is_complex:
+        return 3
+    if dtype.is_floating_point:
+        return 2
+    return int(dtype is not torch.bool)
+
+
+def _has_tensor(values: Sequence[object]) -> bool:
+    return any(isinstance(each, Tensor | OnDevice) for each in values)
+
+
+def _index(tensors: Sequence[Tensor], one: Tensor) -> int:
+    return next((i for i, each in enumerate(tensors) if each is one), -1)
+
+
+def products(name: str, tensors: Sequence[Tensor], output: Tensor) -> int:
+    """Products that are summed, of the operators that sum products; 0 for others.
+
+    >>> left, right = torch.empty(2, 3), torch.empty(3, 5)
+    >>> products("aten::mm", [left, right], torch.empty(2, 5))
+    30
+    """
+    if len(tensors) < 2:
+        return 0
+    has: Callable[[str], bool] = name.__contains__
+    if has("conv"):
+        weight = tensors[1]
+        each = weight.numel() // max(weight.shape[0], 1) if weight.dim() else 1
+        return each * (tensors[0].numel() if has("transpose") else output.numel())
+    if has("mm") or has("mv") or has("dot") or has("linear"):
+        # A matrix to be added comes before the two that are multiplied.
+        left = tensors[-2]
+        return left.shape[-1] * output.numel() if left.dim() else 0
+    return 0

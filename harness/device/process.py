@@ -1,0 +1,171 @@
+"""The trusted side's way to device processes: start them, ask them, see to their end."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from torch import Tensor
+
+from harness.device.main import MOST_BYTES, Instructions
+from harness.sandbox.confined import Confined, Confinement
+from harness.sandbox.limits import Limits
+from harness.system import codec, interpreter
+from harness.worker.protocol import Channel, Message
+
+Serve = Callable[[dict[str, Any]], dict[str, Any]]
+"""Answers what a device asks for."""
+
+_START_SECONDS = 120.0
+
+
+class DeviceProcess:
+    """A process that forks a device for each worker. It sees neither files nor the network."""
+
+    def __init__(self, library: Path, cores: int, *, must_be_confined: bool) -> None:
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._trusted = ours
+        ours.settimeout(_START_SECONDS)
+        limits = Limits.for_this_machine(cores)
+        told = Instructions(library, limits)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        with theirs:
+            self._process = Confined(
+                interpreter.command(
+                    "harness.device.main", str(theirs.fileno()), codec.encode(told)
+                ),
+                Confinement((library,), {}, limits, must_hold=must_be_confined),
+                stdout=self._output,
+                stderr=self._output,
+                pass_fds=[theirs.fileno()],
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked for another device."""
+        return not self._process.wait(0)
+
+    def begin(self, output: IO[bytes], schedule: int, cores: int) -> DeviceClient:
+        """A device for one worker; what its kernels print goes to `output`.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        ours, theirs = socket.socketpair()
+        calls, worker = socket.socketpair()
+        number = next(self._numbers)
+        asked = {"session": number, "schedule": schedule, "cores": cores}
+        with theirs, calls, self._lock:
+            descriptors = [calls.fileno(), theirs.fileno(), output.fileno()]
+            socket.send_fds(self._trusted, [json.dumps(asked).encode()], descriptors)
+        return DeviceClient(Channel(ours), worker, lambda: self._end(number))
+
+    def _end(self, number: int) -> None:
+        with self._lock:
+            try:
+                self._trusted.send(json.dumps({"end": number}).encode())
+                self._trusted.recv(MOST_BYTES)
+            except OSError:  # it is gone, and all its devices
+                self._process.kill()
+
+    def close(self) -> None:
+        """End it, and all devices."""
+        self._trusted.close()
+        self._process.end()
+        self._output.close()
+
+
+class DeviceClient:
+    """One worker's device, as the trusted side has it.
+
+    Attributes:
+        worker_socket: Where the worker's CUDA runtime shall ask.
+    """
+
+    def __init__(
+        self, channel: Channel, worker_socket: socket.socket, end: Callable[[], None]
+    ) -> None:
+        self._channel = channel
+        self.worker_socket = worker_socket
+        self._end = end
+
+    def fileno(self) -> int:
+        """Where it says when it wants something itself."""
+        return self._channel.fileno()
+
+    def serve(self, serve: Serve, deadline: float) -> None:
+        """Answer what it asks for; raises as `Channel.receive` does."""
+        message = self._channel.receive(deadline)
+        self._channel.send(serve(message.header), deadline=deadline)
+
+    def ask(
+        self,
+        do: str,
+        deadline: float,
+        serve: Serve,
+        tensors: Sequence[Tensor] = (),
+        **header: object,
+    ) -> Message:
+        """Have it do something, until `deadline`; raises as `Channel` does."""
+        self._channel.send({"do": do, **header}, tensors, deadline)
+        while True:
+            message = self._channel.receive(deadline)
+            if "ask" not in message.header:
+                return message
+            start = time.monotonic()
+            self._channel.send(serve(message.header), deadline=deadline)
+            deadline += time.monotonic() - start
+
+    def close(self) -> None:
+        """End the device."""
+        self.worker_socket.close()
+        self._channel.close()
+        self._end()
+
+
+class _Shared:
+    """The process of this evaluator, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._known: dict[tuple[object, ...], DeviceProcess] = {}
+
+    def get(self, library: Path, cores: int, *, must_be_confined: bool) -> DeviceProcess:
+        key = (library, cores, must_be_confined)
+        with self._lock:
+            if self._owner != os.getpid():
+                self._owner, self._known = os.getpid(), {}
+                atexit.register(self.close)
+            found = self._known.get(key)
+            if found is None or not found.is_alive:
+                if found is not None:
+                    found.close()
+                found = DeviceProcess(library, cores, must_be_confined=must_be_confined)
+                self._known[key] = found
+            return found
+
+    def close(self) -> None:
+        if self._owner == os.getpid():
+            for process in self._known.values():
+                process.close()
+            self._known = {}
+
+
+_shared = _Shared()
+
+
+def shared_process(library: Path, cores: int, *, must_be_confined: bool) -> DeviceProcess:
+    """The device process of this evaluator: started at the first call, and ended with it."""
+    return _shared.get(library, cores, must_be_confined=must_be_confined)

@@ -1,0 +1,248 @@
+"""One worker's device: serves the worker's calls, and tells the trusted side what they did."""
+
+from __future__ import annotations
+
+import ctypes
+import selectors
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from torch import Tensor
+
+from harness.device import failure
+from harness.device.calls import Calls, Refused
+from harness.device.record import Record
+from harness.device.simulated import SimulatedDevice, Usage
+from harness.device.tensors import NoTensor, Place, put, tensor_at, writers
+from harness.device.values import Malformed
+from harness.simulator.hardware.cuda_error import CudaError
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.hardware.resources import Resources, parse_usage
+from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
+from harness.simulator.ptx.fatbinary import DeviceCode
+from harness.worker.digests import digest
+from harness.worker.protocol import Channel, Disconnected, Message
+
+Answer = tuple[dict[str, Any], Sequence[Tensor]]
+
+
+class DeviceSession:
+    """The device of one worker.
+
+    Args:
+        library: The simulator's, in which this process has no memory yet.
+        calls: Where the worker's CUDA runtime asks.
+        control: Where the trusted side does.
+        schedule: The order of blocks and warps.
+        cores: Processes that may run blocks of one launch side by side.
+        trusted: SHA-256 digests of fat binaries that may be loaded, to which the trusted side adds;
+            None for any.
+        usage: Asks ptxas; None for asking the trusted side.
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        calls: socket.socket,
+        control: Channel,
+        schedule: int = 0,
+        cores: int = 1,
+        trusted: set[str] | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        self._worker = calls
+        self._control = control
+        self._memory = Memory(library)
+        self._record = Record()
+        self._trusted = trusted
+        self._device = SimulatedDevice(
+            self._memory, self._record, usage or self._asked_usage, schedule, cores
+        )
+        self._calls = Calls(self._memory, self._device, self._record, trusted)
+        self._inputs: list[Place] = []
+        self._weights: list[Place] = []
+        self._before: list[dict[str, Any]] = []
+        self._schedule = schedule
+        self._malformed = ""
+        self._steps: Mapping[str, Callable[[Message], Answer]] = {
+            "trust": self._trust,
+            "inputs": self._put_inputs,
+            "weights": self._put_weights,
+            "begin": self._begin,
+            "end": self._end,
+            "read": self._read,
+            "leaks": self._leaks,
+        }
+
+    def serve(self) -> None:
+        """Answer both until the trusted side hangs up."""
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._control, selectors.EVENT_READ)
+            waiting.register(self._worker, selectors.EVENT_READ)
+            while True:
+                for key, _ in waiting.select():
+                    if key.fileobj is self._worker:
+                        if not self._serve_worker():
+                            waiting.unregister(self._worker)
+                            self._worker.close()
+                    elif not self._serve_trusted():
+                        self._device.close()
+                        return
+
+    # The worker
+
+    def _serve_worker(self) -> bool:
+        """Answer a call; false where there will be no other."""
+        try:
+            request = RequestEntry.from_buffer_copy(self._received(ctypes.sizeof(RequestEntry)))
+            if request.size > MOST_BYTES:
+                raise Malformed(f"a call of {request.size} bytes")
+            data = self._received(request.size)
+            error, answer = self._answered(request.call, data)
+            if request.call != Call.RELEASE:
+                self._worker.sendall(bytes(AnswerEntry(error, 0, len(answer))) + answer)
+        except OSError:
+            return False
+        except Malformed as wrong:
+            self._malformed = str(wrong)
+            return False
+        return True
+
+    def _answered(self, call: int, data: bytes) -> tuple[int, bytes]:
+        try:
+            return CudaError.SUCCESS, self._calls.answer(call, data)
+        except Refused as refused:
+            return refused.error, refused.why.encode(errors="replace")
+
+    def _received(self, count: int) -> bytes:
+        data = bytearray(count)
+        view = memoryview(data)
+        while view:
+            got = self._worker.recv_into(view)
+            if not got:
+                raise ConnectionError
+            view = view[got:]
+        return bytes(data)
+
+    # The trusted side
+
+    def _serve_trusted(self) -> bool:
+        """Answer a request; false where there will be no other."""
+        try:
+            message = self._control.receive()
+            header, tensors = self._steps[message.header["do"]](message)
+            self._control.send(header, tensors)
+        except Disconnected:
+            return False
+        return True
+
+    def _asked_usage(self, code: DeviceCode) -> Mapping[str, Resources]:
+        self._control.send({"ask": "resources", **asdict(code)})
+        return parse_usage(self._control.receive().header["usage"])
+
+    def _trust(self, message: Message) -> Answer:
+        """Let modules be loaded, by the digests of their fat binaries."""
+        if self._trusted is not None:
+            self._trusted.update(message.header["digests"])
+        return {}, ()
+
+    def _put_inputs(self, message: Message) -> Answer:
+        """Have inputs in memory, in that of the last ones if it fits and may be used again."""
+        fits = [(place.shape, tensor_at(self._memory, place).dtype) for place in self._inputs] == [
+            (tuple(value.shape), value.dtype) for value in message.tensors
+        ]
+        if fits and not message.header["in_new_memory"]:
+            for place, value in zip(self._inputs, message.tensors, strict=True):
+                tensor_at(self._memory, place).copy_(value)
+        else:
+            self._drop(self._inputs)
+            self._inputs = [self._put(value) for value in message.tensors]
+        return {"places": list(map(asdict, self._inputs))}, ()
+
+    def _put_weights(self, message: Message) -> Answer:
+        """Have values in memory that the worker shall take for its weights."""
+        self._drop(self._weights)
+        self._weights = [self._put(value) for value in message.tensors]
+        return {"places": list(map(asdict, self._weights))}, ()
+
+    def _put(self, value: Tensor) -> Place:
+        place = put(self._memory, value)
+        if not place.is_empty:
+            self._calls.keep(place.address)
+            self._memory.library.sim_mark_written(place.address, place.nbytes)
+        return place
+
+    def _drop(self, places: Sequence[Place]) -> None:
+        for place in places:
+            if not place.is_empty:
+                self._calls.let_go(place.address)
+
+    def _begin(self, message: Message) -> Answer:
+        """Look from now on at what a step does."""
+        self._before = self._work()
+        self._device.reorder(message.header.get("schedule", self._schedule))
+        self._device.allow(message.header.get("budget"))
+        if message.header.get("counting"):
+            self._device.start_counting()
+        return {}, ()
+
+    def _end(self, message: Message) -> Answer:
+        """Tell what was done since the beginning, and what inputs and parameters are now."""
+        header: dict[str, Any] = {
+            "malformed": self._malformed,
+            "work": {"before": self._before, "during": self._work()},
+            "spent": self._device.spent,
+            "inputs": [digest(tensor_at(self._memory, place)) for place in self._inputs],
+            "weights": {
+                name: self._digest(_place(plain))
+                for name, plain in message.header["parameters"].items()
+            },
+        }
+        counted = self._device.counted()
+        if counted:
+            usage = self._device.resources()
+            header["kernels"] = [
+                {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
+                for name, counters in counted.items()
+            ]
+        try:
+            seen = self._device.observe()
+        except BaseException as error:
+            header["failure"] = failure.describe(error)
+            seen = self._device.observe()
+        header["findings"] = list(map(asdict, seen.findings))
+        return header, ()
+
+    def _digest(self, place: Place) -> str:
+        try:
+            return digest(tensor_at(self._memory, place))
+        except NoTensor as error:
+            return str(error)
+
+    def _read(self, message: Message) -> Answer:
+        """Read tensors where a worker says that they are: of each its values and its writers."""
+        tensors: list[Tensor] = []
+        allocations: list[tuple[int, int]] = []
+        for plain in message.header["places"]:
+            place = _place(plain)
+            try:
+                tensors += [tensor_at(self._memory, place).contiguous()]
+                tensors += [writers(self._memory, place)]
+            except NoTensor as error:
+                return {"wrong": str(error)}, ()
+            found = None if place.is_empty else self._memory.find(place.address)
+            allocations.append((found.start, found.size) if found else (0, 0))
+        return {"allocations": allocations}, tensors
+
+    def _leaks(self, _: Message) -> Answer:
+        """Sizes in bytes of what host code allocated and did not free."""
+        return {"leaks": [allocation.size for allocation in self._memory.leaks()]}, ()
+
+    def _work(self) -> list[dict[str, Any]]:
+        return list(map(asdict, self._record.take()))
+
+
+def _place(plain: Mapping[str, Any]) -> Place:
+    return Place(plain["address"], tuple(plain["shape"]), tuple(plain["strides"]), plain["dtype"])

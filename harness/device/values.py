@@ -1,0 +1,176 @@
+"""What crosses as the arguments and results of an operator: `simulator/layout/calls.py` in Python.
+
+What arrives is a stranger's. All of it is checked; what does not parse is no message.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.device.tensors import MOST_DIMENSIONS, Place
+from harness.simulator.layout.calls import CONJUGATED, NEGATED, TensorEntry, Value
+from harness.simulator.layout.scalar_types import DTYPES
+
+_MOST_ITEMS = 1 << 16
+_MOST_LEVELS = 4
+
+
+class Malformed(ValueError):
+    """A call that does not fit what it should be; the message says what."""
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """A tensor of the device among the arguments."""
+
+    place: Place
+    is_conjugated: bool = False
+    is_negated: bool = False
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A result that is an argument: the tensor of that number, now elsewhere if `place` says so."""
+
+    number: int
+    place: Place | None = None
+
+
+class Device:
+    """Stands for the device itself, among the arguments."""
+
+
+class Reader:
+    """Takes a message apart."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def value(self, levels: int = _MOST_LEVELS) -> Any:
+        """The next value.
+
+        Raises:
+            Malformed: there is none.
+        """
+        kind = self._unpack("B")
+        match kind:
+            case Value.NONE:
+                return None
+            case Value.TRUTH:
+                return bool(self._unpack("B"))
+            case Value.INTEGER:
+                return self._unpack("q")
+            case Value.REAL:
+                return self._unpack("d")
+            case Value.COMPLEX:
+                return complex(self._unpack("d"), self._unpack("d"))
+            case Value.TEXT:
+                return self._text()
+            case Value.LIST if levels:
+                return [self.value(levels - 1) for _ in range(self._length())]
+            case Value.TENSOR:
+                return self._tensor()
+            case Value.HOST_TENSOR:
+                return self._host_tensor()
+            case Value.DEVICE:
+                return Device()
+        raise Malformed(f"a value of kind {kind}")
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing follows."""
+        return self._at == len(self._data)
+
+    def _take(self, count: int) -> bytes:
+        data = self._data[self._at : self._at + count]
+        if len(data) != count:
+            raise Malformed("a call that ends too early")
+        self._at += count
+        return data
+
+    def _unpack(self, kind: str) -> Any:
+        (value,) = struct.unpack(f"<{kind}", self._take(struct.calcsize(f"<{kind}")))
+        return value
+
+    def _length(self) -> int:
+        length: int = self._unpack("Q")
+        if length > _MOST_ITEMS:
+            raise Malformed(f"a list of {length} values")
+        return length
+
+    def _text(self) -> str:
+        try:
+            return self._take(self._length()).decode()
+        except UnicodeDecodeError:
+            raise Malformed("a text that is none") from None
+
+    def _described(self) -> tuple[Place, int]:
+        entry = TensorEntry.from_buffer_copy(self._take(ctypes.sizeof(TensorEntry)))
+        if entry.dimensions > MOST_DIMENSIONS:
+            raise Malformed(f"a tensor of {entry.dimensions} dimensions")
+        numbers = [self._unpack("q") for _ in range(2 * entry.dimensions)]
+        shape, strides = numbers[: entry.dimensions], numbers[entry.dimensions :]
+        place = Place(entry.address, tuple(shape), tuple(strides), entry.dtype)
+        if not place.is_possible:
+            raise Malformed("a tensor that cannot be")
+        return place, entry.flags
+
+    def _tensor(self) -> OnDevice:
+        place, flags = self._described()
+        return OnDevice(place, bool(flags & CONJUGATED), bool(flags & NEGATED))
+
+    def _host_tensor(self) -> Tensor:
+        place, _ = self._described()
+        dtype = DTYPES[place.dtype]
+        count = 1
+        for size in place.shape:
+            count *= size
+        data = bytearray(self._take(count * dtype.itemsize))
+        if not data:
+            return torch.empty(place.shape, dtype=dtype)
+        return torch.frombuffer(data, dtype=torch.uint8).view(dtype).reshape(place.shape)
+
+
+def written(values: Sequence[object]) -> bytes:
+    """Results as bytes."""
+    return b"".join(map(_written, values))
+
+
+def _written(value: object) -> bytes:
+    match value:
+        case None:
+            return _packed(Value.NONE)
+        case bool():
+            return _packed(Value.TRUTH, "B", value)
+        case int():
+            return _packed(Value.INTEGER, "q", value)
+        case float():
+            return _packed(Value.REAL, "d", value)
+        case complex():
+            return _packed(Value.COMPLEX, "dd", value.real, value.imag)
+        case list() | tuple():
+            return _packed(Value.LIST, "Q", len(value)) + written(value)
+        case Place():
+            return _packed(Value.TENSOR) + _place(value)
+        case Argument(number, place):
+            moved = _place(place) if place else b""
+            return _packed(Value.ARGUMENT, "QB", number, bool(place)) + moved
+    raise TypeError(f"a result of type {type(value).__name__}")
+
+
+def _packed(kind: Value, form: str = "", *numbers: float) -> bytes:
+    return struct.pack(f"<B{form}", kind, *numbers)
+
+
+def _place(place: Place) -> bytes:
+    entry = TensorEntry(place.address, place.dtype, len(place.shape), 0)
+    lengths = (*place.shape, *place.strides)
+    return bytes(entry) + struct.pack(f"<{len(lengths)}q", *lengths)

@@ -1,0 +1,247 @@
+"""A worker whose device is a process of the trusted side: what is claimed, and what is known."""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from torch import Tensor
+
+from harness.compiler.compiler import CompileTimeout
+from harness.device.process import DeviceClient, shared_process
+from harness.sandbox.confined import ProcessTree
+from harness.simulator.layout.scalar_types import DTYPES
+from harness.simulator.ptx.fatbinary import DeviceCode, images_in
+from harness.worker import answers
+from harness.worker.build_service import Answer as Served
+from harness.worker.build_service import BuildEvent
+from harness.worker.protocol import (
+    MAX_TENSOR_BYTES,
+    DeadlineExceeded,
+    Disconnected,
+    Message,
+    ProtocolError,
+)
+from harness.worker.settings import Settings
+from harness.worker.supervisor import Deadlines, Step, Worker, start_confined
+
+# Of outputs, which must not be handed out twice.
+_REMEMBERED = 2
+
+_Range = tuple[int, int]
+
+
+class DeviceWorker(Worker):
+    """Answers as a `Worker` does; all but exceptions and types is the device process's evidence."""
+
+    _device: DeviceClient
+
+    def _start_process(self, settings: Settings, descriptor: int) -> ProcessTree:
+        assert settings.libraries is not None  # noqa: S101 - of the simulator
+        process = shared_process(
+            settings.libraries.machine, settings.cores, must_be_confined=settings.untrusted
+        )
+        self._parameters: dict[str, Any] = {}
+        self._set: list[str] = []
+        self._inputs: list[_Range] = []
+        self._outputs: list[_Range] = []
+        self._device = process.begin(self._output, settings.schedule, settings.cores)
+        worker_socket = self._device.worker_socket
+        try:
+            return start_confined(settings, descriptor, self._output, worker_socket.fileno())
+        finally:
+            worker_socket.close()
+
+    def close(self) -> None:
+        """Kill the worker and everything that it started, and end its device."""
+        self._device.close()
+        super().close()
+
+    def request(
+        self,
+        step: Step,
+        header: dict[str, Any] | None = None,
+        tensors: Sequence[Tensor] = (),
+        seconds: float | None = None,
+        max_tensor_bytes: int = MAX_TENSOR_BYTES,
+    ) -> Message:
+        """Ask for one step and wait for its answer and the evidence of what was done.
+
+        Raises:
+            WorkerFailure: worker or device did not answer in time, died, or answered nonsense.
+        """
+        header = dict(header or {})
+        limit = seconds or self._deadlines.step
+        if step == "weights":
+            header["places"] = self._ask_device(step, limit, "weights", tensors)["places"]
+            self._set = list(header["names"])
+        elif step in ("forward", "profile"):
+            is_new = bool(header.pop("in_new_memory", False))
+            told = self._ask_device(step, limit, "inputs", tensors, in_new_memory=is_new)
+            header["places"] = told["places"]
+            self._inputs = [_range_of(place) for place in told["places"]]
+        elif step == "construct":
+            self._parameters, self._set, self._inputs, self._outputs = {}, [], [], []
+        known = {key: header.pop(key) for key in ("schedule", "budget") if key in header}
+        self._ask_device(step, limit, "begin", counting=step == "profile", **known)
+        answer = super().request(step, header, (), seconds, max_tensor_bytes)
+        parameters = {name: self._parameters[name] for name in self._set}
+        evidence = self._ask_device(step, limit, "end", parameters=parameters)
+        if evidence["malformed"]:
+            self._fail(step, "protocol", f"the worker sent {evidence['malformed']}")
+        return self._joined(step, limit, answer, evidence, max_tensor_bytes)
+
+    # What the worker says, and what the device knows
+
+    def _joined(
+        self,
+        step: Step,
+        limit: float,
+        answer: Message,
+        evidence: Mapping[str, Any],
+        max_tensor_bytes: int,
+    ) -> Message:
+        header = {**answer.header}
+        header["findings"] = [*header.get("findings", ()), *evidence["findings"]]
+        if "failure" in evidence:
+            # What stopped the device is the reason; what it led to is not.
+            header["fault"] = evidence["failure"]
+        if "fault" in header:
+            return Message(header)
+        if step == "construct":
+            self._parameters = dict(zip(header["names"], header["places"], strict=True))
+            return Message(header, self._values(step, limit, header["places"], max_tensor_bytes))
+        if step == "leaks":
+            header["leaks"] = self._ask_device(step, limit, "leaks")["leaks"]
+        if step not in ("forward", "profile"):
+            return Message(header)
+        for key in ("inputs", "weights", "work", "spent"):
+            header[key] = evidence[key]
+        header["kernels"] = evidence.get("kernels", [])
+        place = header.pop("place", None)
+        if header["type"] != "torch.Tensor" or place is None:
+            return Message(header)
+        return self._with_output(step, limit, header, place, max_tensor_bytes)
+
+    def _with_output(
+        self,
+        step: Step,
+        limit: float,
+        header: dict[str, Any],
+        place: Mapping[str, Any],
+        max_tensor_bytes: int,
+    ) -> Message:
+        """The answer with the output's values and who wrote them."""
+        found = self._read(step, limit, [place], max_tensor_bytes)
+        if "wrong" in found.header:
+            header["wrong"] = found.header["wrong"]
+            return Message(header)
+        here = _range_of(place)
+        if _overlap(here, self._inputs):
+            header["shares"] = "its input"
+        elif _overlap(here, self._outputs):
+            header["shares"] = "an earlier output"
+        self._outputs = [*self._outputs, here][-_REMEMBERED:]
+        return Message(header, found.tensors)
+
+    def _values(
+        self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
+    ) -> tuple[Tensor, ...]:
+        found = self._read(step, limit, places, most)
+        if "wrong" in found.header:
+            self._fail(step, "protocol", f"the worker named a parameter: {found.header['wrong']}")
+        return found.tensors[::2]
+
+    def _read(
+        self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
+    ) -> Message:
+        size = sum(math.prod(each["shape"]) * _width(each) for each in places)
+        if size > most:
+            words = f"tensors of {size} bytes, where {most} are the most to be expected"
+            self._fail(step, "protocol", f"the worker sent {words}")
+        return self._device_message(step, limit, "read", places=list(places))
+
+    # The device
+
+    def _ask_device(
+        self, step: Step, limit: float, do: str, tensors: Sequence[Tensor] = (), **header: object
+    ) -> Mapping[str, Any]:
+        return self._device_message(step, limit, do, tensors, **header).header
+
+    def _device_message(
+        self, step: Step, limit: float, do: str, tensors: Sequence[Tensor] = (), **header: object
+    ) -> Message:
+        deadline = time.monotonic() + limit
+        try:
+            return self._device.ask(do, deadline, self._serve_device, tensors, **header)
+        except DeadlineExceeded:
+            self._fail(step, "timeout", f"the simulated device did not answer within {limit:.0f} s")
+        except (Disconnected, ProtocolError):
+            self._fail(step, "crash", "the simulated device has ended")
+
+    def _serve_device(self, header: dict[str, Any]) -> dict[str, Any]:
+        code = DeviceCode(header["ptx"], tuple(header["options"]))
+        try:
+            return {"usage": self._build_service.resources(code)}
+        except CompileTimeout:
+            return {"usage": ""}
+
+    def _await_message(self, deadline: float) -> float:
+        """Answer what the device asks for, until the worker says something."""
+        waiting = select.poll()
+        waiting.register(self._channel, select.POLLIN)
+        waiting.register(self._device, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            ready = [number for number, _ in waiting.poll(max(0.0, 1000 * left))]
+            if self._channel.fileno() in ready or not ready:
+                return deadline
+            start = time.monotonic()
+            try:
+                self._device.serve(self._serve_device, deadline)
+            except (Disconnected, ProtocolError):
+                # Its worker ends for want of it, and that is told.
+                waiting.unregister(self._device)
+            deadline += time.monotonic() - start
+
+    def _served(self, header: dict[str, Any]) -> Served:
+        before = set(self._build_service.built)
+        served = super()._served(header)
+        fresh = [library for library in self._build_service.built if library not in before]
+        digests = [sha256(image).hexdigest() for each in fresh for image in images_in(each)]
+        if digests:
+            self._ask_device("import", self._deadlines.step, "trust", digests=digests)
+        return served
+
+    def _check(self, step: Step, nonce: str, answer: Message) -> None:
+        answers.check(step, nonce, answer, on_device=True)
+
+
+def _width(place: Mapping[str, Any]) -> int:
+    dtype = DTYPES.get(place["dtype"])
+    return dtype.itemsize if dtype else 1
+
+
+def _range_of(place: Mapping[str, Any]) -> _Range:
+    """Its first byte, and the one after its last."""
+    if 0 in place["shape"]:
+        return (0, 0)
+    pairs = zip(place["shape"], place["strides"], strict=True)
+    last = sum((n - 1) * s for n, s in pairs)
+    return place["address"], place["address"] + (last + 1) * _width(place)
+
+
+def _overlap(one: _Range, others: Sequence[_Range]) -> bool:
+    return any(one[0] < end and start < one[1] for start, end in others)
+
+
+def worker_for(
+    settings: Settings, deadlines: Deadlines, on_build: Callable[[BuildEvent], None]
+) -> Worker:
+    """A worker on the device that the settings name."""
+    kind = DeviceWorker if settings.libraries is not None else Worker
+    return kind(settings, deadlines, on_build)

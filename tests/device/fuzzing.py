@@ -1,0 +1,193 @@
+"""Messages of a hostile worker: random ones, mutated ones, and ones that build on others.
+
+`python -m tests.device.fuzzing COUNT SEED` sends so many, each kind of call among them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from harness.compiler.cache import Cache, default_root
+from harness.device.calls import Calls, Refused
+from harness.device.record import Record
+from harness.device.simulated import SimulatedDevice
+from harness.device.values import Malformed
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.layout.calls import Call, TensorEntry, Value
+from harness.simulator.layout.runtime import LaunchEntry
+from harness.simulator.layout.scalar_types import DTYPES
+from harness.simulator.native.library import build_machine_library
+
+LIMIT = 64 << 20
+"""Of the device's memory, in bytes."""
+
+_EDGES = (0, 1, 2, 7, 511, 512, 4096, LIMIT, LIMIT + 1, 1 << 31, 1 << 48, (1 << 63) - 1)
+_NUMBERS = (*_EDGES, *(2**64 - 1 - edge for edge in _EDGES))
+
+
+def operators() -> list[tuple[str, str, Any]]:
+    """Name, overload and schema of everything that torch calls aten."""
+    return [
+        (schema.name, schema.overload_name, schema)
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith("aten::")
+    ]
+
+
+@dataclass
+class Hostile:
+    """Makes messages; what comes back helps it to better ones."""
+
+    draw: random.Random
+    operators: list[tuple[str, str, Any]]
+    base: int
+    addresses: list[int] = field(default_factory=list)
+
+    def message(self) -> tuple[int, bytes]:
+        """A call's number and its bytes."""
+        if self.draw.random() < 0.02:
+            return self.draw.randrange(64), self.draw.randbytes(self.draw.randrange(200))
+        call = self.draw.choice([*Call, Call.OPERATOR, Call.OPERATOR, Call.OPERATOR])
+        data = self._maker(call)()
+        if self.draw.random() < 0.1:
+            data = self._mutated(data)
+        return call, data
+
+    def heard(self, call: int, answer: bytes) -> None:
+        """Remember addresses."""
+        if call == Call.ALLOCATE and len(answer) == 8:
+            self.addresses = [*self.addresses[-40:], struct.unpack("<Q", answer)[0]]
+
+    def _maker(self, call: Call) -> Callable[[], bytes]:
+        numbers = {
+            Call.ALLOCATE: 2, Call.FREE: 1, Call.RELEASE: 1, Call.READ: 2, Call.COPY: 3,
+            Call.FILL: 3, Call.FIND: 1, Call.MEMORY: 1, Call.SEED: 1,
+        }  # fmt: skip
+        if call in numbers:
+            return lambda: b"".join(self._number() for _ in range(numbers[call]))
+        if call == Call.WRITE:
+            return lambda: self._number() + self.draw.randbytes(self.draw.randrange(64))
+        if call in (Call.LAUNCH, Call.OCCUPANCY):
+            size = ctypes.sizeof(LaunchEntry)
+            return lambda: self._small() + self.draw.randbytes(size) + b"kernel\0" + self._small()
+        if call == Call.OPERATOR:
+            return self._operator
+        if call == Call.MODULE:
+            return lambda: struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 64) + self.draw.randbytes(64)
+        return lambda: self._small() + self.draw.randbytes(self.draw.randrange(24))
+
+    def _number(self) -> bytes:
+        kind = self.draw.random()
+        if kind < 0.5 and self.addresses:
+            number = self.draw.choice(self.addresses) + self.draw.choice((0, 0, 0, 4, 512, -4))
+        elif kind < 0.7:
+            number = self.draw.randrange(1 << 12)
+        else:
+            number = self.draw.choice((*_NUMBERS, self.base))
+        return struct.pack("<Q", number % 2**64)
+
+    def _small(self) -> bytes:
+        return struct.pack("<Q", self.draw.randrange(3))
+
+    def _operator(self) -> bytes:
+        name, overload, schema = self.draw.choice(self.operators)
+        values = [self._value(str(argument.type)) for argument in schema.arguments]
+        return self._text(name) + self._text(overload) + b"".join(values)
+
+    def _value(self, kind: str) -> bytes:
+        if kind.startswith("Optional") and self.draw.random() < 0.6:
+            return bytes([Value.NONE])
+        kind = kind.removeprefix("Optional[").removesuffix("]")
+        if kind.startswith("List"):
+            count = self.draw.randrange(4)
+            inner = kind.removeprefix("List[").removesuffix("]")
+            items = b"".join(self._value(inner) for _ in range(count))
+            return struct.pack("<BQ", Value.LIST, count) + items
+        if kind == "Tensor":
+            return self._tensor()
+        if kind == "bool":
+            return struct.pack("<BB", Value.TRUTH, self.draw.randrange(2))
+        if kind == "int":
+            near = self.draw.randrange(-3, 5)
+            number = near if self.draw.random() < 0.9 else self.draw.choice(_EDGES)
+            return struct.pack("<Bq", Value.INTEGER, number)
+        if kind in ("float", "number"):
+            return struct.pack("<Bd", Value.REAL, self.draw.choice((0.0, 1.0, -1.5, 1e30)))
+        if kind == "str":
+            return self._text(self.draw.choice(("sum", "mean", "none", "floor", "left")))
+        if kind == "Device":
+            return bytes([Value.DEVICE])
+        return bytes([Value.NONE])
+
+    def _tensor(self) -> bytes:
+        dimensions = self.draw.randrange(5)
+        shape = [self.draw.choice((0, 1, 1, 2, 3, 5)) for _ in range(dimensions)]
+        strides, step = [0] * dimensions, 1
+        for i in reversed(range(dimensions)):
+            strides[i] = (
+                step if self.draw.random() < 0.9 else self.draw.choice((0, 1, 100, 1 << 40))
+            )
+            step *= max(shape[i], 1)
+        dtype = self.draw.choice((6, 6, 6, 7, 5, 15, 4, 3, 11, 9, *DTYPES, 99))
+        address = self.draw.choice(self.addresses) if self.addresses else self.base
+        entry = TensorEntry(address, dtype, dimensions, self.draw.choice((0, 0, 0, 1, 2, 3)))
+        return (
+            bytes([Value.TENSOR])
+            + bytes(entry)
+            + struct.pack(f"<{2 * dimensions}q", *shape, *strides)
+        )
+
+    def _text(self, text: str) -> bytes:
+        return struct.pack("<BQ", Value.TEXT, len(text)) + text.encode()
+
+    def _mutated(self, data: bytes) -> bytes:
+        changed = bytearray(data)
+        for _ in range(self.draw.randrange(1, 4)):
+            if changed:
+                changed[self.draw.randrange(len(changed))] = self.draw.randrange(256)
+        cut = self.draw.randrange(len(changed) + 1) if self.draw.random() < 0.3 else len(changed)
+        return bytes(changed[:cut])
+
+
+def main(count: int, seed: int, trace: str = "") -> None:
+    """Send so many messages; ends with an exception where one does what none may do."""
+    torch.set_num_threads(1)
+    memory = Memory(ctypes.CDLL(str(build_machine_library(Cache(default_root())))))
+    memory.limit = LIMIT
+    record = Record()
+    device = SimulatedDevice(memory, record, lambda _: {})
+    calls = Calls(memory, device, record, set())
+    draw = random.Random(seed)  # noqa: S311 - to be replayed, not to be secret
+    hostile = Hostile(draw, operators(), memory.base)
+    outcomes = {"answered": 0, "refused": 0, "malformed": 0}
+    for number in range(count):
+        call, data = hostile.message()
+        if trace:
+            with open(trace, "wb") as file:  # noqa: PTH123
+                file.write(struct.pack("<Q", call) + data)
+        try:
+            hostile.heard(call, calls.answer(call, data))
+            outcomes["answered"] += 1
+        except Refused:
+            outcomes["refused"] += 1
+        except Malformed:
+            outcomes["malformed"] += 1
+        assert memory.live_bytes <= LIMIT
+        if number % 4096 == 0:
+            record.take()
+            for allocation in memory.live():
+                memory.free(allocation.start)
+            hostile.addresses = []
+    print(outcomes)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,177 @@
+"""The calls of the device process, by those who mean harm; real processes and sockets."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from harness.compiler.cache import Cache, default_root
+from harness.device.process import DeviceClient, DeviceProcess
+from harness.device.tensors import Place
+from harness.simulator.layout.calls import (
+    AllocateEntry,
+    AnswerEntry,
+    Call,
+    RangeEntry,
+    RequestEntry,
+)
+from harness.simulator.native.library import build_machine_library
+from harness.worker.protocol import Disconnected, Message
+from tests.support import ROOT, run
+
+pytestmark = pytest.mark.simulator_only
+
+MESSAGES, SEED = 1000, 1
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[DeviceProcess]:
+    """A device process without any device yet."""
+    library = build_machine_library(Cache(default_root()))
+    running = DeviceProcess(library, 1, must_be_confined=False)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def devices(process: DeviceProcess) -> Iterator[tuple[DeviceClient, DeviceClient]]:
+    """Two devices of one process."""
+    with tempfile.TemporaryFile() as output:
+        pair = process.begin(output, 0, 1), process.begin(output, 0, 1)
+        yield pair
+        for device in pair:
+            device.close()
+
+
+def ask(device: DeviceClient, do: str, *tensors: torch.Tensor, **header: object) -> Message:
+    """As the trusted side asks."""
+    return device.ask(do, time.monotonic() + 60, lambda asked: asked, tensors, **header)
+
+
+def call(worker: socket.socket, number: int, data: bytes = b"") -> tuple[int, bytes]:
+    """As a worker's runtime asks: the error, and what came back."""
+    worker.sendall(bytes(RequestEntry(number, 0, len(data))) + data)
+    answer = AnswerEntry.from_buffer_copy(received(worker, 16))
+    return answer.error, received(worker, answer.size)
+
+
+def received(worker: socket.socket, count: int) -> bytes:
+    """So many bytes, or fewer where the other side hangs up."""
+    data = b""
+    while len(data) < count:
+        more = worker.recv(count - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def plain(place: Any) -> dict[str, Any]:
+    """A place as a message has it."""
+    return {**vars(place)}
+
+
+def test_hostile_messages_are_answered_or_refused() -> None:
+    """Random, mutated and stateful ones neither crash it nor take more memory than its limit."""
+    command = [sys.executable, "-m", "tests.device.fuzzing", str(MESSAGES), str(SEED)]
+    done = run(command, ROOT)
+    assert done.status == 0, done.err
+    assert all(kind in done.out for kind in ("answered", "refused", "malformed"))
+
+
+def test_devices_of_one_process_do_not_see_each_other(
+    devices: tuple[DeviceClient, DeviceClient],
+) -> None:
+    """What lies at an address in one memory is not there in the other."""
+    one, other = devices
+    (place,) = ask(one, "inputs", torch.arange(4.0), in_new_memory=False).header["places"]
+    there = RangeEntry(place["address"], 16)
+    assert call(one.worker_socket, Call.READ, bytes(there))[0] == 0
+    assert call(other.worker_socket, Call.READ, bytes(there)) == (1, b"")
+    assert ask(one, "read", places=[place]).tensors[0].tolist() == [0, 1, 2, 3]
+    assert "wrong" in ask(other, "read", places=[place]).header
+
+
+def test_inputs_stay_until_the_judge_lets_them_go(
+    devices: tuple[DeviceClient, DeviceClient],
+) -> None:
+    """A worker that frees an input does not take it from the judge, who sees what became of it."""
+    device, _ = devices
+    (place,) = ask(device, "inputs", torch.ones(4), in_new_memory=False).header["places"]
+    address = place["address"].to_bytes(8, "little")
+    assert call(device.worker_socket, Call.FREE, address)[0] == 0
+    call(device.worker_socket, Call.WRITE, address + bytes(16))
+    assert ask(device, "read", places=[place]).tensors[0].tolist() == [0, 0, 0, 0]
+    told = ask(device, "end", parameters={}).header
+    assert told["work"]["during"][0]["name"] == "from host"
+
+
+def test_module_that_nobody_built_is_not_loaded(
+    devices: tuple[DeviceClient, DeviceClient],
+) -> None:
+    """Only a fat binary runs whose digest the trusted side has told."""
+    device, _ = devices
+    error, _ = call(device.worker_socket, Call.MODULE, b"\x50\xed\x55\xba" + bytes(60))
+    assert error == 801
+    failure = ask(device, "end", parameters={}).header["failure"]
+    assert failure["kind"] == "unsupported"
+    assert "has not compiled" in failure["message"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        bytes(RequestEntry(99, 0, 0)),
+        bytes(RequestEntry(Call.WRITE, 0, 1 << 62)),
+        bytes(RequestEntry(Call.ALLOCATE, 0, 3)) + b"abc",
+        bytes(RequestEntry(Call.OPERATOR, 0, 1)) + b"\xff",
+        bytes(RequestEntry(Call.LAUNCH, 0, 8)) + bytes(8),
+    ],
+)
+def test_what_is_no_call_ends_the_conversation(
+    devices: tuple[DeviceClient, DeviceClient], message: bytes
+) -> None:
+    """The device hangs up on the worker, tells the trusted side, and goes on serving that."""
+    device, _ = devices
+    device.worker_socket.sendall(message)
+    assert received(device.worker_socket, 1) == b""
+    assert ask(device, "end", parameters={}).header["malformed"]
+
+
+def test_place_outside_of_an_allocation_is_no_tensor(
+    devices: tuple[DeviceClient, DeviceClient],
+) -> None:
+    """The judge is told so, whatever shape and strides a worker claims."""
+    device, _ = devices
+    _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
+    address = int.from_bytes(data, "little")
+    for place in (
+        Place(address, (17,), (1,), 6),
+        Place(address + 4, (16,), (1,), 6),
+        Place(address, (2,), (1 << 47,), 6),
+        Place(address, (1 << 40, 1 << 40), (1, 1), 6),
+        Place(0, (1,), (1,), 6),
+        Place(address, (1,), (1,), 77),
+    ):
+        assert "wrong" in ask(device, "read", places=[plain(place)]).header
+    fine = plain(Place(address, (16,), (1,), 6))
+    assert "wrong" not in ask(device, "read", places=[fine]).header
+
+
+def test_device_that_is_ended_leaves_the_others(process: DeviceProcess) -> None:
+    """Whatever one worker did to its device, another one is had from the same process."""
+    with tempfile.TemporaryFile() as output:
+        first = process.begin(output, 0, 1)
+        first.close()
+        with pytest.raises((Disconnected, OSError)):
+            ask(first, "end", parameters={})
+        second = process.begin(output, 0, 1)
+        assert ask(second, "end", parameters={}).header["work"]["during"] == []
+        second.close()

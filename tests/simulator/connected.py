@@ -1,0 +1,82 @@
+"""A simulated `cuda` device for a test's own process: another process of it has the memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from harness.device.process import DeviceClient
+from harness.device.session import DeviceSession
+from harness.device.simulated import Usage
+from harness.finding import Finding
+from harness.simulator.native.library import Libraries
+from harness.simulator.ptx.fatbinary import DeviceCode
+from harness.worker.answers import findings_of
+from harness.worker.inside.client_device import ClientDevice, place_of
+from harness.worker.protocol import Channel, Message
+
+_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the device told since it was last asked."""
+
+    findings: tuple[Finding, ...]
+    work: tuple[Mapping[str, Any], ...]
+    failure: Mapping[str, Any] | None
+    spent: int
+
+
+def no_usage(code: DeviceCode) -> Mapping[str, Any]:
+    """ptxas, where there is none."""
+    del code
+    return {}
+
+
+class Connected:
+    """The device of this process, and what the trusted side would ask of it."""
+
+    def __init__(self, libraries: Libraries, usage: Usage = no_usage) -> None:
+        ours, theirs = socket.socketpair()
+        calls, worker = socket.socketpair()
+        self._process = os.fork()
+        if not self._process:
+            ours.close()
+            worker.close()
+            library = ctypes.CDLL(str(libraries.machine))
+            DeviceSession(library, calls, Channel(theirs), usage=usage).serve()
+            os._exit(0)
+        theirs.close()
+        calls.close()
+        self._trusted = DeviceClient(Channel(ours), worker, lambda: None)
+        self.client = ClientDevice(libraries, worker.fileno())
+        self.recover = self.client.recover
+
+    def ask(self, do: str, *tensors: Tensor, **header: object) -> Message:
+        """As the trusted side does."""
+        deadline = time.monotonic() + _SECONDS
+        return self._trusted.ask(do, deadline, lambda asked: asked, tensors, **header)
+
+    def observe(self) -> Seen:
+        """What happened on the device since the last call."""
+        told = self.ask("end", parameters={}).header
+        spent = told["spent"]
+        self.ask("begin")
+        found = findings_of(Message({"findings": told["findings"]}))
+        return Seen(tuple(found), tuple(told["work"]["during"]), told.get("failure"), spent)
+
+    def writers(self, tensor: Tensor) -> Tensor:
+        """Who wrote each element of a tensor on the device."""
+        return self.ask("read", places=[place_of(tensor)]).tensors[1]
+
+    def leaks(self) -> list[int]:
+        """Bytes that were allocated with cudaMalloc, and not freed."""
+        return list(self.ask("leaks").header["leaks"])
