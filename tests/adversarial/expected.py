@@ -95,7 +95,9 @@ CHEATS: Mapping[str, Cheat] = {
     "alias": Cheat("A", "the operator by an alias", OWN_WORK),
     "torch_convolution": Cheat("A", "torch.convolution", OWN_WORK),
     "aten_operator": Cheat("A", "torch.ops.aten", OWN_WORK),
-    "convolution_backward": Cheat("A", "the gradient of a convolution", OWN_WORK),
+    "convolution_backward": Cheat(
+        "A", "the gradient of a convolution", OWN_WORK, unlike_naive=_REFUSED
+    ),
     "library_in_cpp": Cheat("A", "at:: in the C++ string", OWN_WORK),
     "library_on_cpp_thread": Cheat("A", "at:: on a C++ thread", OWN_WORK),
     "cublas": Cheat(
@@ -110,7 +112,7 @@ CHEATS: Mapping[str, Cheat] = {
     "copied_by_own_kernel": Cheat("A", "its kernel only copies the library's output", OWN_WORK),
     "matmul_and_fold": Cheat("A", "a matrix product and F.fold", OWN_WORK),
     "einsum_then_own_sum": Cheat("A", "einsum for all products", OWN_WORK),
-    "fourier": Cheat("A", "torch.fft", f"{OWN_WORK}|{WRONG}"),
+    "fourier": Cheat("A", "torch.fft", f"{OWN_WORK}|{WRONG}", unlike_naive=_REFUSED),
     "shift_and_add": Cheat("A", "elementwise operators of PyTorch", OWN_WORK),
     "numpy_on_host": Cheat("A", "NumPy on the host", OWN_WORK),
     "library_in_another_process": Cheat(
@@ -122,6 +124,7 @@ CHEATS: Mapping[str, Cheat] = {
         "A",
         "a library's product under an unusual name",
         OWN_WORK,
+        unlike_naive=_REFUSED,
     ),
     "answers_in_arguments": Cheat("A", "the answer in the arguments of its kernels", OWN_WORK),
     "works_on_the_host": Cheat(
