@@ -39,7 +39,7 @@ ODD = {
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of what a *.py may be, with two submissions among it."""
+    """A folder of what a *.py may be, with three submissions among it."""
     folder = tmp_path_factory.mktemp("odd")
     os.mkfifo(folder / "pipe.py")
     (folder / "link.py").symlink_to("nowhere.py")
@@ -53,6 +53,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty.py").write_text("")
     (folder / "folder.py").mkdir()
     (folder / "folder.py" / "inside.py").write_text(PLAIN.format(""))
+    (folder / "it's a name.py").write_text(PLAIN.format(""))
     (folder / "it's a\nname\x1b[31m.py").write_text(PLAIN.format(""))
     return folder
 
@@ -73,12 +74,16 @@ def test_each_odd_file_is_one_line(said: Outcome, name: str) -> None:
 
 
 def test_submissions_among_odd_files_run(said: Outcome) -> None:
-    """One lies in a folder that is called like a file, another has a name that writes in red."""
+    """One lies in a folder that is called like a file, another has spaces in its name.
+
+    A third has a name that would write in red: it is refused, and its name shown without that.
+    """
     assert said.status == 1
     assert said.err == ""
     assert "\x1b" not in said.out
     assert "inside on double: " in said.out
-    assert "it's a name?[31m on double: " in said.out
+    assert "it's a name on double: " in said.out
+    assert "it's a name?[31m.py: has a control character in its name; rename it" in said.out
 
 
 def test_pytest_reads_odd_files_too(odd: Path, tmp_path: Path) -> None:

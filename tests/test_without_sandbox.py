@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,8 @@ def test_untrusted_files_are_refused_without_a_sandbox(
         other = harness(*command, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
         assert (other.status, other.out) == (2, "")
         assert "network (connects to this machine)" in other.err
-    refused = pytest_("--untrusted", "--reference", REFERENCE, HONEST, folder=tmp_path)
+    # Not where it lies: pytest would take orders from the settings that are found there.
+    shutil.copy(HONEST, tmp_path)
+    refused = pytest_("--untrusted", "--reference", REFERENCE, HONEST.name, folder=tmp_path)
     assert refused.status == pytest.ExitCode.USAGE_ERROR
     assert "ERROR: --untrusted: these layers of the sandbox do not hold here: " in refused.err

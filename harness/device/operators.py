@@ -26,7 +26,7 @@ _OVERLOAD = re.compile(r"\w*", re.ASCII)
 _REFUSED = re.compile(
     r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quantize|vulkan"
     r"|_cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
-    r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|_fft|fftfreq",
+    r"|scaled_mm|weight_norm|convert_indices|^_stack\.|^__upsample|powsum|fftfreq|^_fft.*\.out$",
 )
 # They make a tensor of nothing but numbers.
 _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")
@@ -71,7 +71,8 @@ def _operator(name: object, overload: object) -> Any:
         op = getattr(getattr(torch.ops.aten, found[1]), overload or "default")
     except AttributeError:
         raise Malformed(f"an operator {found[0]}.{overload}, which torch has not got") from None
-    if is_known(found[1]) and not _REFUSED.search(found[1]) and _takes_tensors(op, found[1]):
+    is_refused = _REFUSED.search(f"{found[1]}.{overload}")
+    if is_known(found[1]) and not is_refused and _takes_tensors(op, found[1]):
         return op
     raise LibraryCall(found[0]) if is_library(found[1]) else UnsupportedCall(f"operator {found[0]}")
 

@@ -316,6 +316,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     wanted: dict[tuple[Path, Path], set[str]] = {}
     timed: set[tuple[Path, Path]] = set()
     files: dict[Path, SubmissionFile] = {}
+    folders = {item.path.parent for item in session.items if isinstance(item, RejectedFile)}
     for item in session.items:
         file = item.getparent(SubmissionFile)
         if file is None or not isinstance(item, pytest.Function):
@@ -355,7 +356,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         suite.expect(request)
     if config.getoption("--harness-resume"):
         config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
-    _warn_of_strangers(session, {path.parent for path in files})
+    _warn_of_strangers(session, folders | {path.parent for path in files})
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:

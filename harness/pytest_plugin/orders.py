@@ -75,8 +75,11 @@ def _found(
     folders: Iterable[Path], chosen: Path | None, config: pytest.Config, *, untrusted: bool
 ) -> Iterator[Path]:
     """What would give orders: the settings that were chosen, plugins, and what lies below."""
-    if chosen is not None and (untrusted or _has_submissions(chosen.parent)):
-        yield chosen
+    if chosen is not None:
+        # They may be those that lie with a reference, which pytest looks at as well.
+        is_theirs = any(_are_related(chosen.parent, folder) for folder in folders)
+        if (untrusted and is_theirs) or _has_submissions(chosen.parent):
+            yield chosen
     for folder in sorted(folders):
         below = [Path(here) for here, _, _ in _walk(folder)]
         holding = {here for here in below if _has_submissions(here)}
@@ -88,6 +91,10 @@ def _found(
                 yield from _orders(here, untrusted=untrusted)
         if untrusted or holding:
             yield from _plugins(config, below if untrusted else holding)
+
+
+def _are_related(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -112,7 +112,7 @@ CHEATS: Mapping[str, Cheat] = {
     "copied_by_own_kernel": Cheat("A", "its kernel only copies the library's output", OWN_WORK),
     "matmul_and_fold": Cheat("A", "a matrix product and F.fold", OWN_WORK),
     "einsum_then_own_sum": Cheat("A", "einsum for all products", OWN_WORK),
-    "fourier": Cheat("A", "torch.fft", f"{OWN_WORK}|{WRONG}", unlike_naive=_REFUSED),
+    "fourier": Cheat("A", "torch.fft", f"{OWN_WORK}|{WRONG}"),
     "shift_and_add": Cheat("A", "elementwise operators of PyTorch", OWN_WORK),
     "numpy_on_host": Cheat("A", "NumPy on the host", OWN_WORK),
     "library_in_another_process": Cheat(
