@@ -29,12 +29,6 @@ def choose(choice: Choice) -> Device:
         return "cuda"
     if choice == "cuda":
         raise DeviceError("--device cuda: torch sees no GPU here; use --device simulator")
-    if torch.version.cuda is not None:
-        raise DeviceError(
-            "the simulator needs a CPU-only torch, and this one is built for CUDA "
-            f"{torch.version.cuda}; run: pip install --force-reinstall torch "
-            "--index-url https://download.pytorch.org/whl/cpu"
-        )
     return "simulator"
 
 

@@ -41,6 +41,8 @@ class Confinement:
         limits: What it may take.
         with_gpu: Whether it sees the GPUs.
         must_hold: Whether it may not run at all where no sandbox can be had.
+        preloaded: A readable library whose functions stand before those of the same names in all
+            others that the process loads.
     """
 
     readable: tuple[Path, ...] = ()
@@ -48,6 +50,7 @@ class Confinement:
     limits: Limits = field(default_factory=Limits.for_this_machine)
     with_gpu: bool = False
     must_hold: bool = False
+    preloaded: Path | None = None
 
 
 def places(submission: Path) -> dict[Path, Path]:
@@ -140,7 +143,7 @@ class Confined(ProcessTree):
         else:
             words = []
             self._folder = tempfile.TemporaryDirectory(prefix="harness-scratch-")
-            folder, variables = self._folder.name, environment(self._folder.name)
+            folder, variables = self._folder.name, _environment(confinement, self._folder.name)
         with (
             open(reading, "rb") as information,  # noqa: PTH123 - a descriptor
             open(going, "wb"),  # noqa: PTH123 - nothing begins before it is closed
@@ -203,7 +206,7 @@ class Confined(ProcessTree):
 
 def _options(confinement: Confinement) -> list[str]:
     return bubblewrap.options(
-        environment(bubblewrap.SCRATCH),
+        _environment(confinement, bubblewrap.SCRATCH),
         confinement.limits,
         (*view.python(), *confinement.readable),
         confinement.placed,
@@ -211,11 +214,15 @@ def _options(confinement: Confinement) -> list[str]:
     )
 
 
-def environment(scratch: str) -> Mapping[str, str]:
+def _environment(confinement: Confinement, scratch: str) -> Mapping[str, str]:
     """What a confined process knows of the environment."""
+    preloaded = {"LD_PRELOAD": str(confinement.preloaded)} if confinement.preloaded else {}
+    hidden = {} if confinement.with_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {
         **kept,
+        **hidden,
+        **preloaded,
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "PYTHONPATH": view.python_path(),
         "HOME": scratch,

@@ -273,6 +273,8 @@ def start_confined(
             limits,
             with_gpu=settings.device == "cuda",
             must_hold=settings.untrusted,
+            # A torch that was built for CUDA loads the real runtime, too.
+            preloaded=settings.libraries.runtime if settings.libraries else None,
         ),
         stdout=output,
         stderr=output,

@@ -50,7 +50,13 @@ DeviceAllocator& device_allocator() {
   return allocator;
 }
 
-REGISTER_ALLOCATOR(kDevice, &device_allocator())
+// A torch that was built for CUDA has an allocator of its own, which nothing may put back.
+constexpr uint8_t above_all_others = 255;
+
+const bool allocates = [] {
+  c10::SetAllocator(kDevice, &device_allocator(), above_all_others);
+  return true;
+}();
 
 // ---- device, streams, events --------------------------------------------------------------------
 
@@ -313,7 +319,21 @@ TORCH_LIBRARY_IMPL(_, CUDA, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run>());
 }
 
+struct Silent final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+// A torch that was built for CUDA has kernels for a GPU, which this process has not. Each is
+// replaced; of those that are chosen beside the dispatcher, cuDNN's are switched off.
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  Silent silent;
+  const c10::WarningUtils::WarningHandlerGuard about_replacing(&silent);
+  at::globalContext().setUserEnabledCuDNN(false);
+  const auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CUDA))
+    if (name.getNamespace() == "aten")
+      library.impl(
+          c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run>());
   library.impl("empty.memory_format", &empty);
   library.impl("empty_strided", &empty_strided);
   library.impl("copy_", &copy_);

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 from harness.simulator.native.library import Libraries
+from harness.worker.inside.symbols import symbols_of_a_gpu
 from harness.worker.inside.torch_cuda import SimulatedCuda, cuda_error
 
 Place = dict[str, Any]
@@ -26,8 +27,8 @@ class ClientDevice:
         Raises:
             OSError: nobody answers there.
         """
-        # Extensions find the runtime's functions by name, as if they were linked with it.
-        self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
+        # It was preloaded: extensions find its functions by name, as if they were linked with it.
+        self._runtime = ctypes.CDLL(str(libraries.runtime))
         if self._runtime.sim_connect(descriptor):
             raise OSError("the device process does not answer")
         ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
@@ -46,6 +47,18 @@ class ClientDevice:
         error = self._runtime.cudaGetLastError()
         if error:
             raise cuda_error(self._runtime, error, " (nobody asked cudaGetLastError())")
+
+    def check(self, library: bytes) -> None:
+        """Look at an extension before it is loaded.
+
+        Raises:
+            ImportError: it needs functions of a GPU's libraries that the simulator has not got; the
+                words are those of the dynamic linker, which has nothing to say where torch has
+                loaded such libraries.
+        """
+        missing = symbols_of_a_gpu(library)
+        if missing:
+            raise ImportError(f"undefined symbol: {missing[0]}")
 
     def tensor_at(self, place: Place) -> Tensor:
         """What the trusted side has put into the device's memory."""

@@ -68,7 +68,7 @@ def name_tensors_by_shape() -> None:
     _tensor_str._str = named
 
 
-def describe(error: BaseException, submission: Path) -> Fault:
+def describe(error: BaseException, submission: Path, *, is_simulated: bool) -> Fault:
     """What `error`, raised while the submission's code ran, means."""
     if isinstance(error, ExtensionBuildError):
         library = _missing_library(error.output)
@@ -83,7 +83,7 @@ def describe(error: BaseException, submission: Path) -> Fault:
         why = f"its extension declares {undefined} and does not define it"
         return Fault("exception", why, _encodable(str(error)))
     missing = undefined or _missing_part(error)
-    if missing and torch.version.cuda is None:
+    if missing and is_simulated:
         return Fault("unsupported", f"the simulator has no {missing}")
     where = _own_frames(error, submission)
     detail = _encodable("".join(traceback.format_list(where)).rstrip())

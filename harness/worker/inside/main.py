@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -40,7 +39,7 @@ def main() -> None:
     channel.send({"nonce": ""})
     try:
         while True:
-            _serve(channel, steps, told.submission)
+            _serve(channel, steps, told)
     except Disconnected:
         return
 
@@ -48,15 +47,15 @@ def main() -> None:
 def _serve(
     channel: Channel,
     steps: dict[str, Callable[[Message], Answer]],
-    submission: Path,
+    told: Instructions,
 ) -> None:
     message = channel.receive()
     nonce = {"nonce": message.header.pop("nonce")}
     try:
         header, tensors = steps[message.header["step"]](message)
     except BaseException as error:  # a submission may raise anything, SystemExit too
-        fault = describe(error, submission).to_json()
-        channel.send({"fault": fault, "findings": [], **nonce})
+        fault = describe(error, told.submission, is_simulated=told.libraries is not None)
+        channel.send({"fault": fault.to_json(), "findings": [], **nonce})
     else:
         channel.send({**header, **nonce}, tensors)
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from harness.compiler.extension import ExtensionLoader
+from harness.compiler.flags import Extension
 from harness.finding import Finding
 from harness.gpu.driver import persisting_l2_bytes
 from harness.gpu.recording import Recording
@@ -47,7 +48,8 @@ class Session:
             if told.libraries is not None and told.device is not None
             else None
         )
-        ExtensionLoader(told.submission, asking.build).install()
+        self._asking = asking
+        ExtensionLoader(told.submission, self._build).install()
         self._values: Values = DeviceValues(self._device) if self._device else MessageValues()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
@@ -55,6 +57,12 @@ class Session:
         self._clock = NoClock() if self._device else Clock()
         self._watch = StateWatch({} if self._device else {_PERSISTING: persisting_l2_bytes})
         self._imported: list[Finding] = []
+
+    def _build(self, extension: Extension) -> bytes:
+        library = self._asking.build(extension)
+        if self._device:
+            self._device.check(library)
+        return library
 
     def steps(self) -> dict[str, Callable[[Message], Answer]]:
         """By the name that the trusted side asks for."""

@@ -1,0 +1,50 @@
+"""Which of an extension's symbols only the libraries of a real GPU have.
+
+A torch that was built for CUDA loads those libraries, and the dynamic linker would take them where
+the simulator lacks a function: a call would find no GPU, and nobody would know why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import re
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+_OF_A_GPU = re.compile(
+    r"lib(c10_cuda|torch_cuda\w*|torch_nvshmem|cuda|cudart|cu[a-z]+(Lt)?|nv[\w-]+|nccl)\.so[.\d]*"
+)
+
+
+class _Where(ctypes.Structure):
+    """`Dl_info` of dladdr(3)."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def symbols_of_a_gpu(library: bytes) -> list[str]:
+    """Undefined symbols of a shared object that this process would take from CUDA's libraries."""
+    table = ELFFile(io.BytesIO(library)).get_section_by_name(".dynsym")
+    if not isinstance(table, SymbolTableSection):
+        return []
+    undefined = [each.name for each in table.iter_symbols() if each["st_shndx"] == "SHN_UNDEF"]
+    return sorted(name for name in filter(None, undefined) if _is_of_a_gpu(name))
+
+
+def _is_of_a_gpu(name: str) -> bool:
+    process = ctypes.CDLL(None)
+    try:
+        address = ctypes.cast(process[name], ctypes.c_void_p)
+    except AttributeError:
+        return False
+    where = _Where()
+    found = process.dladdr(address, ctypes.byref(where))
+    return bool(found) and _OF_A_GPU.fullmatch(Path(where.file.decode()).name) is not None

@@ -1,0 +1,63 @@
+"""The simulator in a torch that was built for CUDA, beside a GPU or without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support import REFERENCE, ROOT, SUBMISSIONS, harness
+
+pytestmark = pytest.mark.skipif(
+    torch.version.cuda is None, reason="this torch was not built for CUDA"
+)
+
+DOUBLE = ROOT / "tests" / "faults" / "reference" / "double.py"
+
+GRAPHS = '''
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+__global__ void twice(float *y, const float *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+torch::Tensor run(torch::Tensor x) {
+  cudaGraph_t graph;
+  cudaGraphCreate(&graph, 0);
+  auto y = torch::empty_like(x);
+  twice<<<(x.numel() + 255) / 256, 256>>>(y.data_ptr<float>(), x.data_ptr<float>(), x.numel());
+  return y;
+}
+"""
+EXTENSION = load_inline(
+    "graphs", "torch::Tensor run(torch::Tensor x);", SOURCE, functions=["run"]
+)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return EXTENSION.run(x)
+'''
+
+
+def test_kernels_are_simulated(tmp_path: Path) -> None:
+    """Not one of torch's own kernels for a GPU runs, and the verdict is the simulator's."""
+    reference = REFERENCE / "conv_transpose1d.py"
+    command = ("check", SUBMISSIONS / "flat_index.py", "--reference", reference)
+    done = harness(*command, "--device", "simulator", folder=tmp_path)
+    assert (done.status, done.err) == (0, "")
+    assert "flat_index on conv_transpose1d: passed: " in done.out
+    assert "fp32" in done.out
+
+
+def test_what_only_the_real_runtime_has_is_unsupported(tmp_path: Path) -> None:
+    """It has a name, as where there is no such runtime."""
+    (tmp_path / "graphs.py").write_text(GRAPHS)
+    command = ("check", "graphs.py", "--reference", DOUBLE, "--device", "simulator")
+    done = harness(*command, folder=tmp_path)
+    assert done.status == 1
+    assert "graphs on double: unsupported: the simulator has no cudaGraphCreate()" in done.out
