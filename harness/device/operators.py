@@ -24,9 +24,9 @@ _OVERLOAD = re.compile(r"\w*", re.ASCII)
 # They take memory or files by other words than a tensor's, work on what the host alone has, or do
 # not look at their arguments closely enough for those of strangers.
 _REFUSED = re.compile(
-    r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quantize|vulkan"
+    r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quant|vulkan"
     r"|_cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
-    r"|scaled_mm|weight_norm|convert_indices|^_stack\.|^__upsample|powsum|fftfreq|^_fft.*\.out$",
+    r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|fftfreq|slow_conv3d",
 )
 # They make a tensor of nothing but numbers.
 _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")
@@ -34,6 +34,8 @@ _MEMORY_FORMATS = range(4)
 _STRIDED = 0
 
 
+# What an operator that makes its result takes, and one that has an `out` sees there.
+_OF_RESULTS = ("dtype", "layout", "device", "pin_memory")
 _NUMBER = (bool, int, float, complex)
 
 
@@ -71,10 +73,38 @@ def _operator(name: object, overload: object) -> Any:
         op = getattr(getattr(torch.ops.aten, found[1]), overload or "default")
     except AttributeError:
         raise Malformed(f"an operator {found[0]}.{overload}, which torch has not got") from None
-    is_refused = _REFUSED.search(f"{found[1]}.{overload}")
-    if is_known(found[1]) and not is_refused and _takes_tensors(op, found[1]):
+    if is_known(found[1]) and not _REFUSED.search(found[1]) and _takes_tensors(op, found[1]):
         return op
     raise LibraryCall(found[0]) if is_library(found[1]) else UnsupportedCall(f"operator {found[0]}")
+
+
+def _without_out(op: Any) -> Any:
+    """The overload that returns what another one writes to its `out`; what has no `out` itself.
+
+    Many that write to tensors of others trust their sizes and strides.
+
+    Raises:
+        UnsupportedCall: there is none.
+    """
+    wanted = [_signature(each) for each in op._schema.arguments if not _is_out(each)]
+    if len(wanted) == len(op._schema.arguments):
+        return op
+    packet = op.overloadpacket
+    for name in packet.overloads():
+        other = getattr(packet, name)
+        has_as_many = len(other._schema.returns) == len(op._schema.returns)
+        has = [_signature(each) for each in other._schema.arguments if each.name not in _OF_RESULTS]
+        if has_as_many and has == [each for each in wanted if each[0] not in _OF_RESULTS]:
+            return other
+    raise UnsupportedCall(f"operator {op._schema.name}.{op._overloadname}")
+
+
+def _is_out(argument: Any) -> bool:
+    return bool(argument.kwarg_only and argument.alias_info and argument.alias_info.is_write)
+
+
+def _signature(argument: Any) -> tuple[str, str, bool]:
+    return argument.name, str(argument.type), argument.alias_info is not None
 
 
 def _takes_tensors(op: Any, name: str) -> bool:
@@ -103,15 +133,18 @@ class _Call:
         for number, argument in enumerate(self._schema.arguments):
             if isinstance(self._arguments[number], _NUMBER) and "Tensor" in str(argument.type):
                 self._arguments[number] = self._wrapped(self._arguments[number])
-        for number, argument in enumerate(self._schema.arguments):
-            if argument.kwarg_only and argument.alias_info and argument.alias_info.is_write:
-                self._arguments[number] = self._replaceable(self._arguments[number])
+        self._outs = [
+            _index(self._tensors, value)
+            for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
+            if _is_out(argument)
+        ]
         self._of_kernels = any(
             bool((shadow == BY_KERNEL).any()) for shadow in self._shadows(self._places)
         )
 
     def run(self) -> list[object]:
         """Its results, as they are written."""
+        op = _without_out(self._op)
         positional = [
             value
             for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
@@ -120,13 +153,17 @@ class _Call:
         named = {
             argument.name: value
             for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
-            if argument.kwarg_only
+            if argument.kwarg_only and not _is_out(argument)
         }
+        if self._outs and any(each.name == "dtype" for each in op._schema.arguments):
+            named["dtype"] = named.get("dtype") or self._tensors[self._outs[0]].dtype
         with torch.no_grad():
-            returned = self._op(*positional, **named)
+            returned = op(*positional, **named)
         values = returned if isinstance(returned, tuple) else (returned,)
         if not self._schema.returns:
             values = ()
+        if self._outs:
+            return [self._out(*pair) for pair in zip(self._outs, values, strict=True)]
         return [self._result(value) for value in values]
 
     def copy(self) -> list[object]:
@@ -205,13 +242,17 @@ class _Call:
         is_wider = _kind(alone.dtype) > _kind(dtype)
         return alone if is_wider else alone.to(dtype)
 
-    def _replaceable(self, value: object) -> object:
-        """What an operator that writes to `out` may resize, which memory of the device is not."""
-        if not isinstance(value, Tensor):
-            return value
-        copy = torch.empty_like(value)
-        self._tensors[_index(self._tensors, value)] = copy
-        return copy
+    def _out(self, number: int, value: Tensor) -> object:
+        """What was asked to be written to the tensor of that number."""
+        if number < 0:
+            raise Malformed("an output that is no tensor")
+        dtype = self._tensors[number].dtype
+        if not torch.can_cast(value.dtype, dtype):
+            raise RuntimeError(
+                f"result type {value.dtype} can't be cast to the output type {dtype}"
+            )
+        self._results.append(value)
+        return self._written(number, value.to(dtype))
 
     def _result(self, value: object) -> object:
         if isinstance(value, list | tuple):
@@ -224,14 +265,18 @@ class _Call:
             place = put(self._memory, value.resolve_conj().resolve_neg())
             self._mark(place)
             return place
-        place_now = self._places[number]
-        if place_now is None:
+        return self._written(number, value)
+
+    def _written(self, number: int, value: Tensor) -> Argument:
+        """The argument of that number with its new value, elsewhere if its shape is another."""
+        place = self._places[number]
+        if place is None:
             return Argument(number)
-        if place_now.shape == tuple(value.shape):
-            mine = tensor_at(self._memory, place_now)
+        if place.shape == tuple(value.shape):
+            mine = tensor_at(self._memory, place)
             if mine.data_ptr() != value.data_ptr():
                 mine.copy_(value)
-            self._mark(place_now)
+            self._mark(place)
             return Argument(number)
         moved = put(self._memory, value)
         self._mark(moved)
@@ -280,7 +325,7 @@ def _has_tensor(values: Sequence[object]) -> bool:
     return any(isinstance(each, Tensor | OnDevice) for each in values)
 
 
-def _index(tensors: Sequence[Tensor], one: Tensor) -> int:
+def _index(tensors: Sequence[Tensor], one: object) -> int:
     return next((i for i, each in enumerate(tensors) if each is one), -1)
 
 

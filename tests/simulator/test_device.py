@@ -108,6 +108,31 @@ print(x.cpu().tolist())
     )
 
 
+def test_results_go_where_out_says(script: Script) -> None:
+    """As on the CPU: into its memory, in its type and strides; into other memory where it grows."""
+    out = script("""
+def results(place):
+    x = torch.arange(6.0, device=place).reshape(2, 3)
+    whole = torch.zeros(3, 4, device=place)
+    torch.add(x, 1, out=whole[1:, :3])
+    torch.mm(x.t(), x, out=whole.t()[1:, :])
+    values, indices = torch.empty(3, device=place), torch.empty(3, dtype=torch.long, device=place)
+    torch.max(x, 0, out=(values, indices))
+    small = torch.empty(0, device=place)
+    torch.cat([x, x], out=small)
+    double = torch.empty(2, dtype=torch.float64, device=place)
+    torch.sum(x, 1, out=double)
+    try:
+        torch.add(x, 0.5, out=torch.empty(2, 3, dtype=torch.long, device=place))
+    except RuntimeError as error:
+        why = str(error)
+    return [each.tolist() for each in (whole, values, indices, small, double)], "cast" in why
+
+print(results("cuda") == results("cpu"), results("cuda")[1])
+""")
+    assert out == "True True"
+
+
 def test_fresh_memory_is_poisoned(script: Script) -> None:
     """What `torch.empty` gives is NaN, and known as unwritten until something writes it."""
     out = script("""
