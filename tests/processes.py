@@ -135,7 +135,7 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
     commands = dict(_processes())
     for process, (parent, words) in commands.items():
         above, _ = commands.get(parent, (0, []))
-        is_worker = "harness.worker.inside.main" in words and above == harness
+        is_worker = "harness.worker.inside.simulated" in words and above == harness
         if is_worker and any(submission in word for word in words):
             return Watched(process), Watched(parent)
     raise AssertionError(f"nobody runs {submission}")

@@ -26,7 +26,8 @@ _OVERLOAD = re.compile(r"\w*", re.ASCII)
 _REFUSED = re.compile(
     r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quant|vulkan"
     r"|_cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
-    r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|fftfreq|slow_conv3d",
+    r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|fftfreq|slow_conv3d"
+    r"|reflection_pad3d|batch_norm_legit|foreach_copy",
 )
 # They make a tensor of nothing but numbers.
 _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")
@@ -138,6 +139,8 @@ class _Call:
             for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
             if _is_out(argument)
         ]
+        if "::_fft_" in self._schema.name:
+            _check_dimensions(self._arguments)
         self._of_kernels = any(
             bool((shadow == BY_KERNEL).any()) for shadow in self._shadows(self._places)
         )
@@ -310,6 +313,19 @@ def _checked(kind: str, value: object) -> object:
     ):
         raise Malformed(f"a layout with the number {value}")
     return value
+
+
+def _check_dimensions(arguments: Sequence[object]) -> None:
+    """See that a Fourier transform is along dimensions of its tensor; torch trusts them.
+
+    Raises:
+        IndexError: it is not.
+    """
+    tensor, dimensions = arguments[:2]
+    if isinstance(tensor, Tensor) and isinstance(dimensions, list):
+        known = range(tensor.dim())
+        if len(set(dimensions)) < len(dimensions) or not all(each in known for each in dimensions):
+            raise IndexError(f"dimensions {dimensions} of a tensor that has {tensor.dim()}")
 
 
 def _kind(dtype: torch.dtype) -> int:

@@ -41,8 +41,6 @@ class Confinement:
         limits: What it may take.
         with_gpu: Whether it sees the GPUs.
         must_hold: Whether it may not run at all where no sandbox can be had.
-        preloaded: A readable library whose functions stand before those of the same names in all
-            others that the process loads.
     """
 
     readable: tuple[Path, ...] = ()
@@ -50,7 +48,6 @@ class Confinement:
     limits: Limits = field(default_factory=Limits.for_this_machine)
     with_gpu: bool = False
     must_hold: bool = False
-    preloaded: Path | None = None
 
 
 def places(submission: Path) -> dict[Path, Path]:
@@ -216,13 +213,11 @@ def _options(confinement: Confinement) -> list[str]:
 
 def _environment(confinement: Confinement, scratch: str) -> Mapping[str, str]:
     """What a confined process knows of the environment."""
-    preloaded = {"LD_PRELOAD": str(confinement.preloaded)} if confinement.preloaded else {}
     hidden = {} if confinement.with_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {
         **kept,
         **hidden,
-        **preloaded,
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "PYTHONPATH": view.python_path(),
         "HOME": scratch,

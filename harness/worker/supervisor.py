@@ -265,16 +265,22 @@ def start_confined(
     readable.append(settings.toolchain.cuda.home)
     placed = places(settings.submission)
     told = replace(settings.instructions(limits, device), submission=placed[settings.submission])
+    words = [str(descriptor), codec.encode(told)]
+    command = (
+        interpreter.command(
+            "harness.worker.inside.simulated", str(settings.libraries.runtime), *words
+        )
+        if settings.libraries
+        else interpreter.command("harness.worker.inside.main", *words)
+    )
     return Confined(
-        interpreter.command("harness.worker.inside.main", str(descriptor), codec.encode(told)),
+        command,
         Confinement(
             tuple(readable),
             placed,
             limits,
             with_gpu=settings.device == "cuda",
             must_hold=settings.untrusted,
-            # A torch that was built for CUDA loads the real runtime, too.
-            preloaded=settings.libraries.runtime if settings.libraries else None,
         ),
         stdout=output,
         stderr=output,

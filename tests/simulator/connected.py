@@ -57,7 +57,7 @@ class Connected:
         theirs.close()
         calls.close()
         self._trusted = DeviceClient(Channel(ours), worker, lambda: None)
-        # A worker has it preloaded.
+        # A worker begins with that.
         ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
         self.client = ClientDevice(libraries, worker.fileno())
         self.recover = self.client.recover

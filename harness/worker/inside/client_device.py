@@ -27,7 +27,7 @@ class ClientDevice:
         Raises:
             OSError: nobody answers there.
         """
-        # It was preloaded: extensions find its functions by name, as if they were linked with it.
+        # simulated.py has loaded it: extensions find its functions as if they were linked with it.
         self._runtime = ctypes.CDLL(str(libraries.runtime))
         if self._runtime.sim_connect(descriptor):
             raise OSError("the device process does not answer")
