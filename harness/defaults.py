@@ -10,6 +10,12 @@ DEVICES = ("auto", "cuda", "simulator")
 STEP_SECONDS = 120.0
 """Deadline for importing a submission, constructing it, and one call."""
 
+CHECK_SECONDS = 1800.0
+"""What all steps of a check may take together."""
+
+BUILD_SECONDS = 1800.0
+"""What all builds of a check may take together."""
+
 CALL_BUDGET = 6 * 10**9
 """Thread-instructions of one call on the simulator, which does about 10**9 of them a second."""
 

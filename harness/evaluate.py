@@ -31,7 +31,7 @@ from harness.system.device import Device
 from harness.worker.build_service import BuildEvent
 from harness.worker.device_worker import worker_for
 from harness.worker.settings import Settings
-from harness.worker.supervisor import Deadlines, Worker, WorkerFailure
+from harness.worker.supervisor import Deadlines, TimeLeft, Worker, WorkerFailure
 
 # A worker that dies is replaced, so that one bad case does not hide the others; but a submission
 # that dies every time would cost a start-up for each of its cases.
@@ -233,6 +233,7 @@ class _Evaluation:
         self._cases = request.cases
         self._settings = settings
         self._deadlines = request.deadlines
+        self._time = TimeLeft(request.deadlines)
         self._call_budget = request.call_budget
         self._left = _CALLS_OF_A_CHECK * request.call_budget
         self._on_progress = on_progress
@@ -245,7 +246,7 @@ class _Evaluation:
         left = list(self._cases)
         for _ in range(1 + MAX_RESTARTS):
             try:
-                with worker_for(self._settings, self._deadlines, self._on_build) as worker:
+                with self._worker() as worker:
                     fault = worker.request("import").header.get("fault")
                     became = self._became_of_file(blank)
                     if became:
@@ -262,15 +263,20 @@ class _Evaluation:
                         self._look_for_leaks(worker)
             except WorkerFailure as failure:
                 return self._stopped(blank, verdict.of_failure(failure))
-            if not left:
+            if not left or self._time.steps.is_used_up:
                 break
         became = self._became_of_file(blank)
         if became:
             self._notes.append(f"the file was {became} meanwhile; this is about what it was")
         blank = replace(blank, notes=(*blank.notes, *self._notes))
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
+        if self._time.steps.is_used_up:
+            why = "not run: the time for all steps is used up"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
         return conclude(replace(blank, builds=tuple(self._builds.values())), outcomes)
+
+    def _worker(self) -> Worker:
+        return worker_for(self._settings, self._deadlines, self._on_build, self._time)
 
     def _check(self, worker: Worker, case: Case) -> CaseOutcome:
         start = time.monotonic()

@@ -66,7 +66,7 @@ def check(options: argparse.Namespace) -> int:
             seed=seed,
             cases=pair.cases,
             is_whole=not options.case,
-            deadlines=Deadlines(step=options.step_seconds),
+            deadlines=Deadlines.of(options),
             call_budget=options.call_budget,
             schedule=options.schedule,
             cores=cores_each(jobs, len(pairs)),

@@ -30,7 +30,7 @@ def gate(options: argparse.Namespace) -> int:
         device=device,
         grid=options.grid,
         seed=fresh_seed() if options.seed is None else options.seed,
-        deadlines=Deadlines(step=options.step_seconds),
+        deadlines=Deadlines.of(options),
         call_budget=options.call_budget,
         jobs=options.jobs or devices.default_jobs(device),
         allow_new=options.allow_new,

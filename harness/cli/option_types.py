@@ -54,18 +54,23 @@ def billions(text: str) -> int:
 
 
 def add_limits(add: Callable[..., object]) -> None:
-    """How long submissions may take: --step-seconds and --call-budget.
+    """How long submissions may take: --step-seconds and the like, and --call-budget.
 
     Args:
         add: `add_argument` of argparse's parser, or `addoption` of pytest's group.
     """
-    add(
-        "--step-seconds",
-        type=seconds,
-        default=defaults.STEP_SECONDS,
-        metavar="S",
-        help="deadline for importing, constructing and each call (default: %(default)s)",
-    )
+    for name, default, what in (
+        ("--step-seconds", defaults.STEP_SECONDS, "importing, constructing and each call"),
+        ("--check-seconds", defaults.CHECK_SECONDS, "all of these of a submission together"),
+        ("--build-seconds", defaults.BUILD_SECONDS, "all builds of a submission together"),
+    ):
+        add(
+            name,
+            type=seconds,
+            default=default,
+            metavar="S",
+            help=f"deadline for {what} (default: %(default)s)",
+        )
     add(
         "--call-budget",
         type=billions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,6 +16,7 @@ from harness.compiler.toolchain import Toolchain
 from harness.sandbox import view
 from harness.sandbox.confined import Confined, Confinement
 from harness.system import codec, interpreter
+from harness.system.allowance import Allowance
 
 _OUTPUT_TAIL_CHARACTERS = 2000
 
@@ -37,9 +39,11 @@ class Compiler:
         readable: tuple[Path, ...] = (),
         sources: Mapping[Path, Path] | None = None,
         seconds: float = 900.0,
+        together: Allowance | None = None,
         *,
         must_be_confined: bool = False,
     ) -> None:
+        """A job may take so many seconds, and all of them `together`."""
         own = (toolchain.cuda.home, view.of_program(toolchain.host.path))
         self._sources = sources or {}
         self._confinement = Confinement(
@@ -47,6 +51,7 @@ class Compiler:
         )
         self._readable = readable
         self._seconds = seconds
+        self._together = together or Allowance(math.inf)
 
     def run(self, job: Job, readable: tuple[Path, ...] = ()) -> Result:
         """Do a job, which may read the harness's own files at `readable`, too.
@@ -61,7 +66,9 @@ class Compiler:
             tempfile.TemporaryFile() as asked,
             tempfile.TemporaryFile() as answered,
             tempfile.TemporaryFile() as said,
+            self._together.spending(),
         ):
+            seconds = self._together.limit(self._seconds)
             asked.write(codec.encode(job).encode())
             asked.seek(0)
             process = Confined(
@@ -74,8 +81,8 @@ class Compiler:
                 stderr=said,
             )
             try:
-                if not process.wait(self._seconds):
-                    raise CompileTimeout(f"no end within {self._seconds:.0f} s; killed")
+                if not process.wait(seconds):
+                    raise CompileTimeout(f"no end within {seconds:.0f} s; killed")
                 ended = process.how_it_ended
             finally:
                 process.end()

@@ -79,7 +79,7 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
             device=devices.choose(config.getoption("--device")),
             grid=config.getoption("--grid"),
             seed=next(s for s in (seed, shared, fresh_seed()) if s is not None),
-            deadlines=Deadlines(step=config.getoption("--step-seconds")),
+            deadlines=Deadlines.of(config.option),
             call_budget=config.getoption("--call-budget"),
             schedule=config.getoption("--harness-schedule"),
             readable=tuple(config.getoption("--readable")),

@@ -20,6 +20,7 @@ from harness.compiler.ninja import CompileError
 from harness.sandbox.confined import places
 from harness.simulator.hardware.resources import resource_usage
 from harness.simulator.ptx.fatbinary import DeviceCode
+from harness.system.allowance import Allowance
 from harness.worker.protocol import ProtocolError
 from harness.worker.settings import Settings
 
@@ -45,8 +46,13 @@ class BuildService:
     """Serves one worker."""
 
     def __init__(
-        self, settings: Settings, seconds: float, on_build: Callable[[BuildEvent], None]
+        self,
+        settings: Settings,
+        seconds: float,
+        together: Allowance,
+        on_build: Callable[[BuildEvent], None],
     ) -> None:
+        """For each build there are so many seconds, and for all of them what is left together."""
         sources = places(settings.submission)
         # Its Python is none of the compilers' business, and would have to be in a build's key.
         del sources[settings.submission]
@@ -57,6 +63,7 @@ class BuildService:
             settings.readable,
             sources,
             seconds,
+            together,
             must_be_confined=settings.untrusted,
         )
         self._builder = Builder(

@@ -27,7 +27,7 @@ from harness.worker.protocol import (
     ProtocolError,
 )
 from harness.worker.settings import Settings
-from harness.worker.supervisor import Deadlines, Step, Worker, start_confined
+from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker, start_confined
 
 # Of outputs, which must not be handed out twice.
 _REMEMBERED = 2
@@ -206,7 +206,7 @@ class DeviceWorker(Worker):
             except (Disconnected, ProtocolError):
                 # Its worker ends for want of it, and that is told.
                 waiting.unregister(self._device)
-            deadline += time.monotonic() - start
+            deadline += self._pause_since(start)
 
     def _served(self, header: dict[str, Any]) -> Served:
         before = set(self._build_service.built)
@@ -240,8 +240,11 @@ def _overlap(one: _Range, others: Sequence[_Range]) -> bool:
 
 
 def worker_for(
-    settings: Settings, deadlines: Deadlines, on_build: Callable[[BuildEvent], None]
+    settings: Settings,
+    deadlines: Deadlines,
+    on_build: Callable[[BuildEvent], None],
+    left: TimeLeft | None = None,
 ) -> Worker:
-    """A worker on the device that the settings name."""
+    """A worker on the device that the settings name; the rest is as in `Worker`."""
     kind = DeviceWorker if settings.libraries is not None else Worker
-    return kind(settings, deadlines, on_build)
+    return kind(settings, deadlines, on_build, left)

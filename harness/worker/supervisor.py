@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import secrets
@@ -17,10 +18,11 @@ from typing import IO, Any, Literal, NoReturn, Self
 import torch
 
 from harness.compiler.compiler import CompileTimeout
-from harness.defaults import STEP_SECONDS
+from harness.defaults import BUILD_SECONDS, CHECK_SECONDS, STEP_SECONDS
 from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
+from harness.system.allowance import Allowance
 from harness.worker import answers
 from harness.worker.build_service import Answer as Served
 from harness.worker.build_service import BuildEvent, BuildService
@@ -62,6 +64,27 @@ class Deadlines:
     """For importing the submission, constructing it, or one call."""
     first_call: float = 300.0
     """For a baseline's first call, in which cuDNN tries algorithms or torch compiles."""
+    all_steps: float = CHECK_SECONDS
+    """For all steps together, but for the start, wherever a worker was replaced meanwhile."""
+    all_builds: float = BUILD_SECONDS
+    """For all builds together."""
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Self:
+        """What the options of `cli.option_types.add_limits` ask for."""
+        return cls(
+            step=options.step_seconds,
+            all_steps=options.check_seconds,
+            all_builds=options.build_seconds,
+        )
+
+
+class TimeLeft:
+    """What is left of the deadlines that several workers of one check have together."""
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self.steps = Allowance(deadlines.all_steps)
+        self.builds = Allowance(deadlines.all_builds)
 
 
 class WorkerFailure(RuntimeError):
@@ -96,10 +119,14 @@ class Worker:
         settings: Settings,
         deadlines: Deadlines,
         on_build: Callable[[BuildEvent], None],
+        left: TimeLeft | None = None,
     ) -> None:
+        """`left` is what the workers before it have left of the deadlines."""
         self._deadlines = deadlines
+        self._left = left or TimeLeft(deadlines)
+        self._paused = 0.0
         self._submission = settings.submission
-        self._build_service = BuildService(settings, deadlines.build, on_build)
+        self._build_service = BuildService(settings, deadlines.build, self._left.builds, on_build)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
@@ -172,19 +199,31 @@ class Worker:
 
         An answer that comes late must not be taken for that to the next request.
         """
+        limit = seconds if step == "start" else self._left.steps.limit(seconds)
+        start, self._paused = time.monotonic(), 0.0
         try:
-            deadline = time.monotonic() + seconds
+            deadline = start + limit
             if asked is not None:
                 self._ask(asked, tensors, deadline)
             answer = self._answer(deadline, max_tensor_bytes)
             self._check(step, asked["nonce"] if asked else "", answer)
         except DeadlineExceeded:
             words = f"no answer within {seconds:.0f} s while {_PHRASE[step]}; killed"
-            if step in _BY_STEP_SECONDS:
+            if limit < seconds:
+                every = self._left.steps.seconds
+                words = f"no answer within {every:g} s in all, the last while {_PHRASE[step]}"
+                words += "; killed; --check-seconds gives it longer"
+            elif step in _BY_STEP_SECONDS:
                 words += "; --step-seconds gives it longer"
             failure = WorkerFailure(step, "timeout", words)
         except _BuildTimeout as late:
             words = f"no answer within {self._deadlines.build:.0f} s while building {late}; killed"
+            if self._left.builds.is_used_up:
+                every = self._left.builds.seconds
+                words = (
+                    f"no answer within {every:.0f} s of building in all, the last {late}; killed"
+                )
+                words += "; --build-seconds gives it longer"
             failure = WorkerFailure(step, "timeout", words)
         except Disconnected:
             failure = WorkerFailure(step, "crash", self._epitaph(step))
@@ -193,6 +232,9 @@ class Worker:
             failure = WorkerFailure(step, "protocol", words)
         else:
             return answer
+        finally:
+            if step != "start":
+                self._left.steps.spend(time.monotonic() - start - self._paused)
         return self._give_up(failure)
 
     def _fail(
@@ -224,13 +266,19 @@ class Worker:
                 return message
             start = time.monotonic()
             header, tensors = self._served(message.header)
-            deadline += time.monotonic() - start
+            deadline += self._pause_since(start)
             with contextlib.suppress(Disconnected):
                 self._channel.send(header, tensors, deadline)
 
     def _await_message(self, deadline: float) -> float:
         """Do what is to be done until the worker says something; answers the new deadline."""
         return deadline
+
+    def _pause_since(self, start: float) -> float:
+        """The time since then, in which the worker had to wait for this side."""
+        seconds = time.monotonic() - start
+        self._paused += seconds
+        return seconds
 
     def _served(self, header: dict[str, Any]) -> Served:
         try:

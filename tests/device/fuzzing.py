@@ -20,6 +20,7 @@ from harness.device.calls import Calls, Refused
 from harness.device.record import Record
 from harness.device.simulated import SimulatedDevice
 from harness.device.values import Malformed
+from harness.sandbox.limits import Limits
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.layout.calls import Call, TensorEntry, Value
 from harness.simulator.layout.runtime import LaunchEntry
@@ -28,6 +29,9 @@ from harness.simulator.native.library import build_machine_library
 
 LIMIT = 64 << 20
 """Of the device's memory, in bytes."""
+
+_MOST_BYTES = 4 << 30
+"""What the process may take, of which torch's own code takes one."""
 
 _EDGES = (0, 1, 2, 7, 511, 512, 4096, LIMIT, LIMIT + 1, 1 << 31, 1 << 48, (1 << 63) - 1)
 _NUMBERS = (*_EDGES, *(2**64 - 1 - edge for edge in _EDGES))
@@ -160,6 +164,8 @@ class Hostile:
 def main(count: int, seed: int, trace: str = "") -> None:
     """Send so many messages; ends with an exception where one does what none may do."""
     torch.set_num_threads(1)
+    # A device process has some, too: what asks for more is refused.
+    Limits(_MOST_BYTES).impose()
     memory = Memory(ctypes.CDLL(str(build_machine_library(Cache(default_root())))))
     memory.limit = LIMIT
     record = Record()

@@ -1,0 +1,67 @@
+"""How long a check may take in all, whatever its single steps and builds take."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, harness, reports
+
+pytestmark = pytest.mark.simulator_only
+
+REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
+
+SLEEPS = """
+import time
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size):
+        super().__init__()
+        self.layer = nn.ConvTranspose1d(in_channels, out_channels, kernel_size)
+
+    def forward(self, x):
+        time.sleep(3)
+        return self.layer(x)
+"""
+
+BUILDS = """
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+for number in range(2):
+    load_inline(
+        f"part{{number}}",
+        "torch::Tensor twice(torch::Tensor x) {{ return x + x; }} // {}",
+        functions=["twice"],
+    )
+
+class ModelNew(nn.Module):
+    pass
+"""
+
+
+def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
+    """Each call ends in time, and all of them do not: that is told, and other cases are not run."""
+    (tmp_path / "sleeps.py").write_text(SLEEPS)
+    problem = ROOT / "reference" / "conv_transpose1d.py"
+    command = ("check", "sleeps.py", "--reference", problem, "--device", "simulator")
+    done = harness(*command, "--check-seconds", "5", "--json", "reports", folder=tmp_path)
+    assert (done.status, done.err) == (1, "")
+    cases = reports((tmp_path / "reports").read_text())["sleeps"].cases
+    why = "no answer within 5 s in all, the last while running forward; killed"
+    assert f"{why}; --check-seconds gives it longer" in done.out
+    assert cases[-1].verdict == "not run"
+    assert cases[-1].message == "not run: the time for all steps is used up"
+
+
+def test_builds_have_a_deadline_together(tmp_path: Path) -> None:
+    """A build that none has made before takes longer than this one second."""
+    (tmp_path / "builds.py").write_text(BUILDS.format(secrets.token_hex()))
+    command = ("check", "builds.py", "--reference", REFERENCE, "--device", "simulator")
+    done = harness(*command, "--build-seconds", "1", folder=tmp_path)
+    assert (done.status, done.err) == (1, "")
+    why = "error: no answer within 1 s of building in all, the last part0; killed"
+    assert f"{why}; --build-seconds gives it longer" in done.out
