@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from json import dumps
@@ -32,6 +33,13 @@ _LACKING = re.compile(
 _PASSING_ERRORS = re.compile(f"no such file|cannot open|{_LACKING.pattern}", re.IGNORECASE)
 
 
+# What reads a file in a way that is in no list of dependencies: directives of an assembler and a
+# preprocessor, a question about a file anywhere, files of options, a linker's files and folders.
+_READING = re.compile(r"\bincbin\b|#\s*embed\b|__has_embed|__has_include\s*\(\s*[\"<]/")
+_READING_FLAG = re.compile(r"^(-Wl,)?@|^--?(options-file|optf)\b")
+_READING_LINK_FLAG = re.compile(r"^-[LT]|^-l:|-script|^[^-]|/")
+
+
 class Builder:
     """Builds extensions for one target with one toolchain."""
 
@@ -48,6 +56,7 @@ class Builder:
         self.cache = cache
         self.target = target
         self._compiler = compiler
+        self._run = run
         self._failures = Failures(cache.root, run)
 
     def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
@@ -80,7 +89,8 @@ class Builder:
                 # Moving the environment breaks the links to torch's libraries.
                 *flags.link_command(extension, self.toolchain, self.target, (), LIBRARY),
                 *_overlay_digests(),
-                *self._compiler.visible(extension.include_paths),
+                *self._compiler.visible(),
+                *([self._run or secrets.token_hex()] if _reads_unseen(extension) else ()),
             )
         )
 
@@ -152,6 +162,16 @@ class Builder:
     def _command(self, extension: Extension, name: str, *, light: bool) -> tuple[str, ...]:
         make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
         return make(extension, self.toolchain, self.target, name, light=light)
+
+
+def _reads_unseen(extension: Extension) -> bool:
+    """Whether a build may read files of which nobody tells: it is made anew in every run."""
+    options = (*extension.cpp_flags, *extension.cuda_flags, *extension.link_flags)
+    return (
+        any(_READING.search(text) for _, text in extension.sources)
+        or any(_READING_FLAG.search(flag) for flag in options)
+        or any(_READING_LINK_FLAG.search(flag) for flag in extension.link_flags)
+    )
 
 
 def _has_prelude(source: tuple[str, str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from harness.system import codec, interpreter
 from harness.system.allowance import Allowance
 
 _OUTPUT_TAIL_CHARACTERS = 2000
+# Nothing that is compiled is so large; folders of data may be readable, too.
+_MOST_BYTES_TO_READ = 16 << 20
 
 
 class CompileTimeout(TimeoutError):
@@ -97,25 +99,33 @@ class Compiler:
             raise CompileError(result.output)
         return replace(result, dependencies=tuple(filter(self._is_readable, result.dependencies)))
 
-    def visible(self, folders: Sequence[str]) -> list[str]:
+    def visible(self) -> list[str]:
         """What a build may read and no list of dependencies tells: text for its key.
 
-        Of the submission's own sources that is where they lie and what they hold. Of files that are
-        readable to it those below some folders, for which a source can ask by `__has_include`: what
-        it then does not include is no dependency of it. Python files are left out, since nobody
-        asks for one.
+        Of the submission's own sources that is where they lie and what they hold, and so it is of
+        all files that are readable to it: a source can ask whether they are there, an assembler and
+        a linker read them as well, and no list of dependencies has those. Python files are left
+        out, since a submission is one, and no compiler reads it.
         """
         own = [f"{place} {file_digest(path)}" for path, place in self._sources.items()]
-        if not folders:
-            return sorted(own)
-        paths = [
+        paths = {
             each for path in self._readable for each in (path, *path.rglob("*")) if each.is_file()
-        ]
-        below = (each for each in paths if any(each.is_relative_to(folder) for folder in folders))
-        return sorted([*own, *(str(each) for each in below if each.suffix != ".py")])
+        }
+        return sorted([*own, *(_state_of(path) for path in paths if path.suffix != ".py")])
 
     def _is_readable(self, path: str) -> bool:
         """Whether it is among the submission's readable files: others are covered by the key."""
         file = Path(path).resolve()
         is_below = any(file.is_relative_to(each.resolve()) for each in self._readable)
         return is_below and file.is_file()
+
+
+def _state_of(path: Path) -> str:
+    """Where a file lies and what it holds; of a large one, when it was last changed."""
+    try:
+        state = path.stat()
+        if state.st_size > _MOST_BYTES_TO_READ:
+            return f"{path} {state.st_size} {state.st_ctime_ns}"
+        return f"{path} {file_digest(path)}"
+    except OSError as error:  # it cannot be read by a compiler either
+        return f"{path} {error.strerror}"

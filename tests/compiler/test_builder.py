@@ -76,6 +76,41 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
     assert not builder(cache, headers).build(asked).reused
 
 
+def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
+    """What an assembler includes is in no list of dependencies; the key has it all the same."""
+    (tmp_path / "readable").mkdir()
+    data = tmp_path / "readable" / "table.bin"
+    code = (
+        f'asm(".section .rodata\\ntable: .incb" "in \\"{data}\\"\\n.byte 0\\n.text");\n'
+        "int answer() { return 1; }"
+    )
+    held = []
+    for content in (b"first", b"other"):
+        data.write_bytes(content)
+        built = builder(tmp_path / "cache", data.parent).build(extension(code))
+        held.append([word in built.library.read_bytes() for word in (b"first", b"other")])
+    assert held == [[True, False], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ('asm(".section .rodata\\n.incbin \\"main.cpp\\"\\n.text");', {}),
+        ('#if __has_include("/nowhere/at/all.h")\n#endif\n', {}),
+        ("", {"link_flags": ("-L/nowhere",)}),
+        ("", {"link_flags": ("-Wl,-z,now", "-Wl,-rpath,/nowhere")}),
+    ],
+)
+def test_what_reads_unseen_files_is_built_in_every_run(
+    tmp_path: Path, code: str, fields: dict[str, Any]
+) -> None:
+    """Nobody knows whether they have changed; within a run one build does for all."""
+    asked = extension(f"{code}\nint answer() {{ return 1; }}", **fields)
+    builder(tmp_path, run="first").build(asked)
+    assert builder(tmp_path, run="first").build(asked).reused
+    assert not builder(tmp_path, run="second").build(asked).reused
+
+
 def test_full_headers_are_the_fallback(cache: pytest.Cache) -> None:
     """What the light headers lack, torch's own have."""
     # A minute's work, kept for as long as nothing in harness/compiler changes.
