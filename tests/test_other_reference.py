@@ -86,14 +86,69 @@ def check(submission: str, folder: Path) -> Report:
 def test_any_reference_is_checked_in_its_own_configuration(tmp_path: Path) -> None:
     """Two inputs, no weights, another shape: the case is the reference's own, cut down."""
     report = check(SUBMISSION, tmp_path)
-    assert report.verdict == "passed", report.message
+    assert (report.verdict, report.message) == ("agrees", "")
     (case,) = report.cases
+    assert case.verdict == "passed"
     assert case.label == "reduced"
     assert len(case.input_shapes) == 2
     assert report.precision == "fp32"
     (note,) = report.notes
     assert note.startswith("the reference's own configuration is all that was checked, with inputs")
     assert f"(4096, 1000) to {case.input_shapes[0]}" in note
+
+
+MASKED = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, mask):
+        return torch.where(mask, x, torch.zeros_like(x)) * 2
+
+def get_inputs():
+    return [torch.rand(16, 400), torch.rand(16, 400) > 0.5]
+
+def get_init_inputs():
+    return []
+"""
+
+MASKS = """
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void mask_kernel(float *y, const float *x, const bool *mask, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = mask[i] ? 2 * x[i] : 0;
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor mask) {
+  auto y = torch::empty_like(x);
+  const int n = x.numel();
+  mask_kernel<<<(n + 255) / 256, 256>>>(
+      y.data_ptr<float>(), x.data_ptr<float>(), mask.data_ptr<bool>(), n);
+  return y;
+}
+'''
+extension = load_inline(
+    "masks", "torch::Tensor run(torch::Tensor x, torch::Tensor mask);", SOURCE, functions=["run"]
+)
+
+class ModelNew(nn.Module):
+    def forward(self, x, mask):
+        return extension.run(x, mask)
+"""
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [("2", "agrees"), ("3", "failed")])
+def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) -> None:
+    """Of a Model without a constructor of its own; right and wrong are told apart."""
+    (tmp_path / "masked.py").write_text(MASKED)
+    (tmp_path / "masks.py").write_text(MASKS.replace("2 * x[i]", f"{factor} * x[i]"))
+    command = ("check", "--reference", "masked.py", "masks.py", "--device", "simulator")
+    done = harness(*command, folder=tmp_path)
+    assert f"masks on masked: {verdict}: " in done.out, done.out + done.err
+    assert "fp32" not in done.out
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,6 @@ class Checking:
         self._show(report)
 
     def _show(self, report: Report) -> None:
-        self.all_passed = self.all_passed and report.verdict == "passed"
+        self.all_passed = self.all_passed and report.is_right
         self._tests += tests_of(report)
         print(render.full(report), file=self._out, flush=True)

@@ -33,7 +33,7 @@ from harness.worker.supervisor import Deadlines
 FOLDER = Path(".harness") / "finished"
 """Below the folder from which pytest or the command line is called."""
 
-CONCLUSIVE: tuple[Verdict, ...] = ("passed", "failed", "declined", "unsupported")
+CONCLUSIVE: tuple[Verdict, ...] = ("passed", "agrees", "failed", "declined", "unsupported")
 """What is taken over: an `error` may be the machine's, such as a deadline or a full disk."""
 
 _OLD_SECONDS = 7 * 24 * 3600

@@ -41,7 +41,7 @@ def what_got_worse(base: Report, head: Report) -> Worse | None:
 
 def what_is_wrong(head: Report, least: Precision | None) -> Worse | None:
     """Judge a check without one of the base, of which a precision class may be known."""
-    if head.verdict != "passed":
+    if not head.is_right:
         return Worse(f"{head.verdict}: {head.message}", _line(head.cases, head.path))
     return _fall(least, head.precision)
 
@@ -73,7 +73,7 @@ def _of_cases(pairs: Sequence[tuple[CaseReport, CaseReport]], path: str) -> Wors
 
 
 def _of_whole(base: Report, head: Report) -> Worse | None:
-    if base.verdict != "passed" or head.verdict == "passed":
+    if not base.is_right or head.is_right:
         return None
     return Worse(f"passed and is {head.verdict} now: {head.message}", _line(head.cases, head.path))
 

@@ -178,8 +178,8 @@ def _change(
     worse = what_got_worse(base, head) if base else what_is_wrong(head, least)
     if worse:
         return Change("refused", "", worse.reason), worse.line
-    if base and base.verdict != "passed":
-        if head.verdict == "passed":
+    if base and not base.is_right:
+        if head.is_right:
             return Change("fixed", "", f"the base is {base.verdict}: {base.message}"), None
         return Change("same", "", f"is {head.verdict} as the base is: {head.message}"), None
     return evidence(pair, head, base, threshold), None
@@ -189,4 +189,5 @@ def _of_new(head: Report) -> tuple[Change, int | None]:
     worse = what_is_wrong(head, None)
     if worse:
         return Change("refused", "", f"is new and {worse.reason}"), worse.line
-    return Change("new", "", f"passed, {head.precision}"), None
+    how = f", {head.precision}" if head.verdict == "passed" else ""
+    return Change("new", "", f"{head.verdict}{how}"), None

@@ -14,7 +14,7 @@ from harness.problems import families
 from harness.problems.families.family import Family
 from harness.problems.grid import OWN
 from harness.records.comparison import Precision
-from harness.records.report import AMISS, CaseReport, Report, overall
+from harness.records.report import AMISS, CaseReport, Report, Verdict, overall
 
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
@@ -32,7 +32,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
     shown = of_one_kind(amiss) if amiss else []
     report = replace(
         blank,
-        verdict=overall(cases),
+        verdict=_verdict(outcomes, cases),
         cases=cases,
         own_configuration=next((case.verdict for case in cases if case.label in OWN), None),
         smallest_failure=_smallest(outcomes, shown),
@@ -43,6 +43,12 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
         notes=(*blank.notes, *_notes(outcomes)),
     )
     return replace(report, message=_message(report))
+
+
+def _verdict(outcomes: Sequence[CaseOutcome], cases: Sequence[CaseReport]) -> Verdict:
+    verdict = overall(cases)
+    is_varied = all(families.named(outcome.case.family).is_varied for outcome in outcomes)
+    return "agrees" if verdict == "passed" and not is_varied else verdict
 
 
 def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> str:
@@ -78,7 +84,7 @@ def _precision(cases: Sequence[CaseReport]) -> Precision | None:
 
 
 def _message(report: Report) -> str:
-    if report.verdict == "passed":
+    if report.is_right:
         return ""
     if report.smallest_failure:
         return report.case(report.smallest_failure).message

@@ -125,7 +125,7 @@ def _state(standing: Standing) -> str:
 
 def _own_configuration(standing: Standing) -> str:
     """Said of those that did not pass: half of all users ask for that configuration alone."""
-    if standing.report is None or standing.verdict == "passed":
+    if standing.report is None or standing.is_right:
         return ""
     own = standing.report.own_configuration
     return "right" if own == "passed" else own or ""

@@ -46,8 +46,18 @@ class Standing:
         return self.report.verdict if self.report else "not checked"
 
     @property
+    def is_right(self) -> bool:
+        """Whether nothing is wrong with it, so far as it was tried."""
+        return self.report is not None and self.report.is_right
+
+    @property
     def precision(self) -> Precision | None:
-        """The class of the grid with the timed shape where that is known, else of the check."""
+        """The class of the grid with the timed shape where that is known, else of the check.
+
+        There is none where a reference's own configuration is all that was checked.
+        """
+        if self.verdict == "agrees":
+            return None
         if self.fresh:
             return self.fresh.precision
         return self.report.precision if self.report else None
@@ -55,7 +65,7 @@ class Standing:
     @property
     def is_ranked_by_speed(self) -> bool:
         """Whether it is right, and its time is to be trusted."""
-        return self.verdict == "passed" and self.fresh is not None and not self.fresh.findings
+        return self.is_right and self.fresh is not None and not self.fresh.findings
 
 
 @dataclass(frozen=True)
@@ -171,15 +181,16 @@ def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
 
 def _list_of(standing: Standing) -> str:
     """The title of the list that it stands in."""
-    is_ranked = standing.verdict == "passed" and standing.precision
-    return f"precision class {standing.precision}" if is_ranked else "not ranked"
+    if not standing.is_right:
+        return "not ranked"
+    return f"precision class {standing.precision}" if standing.precision else "agree"
 
 
 def _with_ranks(ordered: Iterable[Standing], *, by_speed: bool) -> Iterator[Standing]:
     rank = 0
     for standing in ordered:
         # Who was not measured is neither faster nor slower than who was.
-        counts = standing.is_ranked_by_speed if by_speed else standing.verdict == "passed"
+        counts = standing.is_ranked_by_speed if by_speed else standing.is_right
         rank += counts
         yield replace(standing, rank=rank if counts else None)
 
@@ -188,7 +199,7 @@ def _order(standing: Standing) -> tuple[object, ...]:
     """Right before wrong, precise before less precise, fast before slow, general before narrow."""
     report = standing.report
     return (
-        {"passed": 0, "not checked": 1}.get(standing.verdict, 2),
+        {"passed": 0, "agrees": 0, "not checked": 1}.get(standing.verdict, 2),
         PRECISIONS.index(standing.precision) if standing.precision else len(PRECISIONS),
         not standing.is_ranked_by_speed,
         -standing.fresh.speedup if standing.fresh else 0.0,

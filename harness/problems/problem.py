@@ -192,7 +192,9 @@ def _bind(
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return the problem's own arguments by name, and `Model`'s defaults."""
     positional, by_name = _init_inputs(module, path)
-    signature = inspect.signature(model)
+    # What nn.Module itself takes is refused by it.
+    takes_any = model.__init__ is nn.Module.__init__
+    signature = inspect.Signature() if takes_any else inspect.signature(model)
     for parameter in signature.parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ProblemError(

@@ -151,9 +151,15 @@ def values_of_call(
             if tensor.numel():
                 place = torch.randint(tensor.numel(), (1,), generator=generator)
                 flat = tensor.view(-1)
-                is_float = tensor.is_floating_point()
-                flat[place] = (flat[place] + 0.5) % 1 if is_float else 1 - flat[place]
+                flat[place] = _another(flat[place])
     return values
+
+
+def _another(values: Tensor) -> Tensor:
+    """Other values than these, of their kind."""
+    if values.dtype is torch.bool:
+        return ~values
+    return (values + 0.5) % 1 if values.is_floating_point() else 1 - values
 
 
 def _derived_seed(case: Case, purpose: str) -> int:

@@ -99,7 +99,7 @@ class SpeedSession:
         self, evaluation: PendingEvaluation, submission: Submission, problem: Problem
     ) -> SpeedResult:
         report = evaluation.report()
-        if report.verdict != "passed" or report.precision is None:
+        if not report.is_right or report.precision is None:
             raise NotTimed(f"not timed: {report.verdict}")
         # Whatever else runs on the machine would be in the times.
         self._suite.wait_for_all()

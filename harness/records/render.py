@@ -27,11 +27,15 @@ def headline(report: Report) -> str:
     """The verdict, its reason, the numbers of cases and, for what passed, how precise it is."""
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     counts = _counts(report)
-    if report.verdict == "passed":
+    if report.is_right:
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
         share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
         bits = "" if report.is_deterministic else ", nondeterministic"
-        return escape.one_line(f"{head}: {counts}; {report.precision}{worst}{share}{bits}")
+        how = f"{counts}; {report.precision}{worst}"
+        if report.verdict == "agrees":
+            is_small = any(case.label == "reduced" for case in report.cases)
+            how = f"at {'one small' if is_small else 'its own'} configuration"
+        return escape.one_line(f"{head}: {how}{share}{bits}")
     some_ran = report.count("not run") < len(report.cases)
     return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))
 
@@ -85,7 +89,7 @@ def _explanation(report: Report) -> Iterator[str]:
     yield from _shortened(report.detail)
     for note in report.notes:
         yield f"note: {note}"
-    if report.verdict not in ("passed", "not run"):
+    if not report.is_right and report.verdict != "not run":
         shown = report.smallest_failure
         yield f"replay: --seed {report.seed}" + (f" --case {shown}" if shown else "")
 

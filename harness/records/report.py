@@ -13,14 +13,17 @@ from harness.records.comparison import Comparison, Precision
 from harness.simulator.counters.totals import Totals
 from harness.system import codec
 
-SCHEMA = 5
+SCHEMA = 6
 """Of the JSON form.
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
 on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
+6: with the verdict `agrees`.
 """
 
-Verdict = Literal["passed", "failed", "declined", "unsupported", "error", "not run"]
+Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
+"""On a case, or on a whole submission. Only the latter `agrees`: its cases passed, but the
+reference's own configuration is all that they are, and their error bound is an estimate."""
 
 AMISS: tuple[Verdict, ...] = ("error", "failed", "unsupported")
 """What keeps a case from being right, or from being known to be."""
@@ -132,7 +135,7 @@ class Report:
         seed: From which every value was drawn; the same seed gives the same values.
         versions: Of what may change the result.
         verdict: The gravest of the cases', or what kept them from running.
-        message: Why it is not `passed`, in one line.
+        message: Why it is not right, in one line.
         precision: The tightest class that holds in every case that ran.
         shared: What the failing cases have in common.
         own_configuration: The verdict on the problem's own configuration; None where it was not
@@ -172,6 +175,11 @@ class Report:
     detail: str = ""
     seconds: float = 0.0
     schema: int = field(default=SCHEMA)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is wrong with it, so far as it was tried."""
+        return self.verdict in ("passed", "agrees")
 
     def count(self, verdict: Verdict) -> int:
         """Number of cases with a verdict."""
