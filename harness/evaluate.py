@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,10 +22,9 @@ from harness.gpu import lease
 from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
-from harness.problems import families
 from harness.problems.grid import OWN, Case, Grid
 from harness.problems.problem import Problem, load
-from harness.problems.values import elements_of
+from harness.problems.values import elements_of, left_out
 from harness.records.report import BuildReport, CaseReport, Report, not_run
 from harness.simulator.native.library import build_libraries
 from harness.system.device import Device
@@ -156,20 +156,17 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
 def _notes(request: Request, problem: Problem) -> Iterator[str]:
     if request.schedule:
         yield f"run with --schedule {request.schedule}"
-    if not problem.family.is_varied:
-        varied = ", ".join(name for name, family in families.known().items() if family.is_varied)
-        yield (
-            "the reference's own configuration is all that was checked"
-            f"{_cut_down(problem, request.cases)}: only of {varied} is it known what to vary"
-        )
-
-
-def _cut_down(problem: Problem, cases: Sequence[Case]) -> str:
-    reduced = [case for case in cases if case.label == "reduced"]
-    if not reduced or reduced[0].input_shapes == problem.input_shapes:
-        return ""
-    from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
-    return ", with inputs cut down: " + ", ".join(f"{old} to {new}" for old, new in from_to)
+    reduced = [case for case in request.cases if case.label == "reduced"]
+    if reduced and not problem.family.is_rigorous:
+        from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
+        cut = ", ".join(f"{old} to {new}" for old, new in from_to if old != new)
+        if cut:
+            yield f"the problem's own inputs are cut down: {cut}"
+    without = Counter(
+        name for case in request.cases for name in left_out(problem.at(case.constants))
+    )
+    for name, count in without.items():
+        yield f"values left out in {count} cases, where the reference is not finite: {name}"
 
 
 def settings_for(request: Request) -> Settings:
@@ -295,13 +292,14 @@ class _Evaluation:
     def _converse(
         self, worker: Worker, case: Case, device: torch.device, budget: int | None
     ) -> CaseOutcome:
-        needed = lease.need(elements_of(self._problem, case)) if case.label == "native" else 0
+        problem = self._problem.at(case.constants)
+        needed = lease.need(elements_of(problem, case)) if case.label == "native" else 0
         why = ""
         # Others may have taken more than they said; alone it may fit.
         for size in (needed, sys.maxsize):
             try:
                 with _share_of_gpu(size):
-                    return CaseCheck(self._problem, case, worker, device, budget).run()
+                    return CaseCheck(problem, case, worker, device, budget).run()
             except torch.OutOfMemoryError as error:
                 why = f"the GPU has no memory left for the harness's own part: {error}"
         return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)

@@ -125,7 +125,7 @@ def report(folder: Path) -> Report:
     problem = load(reference)
     asked = request_for(submission, reference)
     cases = tuple(
-        case_again(problem, str(mode), "grid", {"mode": mode}, problem.input_shapes, seed=1)
+        case_again(problem, str(mode), "grid", {"mode": mode}, problem.input_shapes, {}, seed=1)
         for mode in ORDER
     )
     return evaluate(replace(asked, cases=(*asked.cases, *cases)))

@@ -72,29 +72,289 @@ class ModelNew(nn.Module):
 '''
 
 
-def check(submission: str, folder: Path) -> Report:
+def check(submission: str, folder: Path, *options: str) -> Report:
     """The report of a submission on the reference above."""
-    (folder / "reference.py").write_text(REFERENCE)
+    return check_on(REFERENCE, submission, folder, *options)
+
+
+def check_on(reference: str, submission: str, folder: Path, *options: str) -> Report:
+    """The report of a submission called combine."""
+    (folder / "reference.py").write_text(reference)
     (folder / "combine.py").write_text(submission)
-    done = harness(
-        "check", "--reference", "reference.py", "combine.py", "--json", "-", folder=folder
-    )
+    command = ("check", "--reference", "reference.py", "combine.py", "--json", "-", *options)
+    done = harness(*command, folder=folder)
     assert done.out, done.err
     return reports(done.out)["combine"]
 
 
-def test_any_reference_is_checked_in_its_own_configuration(tmp_path: Path) -> None:
-    """Two inputs, no weights, another shape: the case is the reference's own, cut down."""
+def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
+    """Its constants are varied, one of them beyond 16 bits; its own configuration is cut down."""
     report = check(SUBMISSION, tmp_path)
     assert (report.verdict, report.message) == ("agrees", "")
-    (case,) = report.cases
-    assert case.verdict == "passed"
-    assert case.label == "reduced"
-    assert len(case.input_shapes) == 2
-    assert report.precision == "fp32"
-    (note,) = report.notes
-    assert note.startswith("the reference's own configuration is all that was checked, with inputs")
-    assert f"(4096, 1000) to {case.input_shapes[0]}" in note
+    assert {case.verdict for case in report.cases} == {"passed"}
+    assert report.cases[0].label == "reduced"
+    for name in ("rows", "columns"):
+        assert {case.constants.get(name) for case in report.cases} >= {1, 33, 257, 1025, 65537}
+    cut = report.cases[0].input_shapes[0]
+    assert report.notes == (
+        f"the problem's own inputs are cut down: (4096, 1000) to {cut}, (4096, 1000) to {cut}",
+    )
+
+
+def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> None:
+    """A kernel for whole blocks is right in the one that it was written for; a case replays."""
+    whole = SUBMISSION.replace("(n + 255) / 256", "n / 256 > 0 ? n / 256 : 1")
+    assert whole != SUBMISSION
+    report = check(whole, tmp_path)
+    assert (report.verdict, report.own_configuration) == ("failed", "passed")
+    failing = report.case(report.smallest_failure)
+    case = ("--seed", str(report.seed), "--case", failing.id)
+    again = harness("check", "--reference", "reference.py", "combine.py", *case, folder=tmp_path)
+    assert f"failed: 1 of 1 cases wrong: {failing.message}\n" in again.out, again.out + again.err
+    assert check(whole, tmp_path, "--grid", "own").verdict == "agrees"
+
+
+def test_values_beyond_the_authors_own_count(tmp_path: Path) -> None:
+    """`torch.rand` gives no negative number, for which a relu is there."""
+    identity = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "y[i]")
+    assert identity != SUBMISSION
+    report = check(identity, tmp_path, "--grid", "own")
+    assert report.verdict == "failed"
+    assert "own" not in report.cases[0].wrong_runs
+    assert "normal" in report.cases[0].wrong_runs
+
+
+def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) -> None:
+    """That share is told; all of it is too much."""
+    call = "return extension.run(x, y, self.scale)"
+    assert call in SUBMISSION
+    some = SUBMISSION.replace(call, "return extension.run(x, torch.relu(y), self.scale)")
+    report = check(some, tmp_path, "--grid", "own")
+    assert report.verdict == "agrees"
+    assert report.own_work is not None
+    assert 0.5 < report.own_work < 0.8
+    every = SUBMISSION.replace(
+        call,
+        "return extension.run(self.scale * x + torch.relu(y), -torch.ones_like(y), 1.0)",
+    )
+    report = check(every, tmp_path, "--grid", "own")
+    assert report.verdict == "failed"
+    assert "which is all that the reference does" in report.message
+
+
+TRIANGULAR = """
+import torch
+from torch import nn
+
+size = 4096
+
+
+class Model(nn.Module):
+    def forward(self, a, factor, b):
+        return torch.triu(a @ b) * factor
+
+
+def get_inputs():
+    return [torch.triu(torch.rand(size, size)), 1.5, torch.triu(torch.rand(size, size))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+PRODUCT = """
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void multiply(float *c, const float *a, const float *b, float factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n * n) return;
+  int row = i / n, column = i % n;
+  float sum = 0;
+  for (int k = row; k <= column; ++k) sum += a[row * n + k] * b[k * n + column];
+  c[i] = sum * factor;
+}
+torch::Tensor run(torch::Tensor a, torch::Tensor b, double factor) {
+  auto c = torch::empty_like(a);
+  const int n = a.size(0);
+  multiply<<<(n * n + 255) / 256, 256>>>(
+      c.data_ptr<float>(), a.data_ptr<float>(), b.data_ptr<float>(), factor, n);
+  return c;
+}
+'''
+extension = load_inline(
+    "product",
+    "torch::Tensor run(torch::Tensor a, torch::Tensor b, double factor);",
+    SOURCE,
+    functions=["run"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, factor, b):
+        return extension.run(a, b, factor)
+"""
+
+
+def test_what_the_author_made_of_inputs_holds(tmp_path: Path) -> None:
+    """A kernel may skip the half of a triangle that is zero; a number is an input as well."""
+    report = check_on(TRIANGULAR, PRODUCT, tmp_path)
+    assert (report.verdict, report.message) == ("agrees", "")
+    skips_more = PRODUCT.replace("k <= column", "k < column")
+    assert check_on(TRIANGULAR, skips_more, tmp_path, "--grid", "own").verdict == "failed"
+
+
+NORMALISED = """
+import torch
+from torch import nn
+
+features = 64
+
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.rand(12, features)]
+
+
+def get_init_inputs():
+    return [features]
+"""
+
+NORM = """
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void normalise(float *y, const float *x, const float *weight, const float *bias,
+                          float *running_mean, int rows, int features) {
+  int f = blockIdx.x * blockDim.x + threadIdx.x;
+  if (f >= features) return;
+  float mean = 0, square = 0;
+  for (int r = 0; r < rows; ++r) mean += x[r * features + f];
+  mean /= rows;
+  for (int r = 0; r < rows; ++r) {
+    float d = x[r * features + f] - mean;
+    square += d * d;
+  }
+  float scale = rsqrtf(square / rows + 1e-5f);
+  running_mean[f] = 0.9f * running_mean[f] + 0.1f * mean;
+  for (int r = 0; r < rows; ++r)
+    y[r * features + f] = (x[r * features + f] - mean) * scale * weight[f] + bias[f];
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
+                  torch::Tensor running_mean) {
+  auto y = torch::empty_like(x);
+  const int features = x.size(1);
+  normalise<<<(features + 63) / 64, 64>>>(
+      y.data_ptr<float>(), x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
+      running_mean.data_ptr<float>(), x.size(0), features);
+  return y;
+}
+'''
+extension = load_inline(
+    "norm",
+    "torch::Tensor run(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, "
+    "torch::Tensor running_mean);",
+    SOURCE,
+    functions=["run"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.register_buffer("running_mean", torch.zeros(features))
+
+    def forward(self, x):
+        return extension.run(x, self.weight, self.bias, self.running_mean)
+"""
+
+
+def test_statistics_that_a_reference_keeps_are_its_own_affair(tmp_path: Path) -> None:
+    """Both are in training; who keeps a statistic too, and not another one, is not accused."""
+    report = check_on(NORMALISED, NORM, tmp_path, "--grid", "own")
+    assert (report.verdict, report.message) == ("agrees", "")
+    unbiased = NORM.replace("square / rows", "square / (rows - 1)")
+    assert check_on(NORMALISED, unbiased, tmp_path, "--grid", "own").verdict == "failed"
+
+
+AVERAGED = """
+import torch
+from torch import nn
+
+size = 5000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.mean(x)
+
+
+def get_inputs():
+    return [torch.rand(size)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+AVERAGE = """
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void add(float *sum, const float *x, int n) {
+  float part = 0;
+  for (int i = threadIdx.x; i < n; i += 256) part += x[i];
+  atomicAdd(sum, part);
+}
+torch::Tensor run(torch::Tensor x) {
+  auto sum = torch::zeros({}, x.options());
+  add<<<1, 256>>>(sum.data_ptr<float>(), x.data_ptr<float>(), x.numel());
+  return sum;
+}
+'''
+extension = load_inline(
+    "average", "torch::Tensor run(torch::Tensor x);", SOURCE, functions=["run"]
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return FORWARD
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "message"),
+    [
+        ("extension.run(x) / x.numel()", ""),
+        ("torch.tensor(extension.run(x).item() / x.numel(), device=x.device)", ""),
+        ("extension.run(x) * 0 + torch.mean(x)", "own work: torch ran aten::mean for it"),
+        ("torch.mean(x)", "own work: torch ran aten::mean for it"),
+    ],
+)
+def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message: str) -> None:
+    """One that a kernel has summed; what torch has summed is not the submission's work."""
+    report = check_on(AVERAGED, AVERAGE.replace("FORWARD", forward), tmp_path, "--grid", "own")
+    assert report.verdict == ("failed" if message else "agrees"), report.message
+    assert report.message.startswith(message)
 
 
 MASKED = """

@@ -45,7 +45,10 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
         help="default: the GPU if there is one, else the simulator",
     )
     parser.add_argument(
-        "--grid", choices=("quick", "full"), default="quick", help="all pairs of values, or triples"
+        "--grid",
+        choices=("own", "quick", "full"),
+        default="quick",
+        help="the problem's own configuration alone, all pairs of values, or triples",
     )
     parser.add_argument("--seed", type=int, help="replay a report's values (default: new ones)")
     parser.add_argument(

@@ -138,6 +138,7 @@ def _recorded_cases(pair: BothSides, report: Report) -> tuple[Case, ...]:
             cast(Label, case.label),
             case.arguments,
             case.input_shapes,
+            case.constants,
             seed=report.seed,
         )
         for case in report.cases

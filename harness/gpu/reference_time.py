@@ -14,15 +14,16 @@ def reference_seconds(problem: Problem, case: Case) -> float | None:
     """Seconds of one eager call of `Model` on the GPU, the second one; None where it cannot run."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            model = problem.model(**case.arguments).cuda().eval()
+            model = problem.model(**case.arguments).cuda()
             inputs = [
                 torch.rand(shape, device="cuda").to(getattr(torch, dtype))
                 for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
             ]
-            model(*inputs)
+            arguments = problem.forward_arguments(inputs)
+            model(*arguments)
             torch.cuda.synchronize()
             start = time.monotonic()
-            model(*inputs)
+            model(*arguments)
             torch.cuda.synchronize()
             return time.monotonic() - start
     except Exception:  # out of memory, or a reference that wants other values: nothing is lost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,8 +28,10 @@ from harness.judging.integrity import (
     work_from,
 )
 from harness.judging.judge import judge
+from harness.judging.operator_work import judge_operators
 from harness.judging.own_kernels import judge_launched, launched_from
 from harness.problems.grid import Case
+from harness.problems.operations import Operation, operations_of
 from harness.problems.problem import Problem
 from harness.problems.runs import Run, Weights
 from harness.problems.values import (
@@ -273,7 +275,19 @@ class CaseCheck:
         # A kernel may pass over inputs that are zero.
         writers_of_all = writers if run.is_dense else None
         source = self._conversation.source
-        self._keep(judge_work(self._need, during, before, actual, writers_of_all, source))
+        if self._need is None:
+            own = self._operations
+            judged = judge_operators(own, during, before, actual, writers_of_all, source)
+        else:
+            judged = judge_work(self._need, during, before, actual, writers_of_all, source)
+        self._keep(judged)
+
+    @cached_property
+    def _operations(self) -> Sequence[Operation]:
+        try:
+            return operations_of(self._problem, self._case)
+        except Exception:  # a reference may need values to know what it does
+            return ()
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
@@ -307,6 +321,7 @@ class CaseCheck:
             label=self._case.label,
             arguments=self._case.arguments,
             input_shapes=self._case.input_shapes,
+            constants=self._case.constants,
             verdict="failed" if messages else "passed",
             message=messages[0] if messages else "",
             precision=None if messages else classify(self._comparisons.values()),
@@ -331,6 +346,7 @@ class CaseCheck:
             label=self._case.label,
             arguments=self._case.arguments,
             input_shapes=self._case.input_shapes,
+            constants=self._case.constants,
             verdict=what.verdict,
             message=what.message,
             findings=findings,

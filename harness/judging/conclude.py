@@ -47,8 +47,8 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
 
 def _verdict(outcomes: Sequence[CaseOutcome], cases: Sequence[CaseReport]) -> Verdict:
     verdict = overall(cases)
-    is_varied = all(families.named(outcome.case.family).is_varied for outcome in outcomes)
-    return "agrees" if verdict == "passed" and not is_varied else verdict
+    is_known = all(families.named(outcome.case.family).is_rigorous for outcome in outcomes)
+    return "agrees" if verdict == "passed" and not is_known else verdict
 
 
 def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> str:

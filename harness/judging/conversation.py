@@ -97,7 +97,11 @@ class Conversation:
             elements: About how many elements its weights have.
         """
         seed = initialisation_seed(self._case)
-        header = {"arguments": dict(self._case.arguments), "seed": seed}
+        header = {
+            "arguments": dict(self._case.arguments),
+            "numbers": sorted(self._case.numbers.items()),
+            "seed": seed,
+        }
         return self.ask("construct", header, elements=elements)
 
     def match(self, weights: Mapping[str, Tensor], constructed: Message) -> Mapping[str, Tensor]:

@@ -45,7 +45,7 @@ class Judged:
 
 
 def judge_work(
-    need: Need | None,
+    need: Need,
     during: Sequence[Work],
     before: Sequence[Work],
     output: Tensor,
@@ -55,7 +55,7 @@ def judge_work(
     """Judge one call.
 
     Args:
-        need: What it takes; None where that is not known.
+        need: What it takes.
         during: What was done from the call's beginning to its end.
         before: What was done since the call before.
         output: What it returned, on the CPU.
@@ -65,19 +65,17 @@ def judge_work(
     Returns:
         What makes it not the submission's own work.
     """
-    if not output.numel() or (need is not None and not need.products):
+    if not output.numel() or not need.products:
         return Judged((), None)
     everything = [*before, *during]
     library = [work for work in everything if _is_library(work)]
     torch_products = sum(work.multiplied or work.elements for work in library)
     torch_products += sum(work.elements for work in everything if _computes(work))
     has_kernels = any(work.worker == "kernel" for work in during)
-    share = None
-    if need is not None:
-        share = max(0.0, 1.0 - torch_products / need.products) if has_kernels else 0.0
-    from_host = [*_of_host(during, output)]
-    if from_host and share is not None:
-        share = 0.0
+    from_host = [*of_host(during, output)]
+    share = 0.0
+    if has_kernels and not from_host:
+        share = max(0.0, 1.0 - torch_products / need.products)
     messages = [
         *_of_library(library, need, source),
         *_of_operators(everything, torch_products, need if not library else None),
@@ -139,10 +137,10 @@ def _computes(work: Work) -> bool:
     return work.worker == "operator" and computes(work.name)
 
 
-def _of_library(library: Sequence[Work], need: Need | None, source: str) -> Iterator[str]:
+def _of_library(library: Sequence[Work], need: Need, source: str) -> Iterator[str]:
     for work in library:
         name = called_as(work.name, source)
-        if need is None or not work.multiplied:
+        if not work.multiplied:
             yield f"{name} ran, which is a library's work"
         else:
             yield f"{name} did the work ({percent(work.multiplied / need.products)})"
@@ -159,27 +157,22 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
         )
 
 
-def _of_host(during: Iterable[Work], output: Tensor) -> Iterator[str]:
+def of_host(during: Iterable[Work], output: Tensor) -> Iterator[str]:
+    """Say that an output came from the host."""
     came = sum(work.elements for work in during if work.name == "from host")
     if came >= max(output.nbytes / 2, _LEAST_HOST_BYTES):
         yield f"{came:,} bytes came from the host during the call, the output is {output.nbytes:,}"
 
 
-def _of_operands_on_host(during: Iterable[Work], need: Need | None) -> Iterator[str]:
+def _of_operands_on_host(during: Iterable[Work], need: Need) -> Iterator[str]:
     """Work on the host needs the operands there; weights alone may be laid out there."""
-    if need is None:
-        return
     went = sum(work.elements for work in during if work.name == "to host")
     if went >= max(_NUMBER_BYTES * (need.operands - need.inputs / 2), _LEAST_HOST_BYTES):
         of_all = _NUMBER_BYTES * need.operands
         yield f"{went:,} bytes went to the host during the call, input and weights are {of_all:,}"
 
 
-def _of_writers(writers: Tensor, need: Need | None) -> Iterator[str]:
-    if need is None:
-        if not bool((writers == KERNEL).any()):
-            yield "none of the output was written by its own kernels, or made of what they wrote"
-        return
+def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:
     if writers.shape[-1:] != need.has_terms.shape:
         return
     by_kernels = (writers == KERNEL)[..., need.has_terms]

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from harness.problems.bounds import Arithmetic, Expected
 from harness.problems.grid import Case
+from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
 from harness.records.comparison import Precision
 
@@ -61,27 +61,4 @@ def expected(
     Raises:
         ValueError: The reference gives something other than one tensor.
     """
-    return problem.family.expected(partial(_Instance, problem, case), weights, inputs)
-
-
-class _Instance:
-    """As `problems.bounds.Instance`."""
-
-    def __init__(self, problem: Problem, case: Case) -> None:
-        self._path = problem.path
-        self._model = problem.build(case.arguments)
-
-    def __call__(
-        self,
-        weights: Mapping[str, Tensor],
-        inputs: Sequence[Tensor],
-        dtype: torch.dtype = torch.float64,
-    ) -> Tensor:
-        self._model.to(dtype=dtype).load_state_dict(dict(weights))
-        self._model.to(device=inputs[0].device, dtype=dtype)
-        with torch.no_grad():
-            output = self._model(*(x.to(dtype) if x.is_floating_point() else x for x in inputs))
-        if not isinstance(output, Tensor):
-            given = type(output).__name__
-            raise ValueError(f"{self._path}: forward gives {given}; only one tensor is supported")
-        return output
+    return problem.family.expected(partial(ModelInstance, problem, case), weights, inputs)

@@ -1,7 +1,12 @@
 """One configuration of a reference: what it is constructed with, and the sizes that it is given."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+Number = int | float | bool
 
 
 @dataclass(frozen=True)
@@ -20,8 +25,26 @@ class Configuration:
         arguments: Init arguments by name, as both `Model` and `ModelNew` get them.
         input_shapes: Shapes of the inputs of forward.
         input_dtypes: Their dtypes, such as "float32".
+        constants: What the reference's constants are there, by name, where they are not its own
+            (`constants.constants_of`).
+        numbers: Inputs of forward that are no tensors, by their place among all.
     """
 
     arguments: Mapping[str, object]
     input_shapes: tuple[tuple[int, ...], ...]
     input_dtypes: tuple[str, ...]
+    constants: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[int, Number] = field(default_factory=dict)
+
+
+def forward_arguments(tensors: Iterable[Tensor], numbers: Mapping[int, Number]) -> list[Any]:
+    """All inputs of forward in their order.
+
+    Args:
+        tensors: Those that are tensors.
+        numbers: The others, by their place among all.
+    """
+    arguments: list[Any] = list(tensors)
+    for place in sorted(numbers):
+        arguments.insert(place, numbers[place])
+    return arguments

@@ -20,14 +20,44 @@ _EXACT_LOWEST = 2049
 _EXACT_HIGHEST = 4095
 
 
-def draw(
+def drawn_alike(
+    configuration: Configuration, distribution: Distribution, generator: Generator
+) -> tuple[Tensor, ...]:
+    """Draw a configuration's inputs, all of one distribution."""
+    return tuple(
+        _draw(distribution, shape, getattr(torch, dtype), generator)
+        for shape, dtype in zip(configuration.input_shapes, configuration.input_dtypes, strict=True)
+    )
+
+
+def _draw(
     distribution: Distribution, shape: tuple[int, ...], dtype: torch.dtype, generator: Generator
 ) -> Tensor:
     """Draw an input; one that is not of floating-point numbers is of 0 and 1 alone."""
     if not dtype.is_floating_point:
         # 0 and 1 are valid as a class, an index and a truth value alike.
         return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    return _DISTRIBUTIONS[distribution](shape, generator).to(dtype)
+    return drawn(distribution, shape, generator).to(dtype)
+
+
+def drawn(distribution: Distribution, shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw float32 numbers; where they are the reference's own, [0, 1) stands for those."""
+    return _DISTRIBUTIONS[distribution](shape, generator)
+
+
+def touch(values: Tensor, generator: Generator) -> None:
+    """Put another number at one place of a tensor that has any."""
+    if values.numel():
+        place = torch.randint(values.numel(), (1,), generator=generator)
+        flat = values.view(-1)
+        flat[place] = _another(flat[place])
+
+
+def _another(values: Tensor) -> Tensor:
+    """Other values than these, of their kind."""
+    if values.dtype is torch.bool:
+        return ~values
+    return (values + 0.5) % 1 if values.is_floating_point() else 1 - values
 
 
 def exact(shape: tuple[int, ...], generator: Generator) -> Tensor:
@@ -56,6 +86,14 @@ def moved(
     return weights
 
 
+def whole(model: nn.Module, _: Configuration, generator: Generator) -> dict[str, Tensor]:
+    """Small integers for parameters, and buffers as initialised."""
+    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    for name, value in model.named_parameters():
+        weights[name] = _integers(tuple(value.shape), generator).to(value.dtype)
+    return weights
+
+
 def _uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return torch.rand(shape, generator=generator)
 
@@ -68,6 +106,8 @@ def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
 def _impulse(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """A single 1 at a random place: the output is one column of weights, and else the bias."""
     values = torch.zeros(shape)
+    if not values.numel():
+        return values
     place = torch.randint(values.numel(), (1,), generator=generator)
     values.view(-1)[place] = 1.0
     return values
@@ -81,11 +121,34 @@ def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return _uniform(shape, generator) * 1e3
 
 
+def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """A few values, each of which comes often: the largest is never alone."""
+    return torch.randint(-2, 3, shape, generator=generator).to(torch.float32) / 2
+
+
+def _integers(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Integers of either sign whose products and sums stay integers that float32 holds."""
+    return torch.randint(-7, 8, shape, generator=generator).to(torch.float32)
+
+
+def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """One number that is far larger than all others."""
+    values = _normal(shape, generator)
+    if values.numel():
+        place = torch.randint(values.numel(), (1,), generator=generator)
+        values.view(-1)[place] = 100.0
+    return values
+
+
 _DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Tensor]] = {
+    "own": _uniform,
     "uniform": _uniform,
     "normal": _normal,
     "impulse": _impulse,
     "small": _small,
     "large": _large,
+    "ties": _ties,
+    "integers": _integers,
+    "spike": _spike,
     "exact": exact,
 }

@@ -15,13 +15,15 @@ import torch
 
 from harness.problems.configuration import Configuration
 from harness.problems.discovery import Submission
+from harness.problems.families.family import Sizes
 from harness.problems.problem import Problem
+from harness.problems.sizes import ProblemSizes
 from harness.system.device import Device
 
 Label = Literal["native", "reduced", "grid", "corner"]
 OWN: tuple[Label, ...] = ("native", "reduced")
 """Labels of the problem's own configuration: as it is, and cut down for the simulator."""
-Grid = Literal["quick", "full"]
+Grid = Literal["own", "quick", "full"]
 
 _REDUCED_BATCH = 2
 _REDUCED_LENGTH = 64
@@ -57,7 +59,8 @@ def cases_for(
     Args:
         problem: The reference.
         submission: A submission that fits the problem (`discovery.fits`).
-        grid: "quick" covers all pairs of values, "full" all triples.
+        grid: "own" is the problem's own configuration alone, "quick" covers all pairs of values,
+            "full" all triples.
         device: On the simulator, the problem's own configuration is cut down to a small batch and
             length.
         seed: What the cases' own seeds are derived from; ids do not depend on it.
@@ -66,24 +69,34 @@ def cases_for(
         The cases, the problem's own configuration first.
     """
     taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
-    own = _own_case(problem, taken, device, seed)
+    sizes = ProblemSizes(problem, frozenset(taken))
+    own = _own_case(problem, taken, sizes, device, seed)
     cases = {_key(own): own}
-    for label, configuration in _varied(problem, submission, grid, taken):
+    if grid == "own":
+        return (own,)
+    for label, configuration in _varied(problem, submission, grid, taken, sizes):
         case = _varied_case(problem, label, configuration, seed)
         cases.setdefault(_key(case), case)
     return tuple(cases.values())
 
 
 def _varied(
-    problem: Problem, submission: Submission, grid: Grid, taken: Mapping[str, object]
+    problem: Problem,
+    submission: Submission,
+    grid: Grid,
+    taken: Mapping[str, object],
+    sizes: Sizes,
 ) -> Iterator[tuple[Label, Configuration]]:
     family = problem.family
+    strength = 2 if grid == "quick" else 3
     for configuration in family.corners(taken):
         yield "corner", configuration
     if submission.may_use_shared_memory:
         for configuration in family.shared_memory_corners(taken):
             yield "corner", configuration
-    for configuration in family.covering(taken, 2 if grid == "quick" else 3):
+    for configuration in family.covering(taken, strength):
+        yield "grid", configuration
+    for configuration in family.sized(sizes, strength):
         yield "grid", configuration
 
 
@@ -93,6 +106,7 @@ def case_again(
     label: Label,
     arguments: Mapping[str, object],
     input_shapes: tuple[tuple[int, ...], ...],
+    constants: Mapping[str, int],
     *,
     seed: int,
 ) -> Case:
@@ -103,6 +117,8 @@ def case_again(
         arguments=arguments,
         input_shapes=input_shapes,
         input_dtypes=tuple(spec.dtype for spec in problem.inputs),
+        constants=constants,
+        numbers=dict(problem.at(constants).numbers),
         seed=_seed(seed, case_id),
         family=problem.family.name,
     )
@@ -119,15 +135,30 @@ def _varied_case(problem: Problem, label: Label, configuration: Configuration, s
     )
 
 
-def _own_case(problem: Problem, taken: Mapping[str, object], device: Device, seed: int) -> Case:
-    label: Label = "native" if device == "cuda" else "reduced"
-    shapes = problem.input_shapes if device == "cuda" else _reduced_shapes(problem)
-    return case_again(problem, label, label, dict(taken), shapes, seed=seed)
+def _own_case(
+    problem: Problem, taken: Mapping[str, object], sizes: Sizes, device: Device, seed: int
+) -> Case:
+    if device == "cuda":
+        shapes = problem.input_shapes
+        return case_again(problem, "native", "native", dict(taken), shapes, {}, seed=seed)
+    small = problem.family.cut_down(sizes)
+    if small is None:
+        shapes = _reduced_shapes(problem)
+        return case_again(problem, "reduced", "reduced", dict(taken), shapes, {}, seed=seed)
+    return case_again(
+        problem,
+        "reduced",
+        "reduced",
+        small.arguments,
+        small.input_shapes,
+        small.constants,
+        seed=seed,
+    )
 
 
 def _key(case: Case) -> str:
     """Two cases with one key check the same thing."""
-    return json.dumps([case.arguments, case.input_shapes], sort_keys=True)
+    return json.dumps([case.arguments, case.input_shapes, dict(case.constants)], sort_keys=True)
 
 
 def fresh_seed() -> int:
@@ -161,7 +192,8 @@ def _runs(problem: Problem, shapes: Sequence[tuple[int, ...]]) -> bool:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             model = problem.model(**problem.arguments)
             specs = zip(shapes, problem.inputs, strict=True)
-            model(*(torch.zeros(s, dtype=getattr(torch, spec.dtype)) for s, spec in specs))
+            tensors = [torch.zeros(s, dtype=getattr(torch, spec.dtype)) for s, spec in specs]
+            model(*problem.forward_arguments(tensors))
     except Exception:  # What a reference raises on sizes that it does not take is its own affair.
         return False
     return True

@@ -4,21 +4,26 @@ References are trusted and imported; submissions never are. Nothing here allocat
 own inputs: their shapes are read on torch's meta device, because they can be gigabytes.
 """
 
+import ast
 import hashlib
 import importlib.util
 import inspect
 import json
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from harness.problems.configuration import InputSpec
+from harness.problems.configuration import InputSpec, Number, forward_arguments
+from harness.problems.constants import constants_of, with_constants
 from harness.problems.families import FamilyError, family_of
 from harness.problems.families.family import Family
 from harness.system.errors import HarnessError
@@ -45,6 +50,11 @@ class Problem:
         defaults: `Model`'s defaults by name; a name that is missing is required.
         inputs: What `get_inputs()` gives, as shapes and dtypes.
         family: What is known of references of its kind.
+        constants: The integers that the file states and its inputs or arguments are made from
+            (`constants.constants_of`).
+        numbers: What `get_inputs()` gives beside tensors, by its place.
+        get_inputs: The reference's own.
+        tree: The file's text, parsed.
     """
 
     name: str
@@ -55,6 +65,10 @@ class Problem:
     defaults: Mapping[str, object] = field(hash=False)
     inputs: tuple[InputSpec, ...]
     family: Family = field(hash=False)
+    constants: Mapping[str, int] = field(hash=False)
+    numbers: Mapping[int, Number] = field(hash=False)
+    get_inputs: Callable[[], Sequence[object]] = field(compare=False, repr=False)
+    tree: ast.Module = field(compare=False, repr=False)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -73,11 +87,45 @@ class Problem:
             arguments: Of the constructor, by name.
             seed: What its initialisation is drawn from; None for anything.
         """
-        with _TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
-            if seed is not None:
-                # As torch.manual_seed, which besides queues a call and its traceback for each GPU.
-                torch.default_generator.manual_seed(seed)
+        with _seeded(seed):
             return self.model(**arguments)
+
+    def make_inputs(self, seed: int) -> Sequence[Tensor]:
+        """Give the tensors of `get_inputs`, and leave torch's random generator as it was.
+
+        Args:
+            seed: What the inputs are drawn from.
+
+        Raises:
+            Exception: Whatever the reference raises.
+        """
+        with _seeded(seed):
+            return [value for value in self.get_inputs() if isinstance(value, Tensor)]
+
+    def forward_arguments(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """All inputs of forward, with those that are no tensors."""
+        return forward_arguments(tensors, self.numbers)
+
+    def at(self, constants: Mapping[str, int]) -> "Problem":
+        """Give the reference as it would be with other constants.
+
+        Args:
+            constants: Values by the names that `constants` has; none of them for itself.
+
+        Raises:
+            ProblemError: With these it is none.
+        """
+        changed = {n: v for n, v in constants.items() if self.constants.get(n) != v}
+        return _at(self, tuple(sorted(changed.items()))) if changed else self
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    with _TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            # As torch.manual_seed, which besides queues a call and its traceback for each GPU.
+            torch.default_generator.manual_seed(seed)
+        yield
 
 
 def load(path: Path | str) -> Problem:
@@ -102,9 +150,40 @@ def load(path: Path | str) -> Problem:
     _check_text(path, content)
     content_hash = hashlib.sha256(content).hexdigest()
     module = _import(path, content_hash)
+    tree = ast.parse(content)
+    return _of_module(module, path, content_hash, tree, constants_of(tree), None)
+
+
+@lru_cache(maxsize=256)
+def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
+    values = dict(changed)
+    tree = with_constants(problem.tree, values)
+    module = ModuleType(f"_harness_reference_{problem.content_hash[:16]}_{changed}")
+    module.__file__ = str(problem.path)
+    # torch looks up the module of a class, as in `_import`.
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(tree, problem.path, "exec"), vars(module))  # noqa: S102 - as an import does
+    except Exception as error:
+        raise ProblemError(
+            f"{problem.path}: fails with other sizes ({_first_line(error)})"
+        ) from error
+    constants = {**problem.constants, **values}
+    return _of_module(module, problem.path, problem.content_hash, tree, constants, problem.family)
+
+
+def _of_module(
+    module: ModuleType,
+    path: Path,
+    content_hash: str,
+    tree: ast.Module,
+    constants: Mapping[str, int],
+    family: Family | None,
+) -> Problem:
+    """Read a module; `family` is found where it is not given."""
     model = _model_class(module, path)
     arguments, defaults = _bind(model, module, path)
-    inputs = _input_specs(module, path)
+    inputs, numbers = _input_specs(module, path)
     return Problem(
         name=path.stem,
         path=path,
@@ -113,7 +192,11 @@ def load(path: Path | str) -> Problem:
         arguments=MappingProxyType(arguments),
         defaults=MappingProxyType(defaults),
         inputs=inputs,
-        family=_family(model, arguments, inputs, path),
+        family=family or _family(model, arguments, inputs, path),
+        constants=MappingProxyType(dict(constants)),
+        numbers=MappingProxyType(numbers),
+        get_inputs=module.get_inputs,
+        tree=tree,
     )
 
 
@@ -224,7 +307,7 @@ def _bind(
     return arguments, defaults
 
 
-def _input_specs(module: ModuleType, path: Path) -> tuple[InputSpec, ...]:
+def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...], dict[int, Number]]:
     try:
         with torch.device("meta"):
             given = module.get_inputs()
@@ -236,14 +319,20 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[InputSpec, ...]:
     if not isinstance(given, list | tuple) or not given:
         raise ProblemError(f"{path}: get_inputs() must give a list of tensors")
     for value in given:
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor | int | float):
             raise ProblemError(
                 f"{path}: get_inputs() gives {type(value).__name__} among its inputs; "
-                "only tensors are supported, so make it an init argument"
+                "only tensors and numbers are supported, so make it an init argument"
             )
-    return tuple(
-        InputSpec(tuple(value.shape), str(value.dtype).removeprefix("torch.")) for value in given
+    tensors = tuple(
+        InputSpec(tuple(value.shape), str(value.dtype).removeprefix("torch."))
+        for value in given
+        if isinstance(value, Tensor)
     )
+    if not tensors:
+        raise ProblemError(f"{path}: get_inputs() gives no tensor; forward has to take one")
+    numbers = {i: value for i, value in enumerate(given) if not isinstance(value, Tensor)}
+    return tensors, numbers
 
 
 def _family(

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Distribution = Literal["uniform", "normal", "impulse", "small", "large", "exact"]
+Distribution = Literal[
+    "own", "uniform", "normal", "impulse", "small", "large", "ties", "integers", "spike", "exact"
+]
+"""`own` is the reference's: what its `get_inputs` draws."""
 Weights = Literal["A", "B", "C"]
 
 
@@ -34,4 +37,4 @@ class Run:
     @property
     def is_plain(self) -> bool:
         """Whether every term of a sum shows: none is 0, or small beside others such as the bias."""
-        return self.distribution in ("uniform", "normal")
+        return self.distribution in ("own", "uniform", "normal")

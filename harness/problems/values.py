@@ -8,16 +8,19 @@ import hashlib
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Literal
 
 import torch
 from torch import Generator, Tensor
 
-from harness.problems.draws import draw
+from harness.problems.configuration import Configuration
 from harness.problems.grid import OWN, Case
+from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
 from harness.problems.runs import Run, Weights
+from harness.problems.sizes import ProblemSizes
 
 Kind = Literal["first", "again", "touched"]
 
@@ -50,8 +53,44 @@ class Call:
 
 
 def runs_for(problem: Problem) -> tuple[Run, ...]:
-    """List the runs of each of a problem's cases."""
-    return problem.family.runs
+    """List the runs of each of a problem's cases: those that its reference is defined for."""
+    return _runs_for(problem)[0]
+
+
+def left_out(problem: Problem) -> tuple[str, ...]:
+    """Names of the runs whose numbers the reference is not defined for."""
+    return _runs_for(problem)[1]
+
+
+@lru_cache(maxsize=256)
+def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
+    """The runs that a reference is defined for, and the names of the others."""
+    small = problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments)))
+    first, *others = problem.family.runs
+    if small is None:
+        return problem.family.runs, ()
+    defined = [first]
+    for run in others:
+        if _is_defined(problem.at(small.constants), small, run):
+            defined.append(run)
+    kept = tuple(defined)
+    return kept, tuple(run.name for run in others if run not in kept)
+
+
+def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:
+    """Whether the reference gives finite numbers, in float32 too, of which nothing is lost."""
+    generator = Generator().manual_seed(0)
+    try:
+        model = problem.build(configuration.arguments, seed=0)
+        weights = problem.family.weights[run.weights](model, configuration, generator)
+        inputs = problem.family.inputs(
+            partial(problem.make_inputs, 0), configuration, run.distribution, generator
+        )
+        call = ModelInstance(problem, configuration)
+        outputs = [call(weights, inputs, dtype) for dtype in (torch.float64, torch.float32)]
+    except Exception:  # whatever a reference raises on numbers that it does not take
+        return False
+    return all(bool(output.isfinite().all()) for output in outputs)
 
 
 def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
@@ -61,7 +100,7 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     both.
     """
     chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
-    runs = list(runs_for(problem))
+    runs = list(problem.family.bearable(runs_for(problem), case))
     chance.shuffle(runs)
     # For `verdict.describe_wrong_runs`: weights that come first and never again would leave two
     # mistakes alike, and many a mistake is right on an impulse, of which most is 0, or may pass
@@ -103,12 +142,11 @@ def values_for(
         CPU tensors: weights as in `Model`'s state_dict, inputs with the case's shapes and dtypes.
     """
     if weights is None:
-        weights = _weights(problem, case, run.weights)
-    generator = Generator().manual_seed(_derived_seed(case, f"inputs {run.name}"))
-    inputs = tuple(
-        draw(run.distribution, shape, getattr(torch, dtype), generator)
-        for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
-    )
+        weights = weights_for(problem, case, run.weights)
+    seed = _inputs_seed(case, run)
+    generator = Generator().manual_seed(seed)
+    make_inputs = partial(problem.make_inputs, seed)
+    inputs = problem.family.inputs(make_inputs, case, run.distribution, generator)
     return Values(weights, inputs)
 
 
@@ -124,7 +162,7 @@ def output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
             torch.empty(shape, dtype=getattr(torch, dtype))
             for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
         ]
-        output = model(*inputs)
+        output = model(*problem.forward_arguments(inputs))
     return tuple(output.shape)
 
 
@@ -145,21 +183,15 @@ def values_of_call(
     `weights` as in `values_for`.
     """
     values = values_for(problem, case, call.run, weights)
-    if call.kind == "touched":
-        generator = Generator().manual_seed(_derived_seed(case, "touched"))
-        for tensor in values.inputs:
-            if tensor.numel():
-                place = torch.randint(tensor.numel(), (1,), generator=generator)
-                flat = tensor.view(-1)
-                flat[place] = _another(flat[place])
-    return values
+    if call.kind != "touched":
+        return values
+    generator = Generator().manual_seed(_derived_seed(case, "touched"))
+    make_inputs = partial(problem.make_inputs, _inputs_seed(case, call.run))
+    return replace(values, inputs=problem.family.touched(make_inputs, values.inputs, generator))
 
 
-def _another(values: Tensor) -> Tensor:
-    """Other values than these, of their kind."""
-    if values.dtype is torch.bool:
-        return ~values
-    return (values + 0.5) % 1 if values.is_floating_point() else 1 - values
+def _inputs_seed(case: Case, run: Run) -> int:
+    return _derived_seed(case, f"inputs {run.name}")
 
 
 def _derived_seed(case: Case, purpose: str) -> int:
@@ -167,7 +199,28 @@ def _derived_seed(case: Case, purpose: str) -> int:
     return int.from_bytes(digest[:6])
 
 
-def _weights(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
+def weights_for(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
+    """Draw a set of weights: CPU tensors by their name in `Model`'s state_dict.
+
+    What a call of `Model` writes to for the next one is not among them, such as the statistics that
+    a batch norm keeps.
+    """
     model = problem.build(case.arguments, initialisation_seed(case))
     generator = Generator().manual_seed(_derived_seed(case, f"weights {which}"))
-    return problem.family.weights[which](model, case, generator)
+    drawn = problem.family.weights[which](model, case, generator)
+    return {name: value for name, value in drawn.items() if name not in _written(problem)}
+
+
+@lru_cache(maxsize=256)
+def _written(problem: Problem) -> frozenset[str]:
+    """Names of the buffers that a call of `Model` changes."""
+    small = problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments)))
+    at = problem.at(small.constants) if small else problem
+    model = at.build(at.arguments, seed=0)
+    if not any(True for _ in model.buffers()):
+        return frozenset()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with torch.no_grad():
+        model(*at.forward_arguments(at.make_inputs(seed=0)))
+    after = dict(model.named_buffers())
+    return frozenset(name for name, was in before.items() if not torch.equal(was, after[name]))

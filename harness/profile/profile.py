@@ -73,8 +73,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
         harness.compiler.toolchain.ToolchainError: there is nothing to compile with.
         harness.compiler.ninja.CompileError: the simulator itself does not compile.
     """
-    cases = cases_for(problem, submission, "quick", "simulator", seed=request.seed)
-    case = next(case for case in cases if case.label == "reduced")
+    (case,) = cases_for(problem, submission, "own", "simulator", seed=request.seed)
     try:
         with worker_for(settings_for(request), request.deadlines, lambda _: None) as worker:
             answer = _run(Conversation(worker, case), problem, case)

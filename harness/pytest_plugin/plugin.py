@@ -37,9 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--grid",
-        choices=("quick", "full"),
+        choices=("own", "quick", "full"),
         default="quick",
-        help="parameter cases: all pairs of values, or all triples",
+        help="parameter cases: the problem's own alone, all pairs of values, or all triples",
     )
     group.addoption(
         "--harness-seed",

@@ -18,12 +18,12 @@ SCHEMA = 6
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
 on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
-6: with the verdict `agrees`.
+6: with the verdict `agrees`, and with each case's constants.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
-"""On a case, or on a whole submission. Only the latter `agrees`: its cases passed, but the
-reference's own configuration is all that they are, and their error bound is an estimate."""
+"""On a case, or on a whole submission. Only the latter `agrees`: its cases passed, but by
+an error bound that is an estimate."""
 
 AMISS: tuple[Verdict, ...] = ("error", "failed", "unsupported")
 """What keeps a case from being right, or from being known to be."""
@@ -87,6 +87,7 @@ class CaseReport:
         label: The case's.
         arguments: The case's.
         input_shapes: The case's.
+        constants: The case's.
         verdict: `not run` where nothing could be said, because the submission did not get so far.
         message: Why it is not `passed`, in one line; empty if it is.
         precision: The tightest class that holds in every run of the case.
@@ -118,6 +119,7 @@ class CaseReport:
     seconds: float = 0.0
     own_work: float | None = None
     deterministic: bool | None = None
+    constants: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,15 @@ class Report:
 
 def not_run(case: Case, why: str) -> CaseReport:
     """The report of a case that nothing can be said about."""
-    return CaseReport(case.id, case.label, case.arguments, case.input_shapes, "not run", why)
+    return CaseReport(
+        id=case.id,
+        label=case.label,
+        arguments=case.arguments,
+        input_shapes=case.input_shapes,
+        constants=case.constants,
+        verdict="not run",
+        message=why,
+    )
 
 
 def overall(cases: Sequence[CaseReport]) -> Verdict:

@@ -15,7 +15,7 @@ from harness.gpu.driver import Driver
 from harness.gpu.state import Monitor
 from harness.judging.conversation import Conversation
 from harness.problems.grid import Case, cases_for
-from harness.problems.values import output_shape, runs_for, values_for
+from harness.problems.values import output_shape, runs_for, weights_for
 from harness.speed.contender import (
     Contender,
     ContenderError,
@@ -48,7 +48,7 @@ def measure(plan: SpeedPlan, say: Callable[[str], None] = lambda _: None) -> Mea
         harness.gpu.driver.DriverError: Two processes cannot share memory on this GPU.
     """
     case = _native_case(plan)
-    weights = values_for(plan.problem, _tiny(case), runs_for(plan.problem)[0]).weights
+    weights = weights_for(plan.problem, case, runs_for(plan.problem)[0].weights)
     driver = Driver()
     output = output_shape(plan.problem, case)
     shapes = [
@@ -138,10 +138,5 @@ class _Company:
 
 
 def _native_case(plan: SpeedPlan) -> Case:
-    cases = cases_for(plan.problem, plan.submission, "quick", "cuda", seed=plan.request.seed)
-    return next(case for case in cases if case.label == "native")
-
-
-def _tiny(case: Case) -> Case:
-    """The same constructor arguments with next to no input: only the weights are wanted."""
-    return replace(case, input_shapes=tuple((1,) * len(shape) for shape in case.input_shapes))
+    (case,) = cases_for(plan.problem, plan.submission, "own", "cuda", seed=plan.request.seed)
+    return case

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 # There is no memcheck; and the last words of a worker may be CUDA's, about what it left undone.
 ON_GPU = LINES | {
-    "honest": "agrees: at its own configuration",
+    "honest": "agrees: 1 case",
     "illegal_address": (
         f"{ERROR}AcceleratorError: CUDA error: an illegal memory access was encountered"
     ),
@@ -24,8 +24,10 @@ ON_GPU = LINES | {
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """What `harness check` says of all of them, among them one that is right."""
     files = sorted(FOLDER.glob("*.py"))
-    options = ("--reference", FOLDER / "reference", "--device", "cuda", "--step-seconds", "20")
-    return harness("check", *files, *options, folder=tmp_path_factory.mktemp("faults"))
+    options = ("--reference", FOLDER / "reference", "--grid", "own", "--device", "cuda")
+    deadline = ("--step-seconds", "20")
+    folder = tmp_path_factory.mktemp("faults")
+    return harness("check", *files, *options, *deadline, folder=folder)
 
 
 @pytest.mark.parametrize("name", ON_GPU)

@@ -109,7 +109,7 @@ def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> 
     path.write_text(CENTRED)
     problem = load(path)
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
-    (case,) = cases_for(problem, submission)
+    (case,) = cases_for(problem, submission, "own")
     run = runs_for(problem)[0]
     values = values_for(problem, case, run)
     output = values.inputs[0] - values.inputs[0].mean(0)

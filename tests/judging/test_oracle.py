@@ -255,7 +255,7 @@ def other(tmp_path: Path, result: str) -> tuple[Problem, Case, Values]:
     path = tmp_path / "other.py"
     path.write_text(OTHER.format(result=result))
     problem = load(path)
-    (case,) = cases_for(problem, ANY)
+    (case,) = cases_for(problem, ANY, "own")
     return problem, case, values_for(problem, case, runs_for(problem)[0])
 
 

@@ -180,7 +180,7 @@ def get_init_inputs():
             "x",
             "self.layer(x)",
             "[torch.rand(512, 32)]",
-            ((2, 32),),
+            ((512, 32),),
         ),
         (
             "Conv2d(features, 128, 3)",
@@ -207,11 +207,11 @@ def test_other_references_get_their_own_configuration(
     inputs: str,
     shapes: tuple[tuple[int, ...], ...],
 ) -> None:
-    """What is no transposed convolution has one case, cut down as far as Model lets it be."""
+    """What is no transposed convolution is cut down by its constants, as far as Model lets it."""
     path = tmp_path / "other.py"
     path.write_text(OTHER.format(layer=layer, names=names, forward=forward, inputs=inputs))
     any_keyword = submission()
-    (case,) = cases_for(load(path), any_keyword)
+    (case,) = cases_for(load(path), any_keyword, "own")
     assert case.label == "reduced"
     assert case.input_shapes == shapes
 

@@ -14,6 +14,7 @@ from harness.problems.values import (
     Call,
     calls_for,
     initialisation_seed,
+    left_out,
     runs_for,
     values_for,
     values_of_call,
@@ -141,30 +142,86 @@ def test_every_float32_order_is_exact(
         assert torch.equal(single.double(), double), case.id
 
 
-def test_other_references_stay_in_their_domain(tmp_path: Path) -> None:
-    """Of an unknown reference: inputs in [0, 1), integers in {0, 1}, and weights that do change."""
-    path = tmp_path / "norm.py"
-    path.write_text(
-        "import torch\nfrom torch import nn\n"
-        "class Model(nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.norm = nn.BatchNorm1d(4)\n"
-        "    def forward(self, x, i): return self.norm(x) + i\n"
-        "def get_inputs(): return [torch.rand(8, 4), torch.randint(0, 9, (8, 4))]\n"
-        "def get_init_inputs(): return []\n"
-    )
-    other = load(path)
-    (case,) = cases_for(other, ANY)
-    runs = runs_for(other)
-    values = [values_for(other, case, run) for run in runs]
-    for value in values:
-        assert 0.0 <= value.inputs[0].min() <= value.inputs[0].max() < 1.0
-        assert value.inputs[1].dtype == torch.int64
-        assert set(value.inputs[1].flatten().tolist()) <= {0, 1}
-        assert bool((value.weights["norm.running_var"] == 1.0).all())
-    assert not torch.equal(values[0].weights["norm.weight"], values[-1].weights["norm.weight"])
-    assert not any(run.is_exact for run in runs)
+OTHER = """
+import torch
+from torch import nn
+
+rows = 8
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(rows)
+
+    def forward(self, x, i):
+        return {forward}
+
+
+def get_inputs():
+    return [torch.tril(torch.rand(rows, rows)), torch.randint(0, 9, (rows, rows))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def other(folder: Path, forward: str) -> Problem:
+    path = folder / "other.py"
+    path.write_text(OTHER.format(forward=forward))
+    return load(path)
+
+
+def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
+    """A triangle stays one and a class a class, whatever the numbers in them; weights do change."""
+    problem = other(tmp_path, "self.norm(x) + i")
+    (case,) = cases_for(problem, ANY, "own")
+    values = {run.name: values_for(problem, case, run) for run in runs_for(problem)}
+    assert set(values) > {"own", "normal", "large", "integers"}
+    for name, value in values.items():
+        matrix, classes = value.inputs
+        assert torch.equal(matrix, matrix.tril()), name
+        assert classes.dtype == torch.int64
+        assert 0 <= classes.min() <= classes.max() < 9
+    assert values["own"].inputs[0].min() >= 0.0 > values["normal"].inputs[0].min()
+    assert values["large"].inputs[0].max() > 1.0
+    assert torch.equal(values["integers"].inputs[0], values["integers"].inputs[0].round())
+    names = [values[name].weights["norm.weight"] for name in ("own", "normal")]
+    assert not torch.equal(*names)
+
+
+def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
+    """Of a logarithm's reference: where it is not finite nothing can be right."""
+    problem = other(tmp_path, "torch.log(x + 0.1) + 0 * i")
+    (case,) = cases_for(problem, ANY, "own")
+    assert {"normal", "spike"} <= set(left_out(problem))
+    assert {run.name for run in runs_for(problem)}.isdisjoint(left_out(problem))
+    for run in runs_for(problem):
+        x = values_for(problem, case, run).inputs[0]
+        assert bool(torch.log(x + 0.1).isfinite().all()), run.name
+
+
+def test_one_number_is_touched_where_the_reference_draws(tmp_path: Path) -> None:
+    """What is zero in every input of the reference's is zero in this one, too."""
+    problem = other(tmp_path, "x + i")
+    (case,) = cases_for(problem, ANY, "own")
+    run = runs_for(problem)[0]
+    before = values_for(problem, case, run).inputs[0]
+    for seed in range(20):
+        again = replace(case, seed=seed)
+        before = values_for(problem, again, run).inputs[0]
+        after = values_of_call(problem, again, Call("touched", run, "touched")).inputs[0]
+        assert torch.equal(after, after.tril())
+        assert int((before != after).sum()) <= 1
+
+
+def test_what_a_call_keeps_for_itself_is_no_weight(tmp_path: Path) -> None:
+    """The running statistics of a batch norm, which in training change nothing."""
+    problem = other(tmp_path, "self.norm(x) + i")
+    (case,) = cases_for(problem, ANY, "own")
+    values = values_for(problem, case, runs_for(problem)[0])
+    assert set(values.weights) == {"norm.weight", "norm.bias"}
 
 
 def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> None:

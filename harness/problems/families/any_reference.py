@@ -2,23 +2,30 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import DrawWeights, as_initialised, moved
-from harness.problems.families.family import Family, LinearMap, Need
+from harness.problems.draws import DrawWeights, as_initialised, drawn_alike, moved, whole
+from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
-from harness.problems.runs import Run, Weights
+from harness.problems.other_sizes import other_sizes, own_sizes
+from harness.problems.runs import Distribution, Run, Weights
+from harness.problems.sources import Source, Touch
 
 NEUTRAL: Mapping[str, object] = MappingProxyType(
     {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
 )
 """Values with which parameters change nothing that are called as torch's layers call them."""
+
+
+# A kernel may take a block for each of them.
+_MOST_NUMBERS_OF_ALL_RUNS = 1 << 17
 
 
 class AnyReference:
@@ -30,15 +37,23 @@ class AnyReference:
 
     name = "any_reference"
     neutral = NEUTRAL
-    is_varied = False
+    is_rigorous = False
     rows_are_independent = False
-    # Only the range [0, 1) is sure to lie in its domain.
+    # The specification is Model, not get_inputs: where it is defined, other numbers than the
+    # author's count, too. Which those are is tried out (`values.runs_for`).
     runs: tuple[Run, ...] = (
-        Run("uniform", "uniform", "A"),
-        Run("again", "uniform", "A"),
-        Run("changed", "uniform", "C"),
+        Run("own", "own", "A"),
+        Run("normal", "normal", "C"),
+        Run("impulse", "impulse", "A"),
+        Run("small", "small", "C"),
+        Run("large", "large", "A"),
+        Run("ties", "ties", "A"),
+        Run("integers", "integers", "B"),
+        Run("spike", "spike", "A"),
     )
-    weights: Mapping[Weights, DrawWeights] = MappingProxyType({"A": as_initialised, "C": moved})
+    weights: Mapping[Weights, DrawWeights] = MappingProxyType(
+        {"A": as_initialised, "B": whole, "C": moved}
+    )
     mistakes: Sequence[Mistake[Any]] = ()
 
     def recognises(
@@ -63,8 +78,50 @@ class AnyReference:
         del taken, strength
         return ()
 
+    def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
+        """Every constant around warps, blocks and vectors, small, and beyond 16 bits."""
+        return other_sizes(sizes, turns=strength - 1)
+
+    def cut_down(self, sizes: Sizes) -> Configuration | None:
+        """Its largest constants halved until a call is quick; None if it states none."""
+        return own_sizes(sizes) if sizes.constants else None
+
+    def inputs(
+        self,
+        make_inputs: Callable[[], Sequence[Tensor]],
+        configuration: Configuration,
+        distribution: Distribution,
+        generator: Generator,
+    ) -> tuple[Tensor, ...]:
+        """What `get_inputs` makes of other random numbers; of given shapes where those differ."""
+        with Source(distribution, generator) if distribution != "own" else nullcontext():
+            made = tuple(each.detach().contiguous() for each in make_inputs())
+        if tuple(tuple(each.shape) for each in made) == configuration.input_shapes:
+            return made
+        return drawn_alike(configuration, distribution, generator)
+
+    def touched(
+        self,
+        make_inputs: Callable[[], Sequence[Tensor]],
+        inputs: Sequence[Tensor],
+        generator: Generator,
+    ) -> tuple[Tensor, ...]:
+        """What `get_inputs` makes if one of its random numbers is another."""
+        with Touch(generator):
+            made = tuple(each.detach().contiguous() for each in make_inputs())
+        if [each.shape for each in made] == [each.shape for each in inputs]:
+            return made
+        return tuple(inputs)
+
+    def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
+        """All of them for small inputs, else the author's own and one of both signs."""
+        is_small = self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS
+        return runs if is_small else [run for run in runs if run.is_plain]
+
     def spell(self, configuration: Configuration) -> str:
-        """The arguments and the shapes, in the order that they have."""
+        """The constants that differ; else the arguments and the shapes, in their order."""
+        if configuration.constants:
+            return "-".join(f"{name}={value}" for name, value in configuration.constants.items())
         arguments = [f"{name}{value}" for name, value in configuration.arguments.items()]
         shapes = ["x".join(map(str, shape)) for shape in configuration.input_shapes]
         return "-".join([*arguments, *shapes])

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from harness.problems.bounds import Arithmetic, Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import DrawWeights
 from harness.problems.mistakes import Computation, Mistake
-from harness.problems.runs import Run, Weights
+from harness.problems.runs import Distribution, Run, Weights
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,20 @@ class LinearMap(Protocol):
         """Sum the squares of every output's bound, for one row of inputs up to 1."""
 
 
+class Sizes(Protocol):
+    """A reference as it is with other values for the constants that its file states."""
+
+    @property
+    def constants(self) -> Mapping[str, int]:
+        """Its own, by name."""
+
+    def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
+        """What some values give; None where the reference does not work with them."""
+
+    def work(self, constants: Mapping[str, int]) -> float:
+        """Numbers that a call reads, makes and multiplies; infinite where it does not work."""
+
+
 class Family(Protocol):
     """What a kind of reference means.
 
@@ -61,8 +75,8 @@ class Family(Protocol):
         """Values with which constructor parameters change nothing."""
 
     @property
-    def is_varied(self) -> bool:
-        """Whether it has cases beside the reference's own configuration."""
+    def is_rigorous(self) -> bool:
+        """Whether `expected` bounds the error of a right output, and does not estimate it."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -93,6 +107,32 @@ class Family(Protocol):
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
         """Configurations with every combination of `strength` values of what can be varied."""
+
+    def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
+        """Configurations with other constants: each value once, or in more company."""
+
+    def cut_down(self, sizes: Sizes) -> Configuration | None:
+        """The problem's own configuration for the simulator; None where every size is cut alike."""
+
+    def inputs(
+        self,
+        make_inputs: Callable[[], Sequence[Tensor]],
+        configuration: Configuration,
+        distribution: Distribution,
+        generator: Generator,
+    ) -> tuple[Tensor, ...]:
+        """A run's inputs, on the CPU; `make_inputs` is the reference's, seeded."""
+
+    def touched(
+        self,
+        make_inputs: Callable[[], Sequence[Tensor]],
+        inputs: Sequence[Tensor],
+        generator: Generator,
+    ) -> tuple[Tensor, ...]:
+        """A run's inputs with another number at few places."""
+
+    def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
+        """Those of the runs that a configuration is small enough for; the first is one of them."""
 
     def spell(self, configuration: Configuration) -> str:
         """The id of a case: short, readable, and the same in every run."""

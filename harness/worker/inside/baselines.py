@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -37,7 +38,7 @@ class BaselineSession:
         }
 
     def _construct(self, message: Message) -> Answer:
-        self._model = self._problem.model(**message.header["arguments"]).cuda().eval()
+        self._model = self._problem.model(**message.header["arguments"]).cuda()
         # What torch compiles depends on whether TF32 is allowed.
         self._forwards = {
             precision: torch.compile(self._model) if self._kind == "torch.compile" else self._model
@@ -49,17 +50,21 @@ class BaselineSession:
     def _set_weights(self, message: Message) -> Answer:
         assert self._model is not None, "construct comes first"  # noqa: S101
         names: Sequence[str] = message.header["names"]
-        self._model.load_state_dict(dict(zip(names, message.tensors, strict=True)))
+        given = dict(zip(names, message.tensors, strict=True))
+        self._model.load_state_dict({**self._model.state_dict(), **given})
         return {}, ()
 
     def _time(self, message: Message) -> Answer:
         forward = self._forward(message.header["precision"])
-        return self._calls.timed(call(forward, self._calls.inputs_at(message), 1, self._clock))
+        return self._calls.timed(call(forward, self._arguments(message), 1, self._clock))
 
     def _repeat(self, message: Message) -> Answer:
         forward = self._forward(message.header["precision"])
-        call(forward, self._calls.inputs_at(message), message.header["count"], self._clock)
+        call(forward, self._arguments(message), message.header["count"], self._clock)
         return {}, ()
+
+    def _arguments(self, message: Message) -> list[Any]:
+        return self._problem.forward_arguments(self._calls.inputs_at(message))
 
     def _forward(self, precision: str) -> Callable[..., object]:
         """The model, once torch is set to that precision."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from harness.gpu.driver import Driver
 from harness.gpu.hold import Hold
@@ -77,7 +76,7 @@ class NoClock(Clock):
         return float("nan"), 0.0
 
 
-def call(forward: Forward, inputs: Sequence[Tensor], count: int, clock: Clock) -> Called:
+def call(forward: Forward, inputs: Sequence[object], count: int, clock: Clock) -> Called:
     """Call so many times in a row with the same inputs."""
     clock.start()
     with torch.no_grad():

@@ -22,6 +22,7 @@ from harness.compiler.flags import Extension
 from harness.finding import Finding
 from harness.gpu.driver import persisting_l2_bytes
 from harness.gpu.recording import Recording
+from harness.problems.configuration import Number, forward_arguments
 from harness.worker.inside.asking import Asking
 from harness.worker.inside.call import Clock, Forward, NoClock, call
 from harness.worker.inside.client_device import ClientDevice
@@ -53,6 +54,7 @@ class Session:
         self._values: Values = DeviceValues(self._device) if self._device else MessageValues()
         self._model: torch.nn.Module | None = None
         self._module: Any = None
+        self._numbers: dict[int, Number] = {}
         self._calls: SharedTensors | None = None
         self._clock = NoClock() if self._device else Clock()
         self._watch = StateWatch({} if self._device else {_PERSISTING: persisting_l2_bytes})
@@ -96,12 +98,13 @@ class Session:
         """Make a `ModelNew` on the device; answers its parameters and buffers."""
         torch.manual_seed(message.header["seed"])
         self._model = None
+        self._numbers = dict(message.header["numbers"])
         self._values.forget()
         if self._device:
             # Each case gets a device that works, whatever became of it in the one before.
             self._device.recover()
         model = self._module.ModelNew(**message.header["arguments"])
-        self._model = model.cuda().eval()
+        self._model = model.cuda()
         # What was found at import is of every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
         state = self._state()
@@ -128,7 +131,8 @@ class Session:
         inputs = self._timed().inputs_at(message) if is_timed else self._values.inputs(message)
         recording = Recording() if message.header.get("recorded") else None
         with recording or contextlib.nullcontext():
-            called = call(model, inputs, message.header.get("count", 1), self._clock)
+            arguments = forward_arguments(inputs, self._numbers)
+            called = call(model, arguments, message.header.get("count", 1), self._clock)
         if self._device:
             self._device.raise_unread_error()
         if step == "repeat":

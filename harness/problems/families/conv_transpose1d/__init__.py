@@ -8,11 +8,11 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import as_initialised, moved
+from harness.problems.draws import as_initialised, drawn_alike, moved, touch
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import grid
 from harness.problems.families.conv_transpose1d.computation import Gather
@@ -27,8 +27,8 @@ from harness.problems.families.conv_transpose1d.need import need_of
 from harness.problems.families.conv_transpose1d.recognition import is_transposed_convolution
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.families.conv_transpose1d.weights import exact_weights
-from harness.problems.families.family import Family, Need
-from harness.problems.runs import Run
+from harness.problems.families.family import Family, Need, Sizes
+from harness.problems.runs import Distribution, Run
 
 # Bytes that a thread block can ask for on the H200, and on every GPU since the A100 at most.
 _MOST_SHARED_MEMORY = 227 << 10
@@ -39,7 +39,7 @@ class ConvTranspose1d(AnyReference):
     """The family of references that are one transposed convolution."""
 
     name = "conv_transpose1d"
-    is_varied = True
+    is_rigorous = True
     rows_are_independent = True
     # Weights that come back, and new inputs in the same storage, find a submission that still uses
     # what it made of an earlier run's.
@@ -72,6 +72,44 @@ class ConvTranspose1d(AnyReference):
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterator[Configuration]:
         """A covering array over the sizes that can be varied."""
         return _configurations(grid.covering(grid.variable(taken), strength), taken)
+
+    def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
+        """None: its sizes are varied by what they mean."""
+        del sizes, strength
+        return ()
+
+    def cut_down(self, sizes: Sizes) -> Configuration | None:
+        """By its shapes: a small batch and length."""
+        del sizes
+        return None
+
+    def inputs(
+        self,
+        make_inputs: Callable[[], Sequence[Tensor]],
+        configuration: Configuration,
+        distribution: Distribution,
+        generator: Generator,
+    ) -> tuple[Tensor, ...]:
+        """Any numbers: a convolution is defined for all."""
+        del make_inputs
+        return drawn_alike(configuration, distribution, generator)
+
+    def touched(
+        self,
+        make_inputs: Callable[[], Sequence[Tensor]],
+        inputs: Sequence[Tensor],
+        generator: Generator,
+    ) -> tuple[Tensor, ...]:
+        """One number, which nobody sees who looks at a few of them."""
+        del make_inputs
+        (x,) = (value.clone() for value in inputs)
+        touch(x, generator)
+        return (x,)
+
+    def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
+        """All of them."""
+        del configuration
+        return runs
 
     def spell(self, configuration: Configuration) -> str:
         """Kernel and stride, then what is not neutral, then the shapes."""

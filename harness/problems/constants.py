@@ -1,0 +1,153 @@
+"""The sizes that a reference in KernelBench's format states: its integer constants.
+
+`batch_size = 128` at the top of a file, or `input_shape = (64, 256)`, is read by `get_inputs`, by
+`get_init_inputs`, or by both, which is how an argument and a shape are kept equal. So another
+configuration is the file's own text with another number there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+
+_READERS = ("get_inputs", "get_init_inputs")
+# A smaller number in a function may be a dimension's, or say how something is drawn.
+_LEAST_SIZE = 8
+
+
+def constants_of(tree: ast.Module) -> dict[str, int]:
+    r"""Find the integers that the inputs or the init arguments of a reference are made from.
+
+    Args:
+        tree: The file's.
+
+    Returns:
+        Their values by name, in the file's order; those in a tuple or list are called
+        `shape[0]`, `shape[1]`. A number from 8 on that stands in one of the two functions itself
+        is called `n128`, wherever it stands there.
+
+    >>> constants_of(ast.parse("n = 2 * 8; other = 3\ndef get_inputs(): return [zeros(n)]"))
+    {'n': 16}
+    """
+    values = {name: _integer(node) for name, node in _places(tree)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
+    """Give the file with other values for some of its constants.
+
+    Args:
+        tree: The file's, which stays as it is.
+        values: By the names of `constants_of`.
+    """
+    changed = deepcopy(tree)
+    for name, node in [*_places(changed)]:
+        if name in values:
+            _Replace(node, values[name]).visit(changed)
+    return ast.fix_missing_locations(changed)
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, node: ast.expr, value: int) -> None:
+        self._node = node
+        self._value = value
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if node is self._node:
+            return ast.copy_location(ast.Constant(self._value), node)
+        return self.generic_visit(node)
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Where an integer may stand that the two functions read, with its name."""
+    read = _names_read(tree)
+    for name, expression in _named(tree):
+        if name.partition("[")[0] in read:
+            yield name, expression
+    for reader in _readers(tree):
+        for node in ast.walk(reader):
+            # One number is one size, as often as it stands there.
+            if (
+                isinstance(node, ast.Constant)
+                and type(node.value) is int
+                and node.value >= _LEAST_SIZE
+            ):
+                yield f"n{node.value}", node
+
+
+def _readers(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name in _READERS:
+            yield statement
+
+
+def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Where the file's top level gives a name to an expression, or to a sequence of them."""
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pass
+            case _:
+                continue
+        if isinstance(value, ast.Tuple | ast.List):
+            for place, element in enumerate(value.elts):
+                yield f"{name}[{place}]", element
+        else:
+            yield name, value
+
+
+def _integer(node: ast.expr) -> int | None:
+    """The value of a literal, or of arithmetic on literals; None for anything else."""
+    match node:
+        case ast.Constant(value=bool()):
+            return None
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            inner = _integer(operand)
+            return None if inner is None else -inner
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _integer(left), _integer(right)
+            return None if a is None or b is None else _calculated(op, a, b)
+        case _:
+            return None
+
+
+def _calculated(op: ast.operator, a: int, b: int) -> int | None:
+    match op:
+        case ast.Mult():
+            return a * b
+        case ast.Add():
+            return a + b
+        case ast.Sub():
+            return a - b
+        case ast.FloorDiv() if b:
+            return a // b
+        case ast.LShift() if 0 <= b < 64:
+            return a << b
+        case ast.Pow() if 0 <= b < 64 and abs(a) < 1 << 10:
+            return int(a**b)
+        case _:
+            return None
+
+
+def _names_read(tree: ast.Module) -> set[str]:
+    """Names that the two functions read, and those that are derived from at the top level."""
+    read = {name for reader in _readers(tree) for name in _loaded(reader)}
+    # `heads = width // 64` makes `width` a constant that is read: to its end, as each may be
+    # derived from another.
+    derived = {name: _loaded(node) for name, node in _named(tree)}
+    while more := {n for name in read for n in derived.get(name, set())} - read:
+        read |= more
+    return read
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {
+        each.id
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+    }

@@ -1,0 +1,136 @@
+"""Which other values a reference's constants get, where nothing is known of what they mean.
+
+Mistakes hide where a size is not a multiple of a warp, a block or a vector, where a loop makes one
+turn or none, and where an index needs more than 16 bits. So every constant gets the values around
+those, one at a time and in changing company, as far as the work of a call stays small.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.problems.configuration import Configuration
+from harness.problems.families.family import Sizes
+
+Constants = dict[str, int]
+
+# From here on a constant is a size; below it may be a kernel's, a stride, or a dimension's number.
+_LEAST_SIZE = 16
+_SIZES = (1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025, 4099, 65537)
+_SETTINGS = (1, 2, 3)
+_MOST_WORK = 1 << 18
+"""Of a case; a case of a wide size may take more, since nothing smaller has it."""
+_MOST_WORK_OF_WIDE = 1 << 20
+_MOST_WORK_OF_OWN = 1 << 19
+_TRIES = 4
+# What is done alike for each of them, by how people call it.
+_REPEATS = re.compile("batch|head", re.IGNORECASE)
+_FEW = 4
+_CUTS = tuple(size for power in range(16, 2, -1) for size in (1 << power, 3 << power - 2))
+# Sizes of the company that a wide size is in.
+_SMALL = (2, 3, 5, 1)
+
+
+def own_sizes(sizes: Sizes) -> Configuration | None:
+    """The reference's own configuration, with its sizes cut alike until a call is quick.
+
+    Batches and heads are cut first: they are the same work once more.
+    """
+    own = sizes.constants
+    for most in _CUTS:
+        constants = {name: min(value, _most(name, most)) for name, value in own.items()}
+        if sizes.work(constants) <= _MOST_WORK_OF_OWN:
+            configuration = sizes.configuration(constants)
+            if configuration is not None:
+                return configuration
+    return None
+
+
+def _most(name: str, most: int) -> int:
+    return _FEW if _REPEATS.search(name) else most
+
+
+def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
+    """Configurations in which every constant has every value of its list, as far as that works.
+
+    Args:
+        sizes: The reference.
+        turns: In how many configurations each value comes, in other company.
+    """
+    # The same ones in every run.
+    chance = random.Random("other sizes")  # noqa: S311 - no secret
+    for _ in range(turns):
+        missing = [
+            (name, value) for name, own in sizes.constants.items() for value in _values(name, own)
+        ]
+        # The largest leave least room for others.
+        missing.sort(key=lambda each: -each[1])
+        while missing:
+            found = _around(sizes, missing.pop(0), missing, chance)
+            if found is not None:
+                constants, configuration = found
+                missing = [each for each in missing if constants[each[0]] != each[1]]
+                yield configuration
+
+
+def _is_size(name: str, own: int) -> bool:
+    return own >= _LEAST_SIZE or _REPEATS.search(name) is not None
+
+
+def _values(name: str, own: int) -> tuple[int, ...]:
+    if _is_size(name, own):
+        return _SIZES
+    return tuple(v for v in (*_SETTINGS, own + 1) if v != own) if own > 0 else ()
+
+
+def _around(
+    sizes: Sizes, lead: tuple[str, int], missing: Sequence[tuple[str, int]], chance: random.Random
+) -> tuple[Constants, Configuration] | None:
+    """A configuration with a given value, and others that are missing where they fit."""
+    name, value = lead
+    own = sizes.constants
+    # What is equal in the file may have to be, and one size a multiple of another: of 1 all are.
+    alike = {each: value for each, size in own.items() if size == own[name]}
+    settings = {each: size for each, size in own.items() if not _is_size(each, size)}
+    for start in (
+        *({**_small(own, chance), name: value} for _ in range(_TRIES)),
+        *({**_small(own, chance), name: -(-value // s) * s} for s in settings.values() if s > 1),
+        {**_small(own, chance), **alike},
+        alike,
+        {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
+    ):
+        constants = {**own, **start}
+        if sizes.work(constants) > _MOST_WORK_OF_WIDE:
+            continue
+        fuller = _filled(sizes, constants, name, missing, chance)
+        for each in (fuller, constants):
+            configuration = sizes.configuration(each)
+            if configuration is not None:
+                return each, configuration
+    return None
+
+
+def _filled(
+    sizes: Sizes,
+    constants: Constants,
+    lead: str,
+    missing: Sequence[tuple[str, int]],
+    chance: random.Random,
+) -> Constants:
+    """As many of the missing values as fit into a call's work, one for each other constant."""
+    for name in chance.sample(list(constants), len(constants)):
+        values = [value for each, value in missing if each == name != lead]
+        for value in chance.sample(values, min(_TRIES, len(values))):
+            if sizes.work(constants | {name: value}) <= _MOST_WORK:
+                constants = constants | {name: value}
+                break
+    return constants
+
+
+def _small(own: Mapping[str, int], chance: random.Random) -> Constants:
+    """Small sizes, equal where the reference's are, and its own settings."""
+    sizes = {name: value for name, value in own.items() if _is_size(name, value)}
+    small = {value: chance.choice(_SMALL) for value in sorted(set(sizes.values()))}
+    return {name: small[value] for name, value in sizes.items()}

@@ -1,0 +1,75 @@
+"""A reference with other values for the constants that its file states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+
+import torch
+
+from harness.problems.configuration import Configuration
+from harness.problems.operations import operations_of
+from harness.problems.problem import Problem
+
+# Of one call on the CPU, which tells whether the reference works: above, its shapes must do.
+_MOST_TRIED = 1 << 26
+
+
+class ProblemSizes:
+    """As `families.family.Sizes`.
+
+    Args:
+        problem: The reference.
+        taken: Names of the constructor arguments that the submission takes, too.
+    """
+
+    def __init__(self, problem: Problem, taken: frozenset[str]) -> None:
+        self._problem = problem
+        self._taken = taken
+
+    @cached_property
+    def constants(self) -> Mapping[str, int]:
+        """The reference's own, by name."""
+        return self._problem.constants
+
+    def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
+        """What some values give; None where the reference does not work with them."""
+        work = self.work(constants)
+        if not math.isfinite(work):
+            return None
+        problem = self._problem.at(constants)
+        if work <= _MOST_TRIED and not _works(problem):
+            return None
+        return self._of(problem, self._taken)
+
+    def work(self, constants: Mapping[str, int]) -> float:
+        """Numbers that a call reads, makes and multiplies; infinite where it does not work."""
+        try:
+            problem = self._problem.at(constants)
+            done = operations_of(problem, self._of(problem, frozenset(problem.arguments)))
+        except Exception:  # what a reference raises on sizes that it does not take is its own
+            return math.inf
+        read = sum(math.prod(shape) for shape in problem.input_shapes)
+        return read + sum(each.made + each.products for each in done)
+
+    def _of(self, problem: Problem, taken: frozenset[str]) -> Configuration:
+        own = self.constants
+        return Configuration(
+            arguments={n: v for n, v in problem.arguments.items() if n in taken},
+            input_shapes=problem.input_shapes,
+            input_dtypes=tuple(spec.dtype for spec in problem.inputs),
+            constants={n: v for n, v in problem.constants.items() if v != own[n]},
+            numbers=dict(problem.numbers),
+        )
+
+
+def _works(problem: Problem) -> bool:
+    """Try it out, not on the meta device: there some operators accept what they refuse here."""
+    try:
+        with torch.no_grad():
+            inputs = problem.forward_arguments(problem.make_inputs(seed=0))
+            problem.build(problem.arguments, seed=0)(*inputs)
+    except Exception:  # as above
+        return False
+    return True

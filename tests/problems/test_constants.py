@@ -1,0 +1,128 @@
+"""Other sizes of a reference, by the constants that its file states."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from harness.problems.constants import constants_of, with_constants
+from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.grid import Case, cases_for
+from harness.problems.problem import Problem, ProblemError, load
+
+REFERENCE = """
+import torch
+from torch import nn
+
+batch_size = 16
+heads: int = 4
+width = heads * 32
+shape = (256 * 2, 64)
+unread = 77
+scale = 2.5
+
+
+class Model(nn.Module):
+    def __init__(self, width, groups):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, width)
+
+    def forward(self, x, y):
+        return self.norm(x) * y
+
+
+def get_inputs():
+    return [torch.rand(batch_size, width, 100), torch.rand(batch_size, width, 100)]
+
+
+def get_init_inputs():
+    return [width, heads]
+"""
+
+ANY = Submission(
+    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+)
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Problem:
+    path = tmp_path / "group_norm.py"
+    path.write_text(REFERENCE)
+    return load(path)
+
+
+def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
+    """Numbers of the top level, also those that others are made from, and sizes written inside."""
+    assert problem.constants == {"batch_size": 16, "heads": 4, "n100": 100}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("n = -3", {"n": -3}),
+        ("n = 1 << 12", {"n": 4096}),
+        ("n = 2 ** 10 + 1", {"n": 1025}),
+        ("n = 7 // 0", {}),
+        ("n = True", {}),
+        ("n = 2.0", {}),
+        ("n = (3, 4 * 2)", {"n[0]": 3, "n[1]": 8}),
+    ],
+)
+def test_arithmetic_on_literals_is_an_integer(text: str, found: dict[str, int]) -> None:
+    """What Python would make of it; anything else is no size."""
+    tree = ast.parse(f"{text}\ndef get_inputs(): return n")
+    assert constants_of(tree) == found
+    changed = with_constants(tree, dict.fromkeys(found, 5))
+    assert constants_of(changed) == dict.fromkeys(found, 5)
+
+
+def test_one_number_for_an_argument_and_a_shape_stays_one(problem: Problem) -> None:
+    """What is derived from a constant follows it, and the reference itself is left alone."""
+    other = problem.at({"heads": 3, "n100": 7})
+    assert other.arguments == {"width": 96, "groups": 3}
+    assert other.input_shapes == ((16, 96, 7),) * 2
+    assert problem.input_shapes == ((16, 128, 100),) * 2
+    assert problem.at({}) is problem
+
+
+def test_sizes_that_the_reference_refuses_are_an_error(tmp_path: Path) -> None:
+    """Asked for by name, they are said to fail; the grid just leaves them out."""
+    path = tmp_path / "group_norm.py"
+    path.write_text(REFERENCE + "\nassert heads < 9\n")
+    with pytest.raises(ProblemError, match="fails with other sizes"):
+        load(path).at({"heads": 9})
+
+
+@pytest.fixture
+def cases(problem: Problem) -> tuple[Case, ...]:
+    return cases_for(problem, ANY)
+
+
+def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Around warps, blocks and vectors, and small ones, as far as a call stays quick."""
+    for name in ("batch_size", "heads", "n100"):
+        values = {problem.at(case.constants).constants[name] for case in cases}
+        assert values >= {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025}, name
+    assert len(cases) < 40
+
+
+def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Ids are readable, unique, and do not depend on the seed."""
+    again = cases_for(problem, ANY, seed=5)
+    assert [case.id for case in cases] == [case.id for case in again]
+    assert len({case.id for case in cases}) == len(cases)
+    assert cases[0].id == "reduced"
+    assert all("=" in case.id for case in cases[1:])
+
+
+def test_more_company_in_the_full_grid(problem: Problem, cases: tuple[Case, ...]) -> None:
+    """Every value comes twice there, beside other ones."""
+    assert len(cases_for(problem, ANY, "full")) > 1.5 * len(cases)
+
+
+def test_own_configuration_alone(problem: Problem) -> None:
+    """What was written for one shape can be checked in that alone."""
+    assert [case.id for case in cases_for(problem, ANY, "own")] == ["reduced"]
+    assert [case.id for case in cases_for(problem, ANY, "own", "cuda")] == ["native"]
