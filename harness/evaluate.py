@@ -157,7 +157,7 @@ def _notes(request: Request, problem: Problem) -> Iterator[str]:
     if request.schedule:
         yield f"run with --schedule {request.schedule}"
     reduced = [case for case in request.cases if case.label == "reduced"]
-    if reduced and not problem.family.is_rigorous:
+    if reduced and reduced[0].constants:
         from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
         cut = ", ".join(f"{old} to {new}" for old, new in from_to if old != new)
         if cut:

@@ -208,7 +208,8 @@ def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
     submissions.mkdir()
     for name in ("one", "two", "three"):
         (submissions / f"{name}.py").write_text(PLAIN.format(""))
-    command = ("check", submissions, "--reference", REFERENCE, "--json", "reports")
+    own = ("--grid", "own")
+    command = ("check", submissions, "--reference", REFERENCE, *own, "--json", "reports")
     # Room for one report, or for none and the folders.
     os.truncate(disk / "filler", (disk / "filler").stat().st_size - 4096)
     full = harness(*command, folder=disk)

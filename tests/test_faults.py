@@ -18,7 +18,7 @@ LINES = {
     "close_descriptors": ERROR
     + "the worker exited with status 1 while running forward: the connection",
     "exit_at_import": "error: the worker exited with status 0 while importing the submission",
-    "honest": "agrees: ",
+    "honest": "passed: ",
     "illegal_address": (
         "failed: own configuration wrong: memcheck: 4-byte store through an address that is not "
         "device"

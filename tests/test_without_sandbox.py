@@ -33,7 +33,7 @@ def test_missing_sandbox_is_one_line(forbidden: Path, tmp_path: Path) -> None:
     done = harness("check", HONEST, "--reference", REFERENCE, folder=tmp_path)
     assert done.out.startswith(f"note: {note}")
     assert done.out.count(note) == 1
-    assert "honest on double: agrees" in done.out
+    assert "honest on double: passed" in done.out
     done = pytest_(HONEST, "--reference", REFERENCE, "--collect-only", folder=tmp_path)
     assert f"\nharness: {note}" in done.out
     assert done.out.count(note) == 1

@@ -330,6 +330,7 @@ class CaseCheck:
             comparison=next(iter(wrong.values()), None),
             findings=findings,
             diagnosis=stale,
+            estimated=next((c.estimated for c in self._comparisons.values()), ""),
             own_work=min(self._shares, default=None),
             deterministic=self._deterministic,
         )

@@ -35,9 +35,9 @@ def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Compa
         message = _describe_unsound(actual, expected.value, unsound)
         return Comparison(None, None, _mismatch(message, unsound, actual, expected.value))
     # Where the oracle is not finite, the output agrees with it already.
-    error = (actual.double() - expected.value).abs()
+    error = (actual.double() - expected.value.double()).abs()
     error = torch.where(expected.value.isfinite(), error, 0.0)
-    worst = float((error / expected.bound(CLASSES[0])).max()) if error.numel() else 0.0
+    worst = _worst(error, expected.bound(CLASSES[0]))
     for precision in CLASSES:
         bit_equal = not exact or precision.name != "fp32" or not error.any()
         if bit_equal and bool((error <= expected.bound(precision)).all()):
@@ -45,6 +45,12 @@ def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Compa
     wrong = error > expected.bound(CLASSES[-1])
     message = f"{_share(wrong)} differ from the reference by more than rounding explains"
     return Comparison(None, worst, _mismatch(message, wrong, actual, expected.value))
+
+
+def _worst(error: Tensor, bound: Tensor) -> float:
+    """The largest share of its bound; an error where none is allowed is beyond any."""
+    share = torch.where(error > 0, error / bound, 0.0)
+    return float(share.max()) if share.numel() else 0.0
 
 
 def classify(comparisons: Iterable[Comparison]) -> Precision | None:

@@ -32,7 +32,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
     shown = of_one_kind(amiss) if amiss else []
     report = replace(
         blank,
-        verdict=_verdict(outcomes, cases),
+        verdict=_verdict(cases),
         cases=cases,
         own_configuration=next((case.verdict for case in cases if case.label in OWN), None),
         smallest_failure=_smallest(outcomes, shown),
@@ -45,10 +45,10 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
     return replace(report, message=_message(report))
 
 
-def _verdict(outcomes: Sequence[CaseOutcome], cases: Sequence[CaseReport]) -> Verdict:
+def _verdict(cases: Sequence[CaseReport]) -> Verdict:
     verdict = overall(cases)
-    is_known = all(families.named(outcome.case.family).is_rigorous for outcome in outcomes)
-    return "agrees" if verdict == "passed" and not is_known else verdict
+    is_estimated = any(case.estimated for case in cases)
+    return "agrees" if verdict == "passed" and is_estimated else verdict
 
 
 def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from harness.judging.compare import classify, compare
 from harness.judging.oracle import expected
+from harness.problems.bounds import Expected
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
@@ -41,16 +42,20 @@ def judge(
     def compare_rows(start: int, end: int) -> Comparison:
         rows = [x[start:end].to(device) for x in values.inputs]
         right = expected(problem, case, weights, rows)
-        return compare(actual[start:end], right, exact=run.is_exact)
+        return _compared(actual[start:end], right, run)
 
     batch = values.inputs[0].shape[0] if values.inputs[0].dim() else 1
     can_be_sliced = problem.family.rows_are_independent and actual.shape[:1] == (batch,)
     if not can_be_sliced or actual.numel() <= _MAX_ELEMENTS:
         inputs = [x.to(device) for x in values.inputs]
-        return compare(actual, expected(problem, case, weights, inputs), exact=run.is_exact)
+        return _compared(actual, expected(problem, case, weights, inputs), run)
     rows = max(1, batch * _MAX_ELEMENTS // actual.numel())
     starts = range(0, batch, rows)
     return _merge([(start, compare_rows(start, start + rows)) for start in starts], actual)
+
+
+def _compared(actual: Tensor, right: Expected, run: Run) -> Comparison:
+    return replace(compare(actual, right, exact=run.is_exact), estimated=right.estimated)
 
 
 def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Comparison:
@@ -58,7 +63,8 @@ def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Compariso
     wrong = list(_mismatches(parts))
     worst = [part.worst for _, part in parts if part.worst is not None]
     if not wrong:
-        return Comparison(classify(part for _, part in parts), max(worst, default=None), None)
+        precision = classify(part for _, part in parts)
+        return Comparison(precision, max(worst, default=None), None, parts[0][1].estimated)
     first = wrong[0]
     if first.index is None:
         return Comparison(None, None, first)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.fx import GraphModule
 
 _FLOAT64_ROUNDOFF = 2.0**-53
 
@@ -25,6 +26,15 @@ class Instance(Protocol):
         dtype: torch.dtype = torch.float64,
     ) -> Tensor:
         """Give its output with every floating-point number converted to `dtype`."""
+
+    def traced(
+        self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> tuple[GraphModule, list[Tensor]]:
+        """Give it as a graph of torch's core operators, and what the graph is called with.
+
+        Raises:
+            harness.problems.rounding.tracked.NoRuleError: It cannot be traced.
+        """
 
 
 @dataclass(frozen=True)
@@ -46,9 +56,28 @@ class Arithmetic:
     smallest: float
 
 
+class Expected(Protocol):
+    """What an output must be."""
+
+    @property
+    def value(self) -> Tensor:
+        """The exact output but for float64's rounding; float64, or of its own kind."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What a submission's output must be."""
+
+    @property
+    def estimated(self) -> str:
+        """Why the bound is not rigorous; empty where it is."""
+
+    def bound(self, arithmetic: Arithmetic) -> Tensor:
+        """Give the largest error that each output may have, float64, of the output's shape."""
+
+
 @dataclass(frozen=True)
-class Expected:
-    """What an output must be.
+class Sums:
+    """As `Expected`: outputs that are sums of products.
 
     Attributes:
         value: The exact output but for float64's rounding; float64, the output's shape.
@@ -56,7 +85,8 @@ class Expected:
         terms: Number of terms in each output's sum, the bias counting as one; float64, of a shape
             that broadcasts to the output's.
         largest_operand: Largest absolute value among the inputs, plus that among the weights.
-        dtype: What a submission's output must be.
+        dtype: As in `Expected`.
+        estimated: As in `Expected`.
     """
 
     value: Tensor
@@ -64,6 +94,7 @@ class Expected:
     terms: Tensor
     largest_operand: float
     dtype: torch.dtype
+    estimated: str = ""
 
     def bound(self, arithmetic: Arithmetic) -> Tensor:
         """Give the largest error that each output may have.

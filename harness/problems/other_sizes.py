@@ -23,12 +23,13 @@ _SETTINGS = (1, 2, 3)
 _MOST_WORK = 1 << 18
 """Of a case; a case of a wide size may take more, since nothing smaller has it."""
 _MOST_WORK_OF_WIDE = 1 << 20
-_MOST_WORK_OF_OWN = 1 << 19
+# The second is for what takes more however small it is, such as a convolution in three dimensions.
+_MOST_WORK_OF_OWN = (1 << 19, 1 << 23)
 _TRIES = 4
 # What is done alike for each of them, by how people call it.
 _REPEATS = re.compile("batch|head", re.IGNORECASE)
 _FEW = 4
-_CUTS = tuple(size for power in range(16, 2, -1) for size in (1 << power, 3 << power - 2))
+_CUTS = tuple(size for power in range(16, 1, -1) for size in (1 << power, 3 << power - 2))
 # Sizes of the company that a wide size is in.
 _SMALL = (2, 3, 5, 1)
 
@@ -36,20 +37,22 @@ _SMALL = (2, 3, 5, 1)
 def own_sizes(sizes: Sizes) -> Configuration | None:
     """The reference's own configuration, with its sizes cut alike until a call is quick.
 
-    Batches and heads are cut first: they are the same work once more.
+    Batches and heads are cut to a few, where they need not be as many as something else: they are
+    the same work once more.
     """
     own = sizes.constants
-    for most in _CUTS:
-        constants = {name: min(value, _most(name, most)) for name, value in own.items()}
-        if sizes.work(constants) <= _MOST_WORK_OF_OWN:
-            configuration = sizes.configuration(constants)
-            if configuration is not None:
-                return configuration
+    for limit in _MOST_WORK_OF_OWN:
+        for few in (_FEW, max(own.values(), default=0)):
+            for most in _CUTS:
+                constants = {
+                    name: min(value, most, few if _REPEATS.search(name) else most)
+                    for name, value in own.items()
+                }
+                if sizes.work(constants) <= limit:
+                    configuration = sizes.configuration(constants)
+                    if configuration is not None:
+                        return configuration
     return None
-
-
-def _most(name: str, most: int) -> int:
-    return _FEW if _REPEATS.search(name) else most
 
 
 def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:

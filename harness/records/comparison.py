@@ -38,8 +38,10 @@ class Comparison:
         worst: The largest error as a fraction of the fp32 class's bound: up to 1 is fp32. None
             where the output is not finite or of the wrong kind.
         mismatch: What is wrong; None if nothing is.
+        estimated: Why the bounds are not rigorous; empty where they are.
     """
 
     precision: Precision | None
     worst: float | None
     mismatch: Mismatch | None
+    estimated: str = ""

@@ -33,7 +33,8 @@ def headline(report: Report) -> str:
         bits = "" if report.is_deterministic else ", nondeterministic"
         how = f"{counts}; {report.precision}{worst}"
         if report.verdict == "agrees":
-            how = f"{counts}; the bound is an estimate"
+            why = next(case.estimated for case in report.cases if case.estimated)
+            how = f"{counts}; the bound is an estimate: {why}"
         return escape.one_line(f"{head}: {how}{share}{bits}")
     some_ran = report.count("not run") < len(report.cases)
     return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))

@@ -88,6 +88,7 @@ class CaseReport:
         arguments: The case's.
         input_shapes: The case's.
         constants: The case's.
+        estimated: Why its bounds are not rigorous; empty where they are.
         verdict: `not run` where nothing could be said, because the submission did not get so far.
         message: Why it is not `passed`, in one line; empty if it is.
         precision: The tightest class that holds in every run of the case.
@@ -120,6 +121,7 @@ class CaseReport:
     own_work: float | None = None
     deterministic: bool | None = None
     constants: Mapping[str, int] = field(default_factory=dict)
+    estimated: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 # There is no memcheck; and the last words of a worker may be CUDA's, about what it left undone.
 ON_GPU = LINES | {
-    "honest": "agrees: 1 case",
+    "honest": "passed: ",
     "illegal_address": (
         f"{ERROR}AcceleratorError: CUDA error: an illegal memory access was encountered"
     ),

@@ -8,18 +8,18 @@ from torch import Tensor
 
 from harness.judging.compare import POISON, classify, compare
 from harness.judging.oracle import CLASSES
-from harness.problems.bounds import Expected
+from harness.problems.bounds import Sums
 from harness.records.comparison import Comparison, Mismatch
 
 SHAPE = (2, 3, 4)
 
 
 @pytest.fixture
-def oracle() -> Expected:
+def oracle() -> Sums:
     """Sums of 100 terms whose absolute values add up to 2, of numbers up to 1."""
     generator = torch.Generator().manual_seed(0)
     value = torch.rand(SHAPE, generator=generator) + 0.5
-    return Expected(
+    return Sums(
         value=value.double(),
         magnitude=torch.full(SHAPE, 2.0, dtype=torch.float64),
         terms=torch.full((1, 3, 4), 100.0, dtype=torch.float64),
@@ -28,11 +28,11 @@ def oracle() -> Expected:
     )
 
 
-def right(oracle: Expected) -> Tensor:
+def right(oracle: Sums) -> Tensor:
     return oracle.value.float()
 
 
-def changed(oracle: Expected, index: tuple[int, ...], number: float) -> Tensor:
+def changed(oracle: Sums, index: tuple[int, ...], number: float) -> Tensor:
     actual = right(oracle)
     actual[index] = number
     return actual
@@ -45,7 +45,7 @@ def refused(comparison: Comparison) -> Mismatch:
     return comparison.mismatch
 
 
-def test_right_output_is_float32(oracle: Expected) -> None:
+def test_right_output_is_float32(oracle: Sums) -> None:
     """The oracle's own value has no error at all."""
     assert compare(right(oracle), oracle) == Comparison("fp32", 0.0, None)
 
@@ -53,21 +53,21 @@ def test_right_output_is_float32(oracle: Expected) -> None:
 @pytest.mark.parametrize(
     ("error", "name"), [(1e-6, "fp32"), (1e-4, "tf32"), (3e-3, "tf32"), (2e-2, "bf16")]
 )
-def test_error_within_a_bound_gives_its_class(oracle: Expected, error: float, name: str) -> None:
+def test_error_within_a_bound_gives_its_class(oracle: Sums, error: float, name: str) -> None:
     """One element decides: the class is the tightest whose bound its error keeps."""
     actual = changed(oracle, (1, 2, 3), float(oracle.value[1, 2, 3]) + error)
     result = compare(actual, oracle)
     assert (result.precision, result.mismatch) == (name, None)
 
 
-def test_lost_subnormals_are_float16(oracle: Expected) -> None:
+def test_lost_subnormals_are_float16(oracle: Sums) -> None:
     """An absolute error that only float16's narrow range explains is told from a relative one."""
     tiny = replace(oracle, value=oracle.value * 1e-6, magnitude=oracle.magnitude * 1e-6)
     assert compare(tiny.value.float() + 1e-6, tiny).precision == "fp16"
     assert compare(tiny.value.float() + 1e-5, tiny).precision is None
 
 
-def test_worst_is_a_fraction_of_the_float32_bound(oracle: Expected) -> None:
+def test_worst_is_a_fraction_of_the_float32_bound(oracle: Sums) -> None:
     """Half of the fp32 bound in one place reads as 0.5, and is fp32."""
     index = (1, 0, 2)
     error = 0.5 * float(oracle.bound(CLASSES[0])[index])
@@ -76,7 +76,7 @@ def test_worst_is_a_fraction_of_the_float32_bound(oracle: Expected) -> None:
     assert result.worst == pytest.approx(0.5, abs=0.01)
 
 
-def test_beyond_every_bound_is_a_mismatch(oracle: Expected) -> None:
+def test_beyond_every_bound_is_a_mismatch(oracle: Sums) -> None:
     """The first wrong index, both numbers, the count and the share are told."""
     actual = changed(oracle, (1, 2, 3), 9.0)
     actual[0, 1, 2] = -7.0
@@ -91,7 +91,7 @@ def test_beyond_every_bound_is_a_mismatch(oracle: Expected) -> None:
     assert result.worst > 1e3
 
 
-def test_exact_run_allows_float32_no_error(oracle: Expected) -> None:
+def test_exact_run_allows_float32_no_error(oracle: Sums) -> None:
     """What rounding would excuse elsewhere is not float32 where float32 is exact."""
     nearly = changed(oracle, (0, 0, 0), float(oracle.value[0, 0, 0]) + 2.0**-22)
     assert compare(nearly, oracle).precision == "fp32"
@@ -99,7 +99,7 @@ def test_exact_run_allows_float32_no_error(oracle: Expected) -> None:
     assert compare(right(oracle), oracle, exact=True).precision == "fp32"
 
 
-def test_negative_zero_is_zero(oracle: Expected) -> None:
+def test_negative_zero_is_zero(oracle: Sums) -> None:
     """The sign of a zero depends on the order of summation and is nobody's mistake."""
     zero = replace(oracle, value=torch.zeros(SHAPE, dtype=torch.float64))
     assert compare(torch.full(SHAPE, -0.0), zero, exact=True).precision == "fp32"
@@ -114,7 +114,7 @@ def test_negative_zero_is_zero(oracle: Expected) -> None:
         (torch.zeros(SHAPE, dtype=torch.float64), ["dtype", "float64"]),
     ],
 )
-def test_wrong_kind_of_tensor(oracle: Expected, actual: Tensor, words: list[str]) -> None:
+def test_wrong_kind_of_tensor(oracle: Sums, actual: Tensor, words: list[str]) -> None:
     """Shape and dtype are told with what they should be; no element is looked at."""
     mismatch = refused(compare(actual, oracle))
     assert all(word in mismatch.message for word in words)
@@ -122,7 +122,7 @@ def test_wrong_kind_of_tensor(oracle: Expected, actual: Tensor, words: list[str]
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_not_finite_where_the_oracle_is(oracle: Expected, number: float) -> None:
+def test_not_finite_where_the_oracle_is(oracle: Sums, number: float) -> None:
     """NaN and infinity never pass, and are written as text for JSON's sake."""
     result = compare(changed(oracle, (0, 2, 1), number), oracle)
     mismatch = refused(result)
@@ -133,7 +133,7 @@ def test_not_finite_where_the_oracle_is(oracle: Expected, number: float) -> None
     json.dumps(asdict(result), allow_nan=False)
 
 
-def test_poison_was_never_written(oracle: Expected) -> None:
+def test_poison_was_never_written(oracle: Sums) -> None:
     """The simulator's own NaN means memory that the kernel left as it was."""
     actual = right(oracle)
     actual.view(torch.int32)[1, :, 2:] = POISON
@@ -149,7 +149,7 @@ def test_poison_is_a_nan_that_no_arithmetic_gives() -> None:
     assert POISON & 0x0040_0000 == 0
 
 
-def test_the_references_own_infinity_is_right(oracle: Expected) -> None:
+def test_the_references_own_infinity_is_right(oracle: Sums) -> None:
     """Where the reference is not finite, the same is expected and anything else is wrong."""
     value = oracle.value.clone()
     value[0, 0, :3] = torch.tensor([float("inf"), float("-inf"), float("nan")])
@@ -164,14 +164,14 @@ def test_the_references_own_infinity_is_right(oracle: Expected) -> None:
 def test_integers_are_compared_exactly() -> None:
     """An index off by one is wrong, whatever the bounds of floating point are."""
     value = torch.tensor([1, 2, 3])
-    oracle = Expected(
+    oracle = Sums(
         value.double(), torch.zeros(3).double(), torch.ones(()).double(), 1.0, torch.int64
     )
     assert compare(value, oracle).precision == "fp32"
     assert refused(compare(value + torch.tensor([0, 1, 0]), oracle)).index == (1,)
 
 
-def test_views_are_compared_by_value(oracle: Expected) -> None:
+def test_views_are_compared_by_value(oracle: Sums) -> None:
     """A submission's output need not be contiguous."""
     assert compare(right(oracle).mT.contiguous().mT, oracle).precision == "fp32"
 
@@ -179,7 +179,7 @@ def test_views_are_compared_by_value(oracle: Expected) -> None:
 def test_empty_output_is_right() -> None:
     """No elements, no error."""
     nothing = torch.zeros(0, 3, dtype=torch.float64)
-    oracle = Expected(nothing, nothing, nothing, 0.0, torch.float32)
+    oracle = Sums(nothing, nothing, nothing, 0.0, torch.float32)
     assert compare(nothing.float(), oracle) == Comparison("fp32", 0.0, None)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import conv_transpose1d
 
 from harness.judging.oracle import CLASSES, PrecisionClass, expected
-from harness.problems.bounds import Expected, gamma
+from harness.problems.bounds import Expected, Sums, gamma
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, cases_for
@@ -129,7 +129,7 @@ def test_float16_sums_are_in_no_class(problem: Problem, cases: tuple[Case, ...])
     for product in products:
         total = total + product
     exact = products.double().sum()
-    oracle = Expected(exact, exact, torch.tensor(float(products.numel())), 2.0, torch.float32)
+    oracle = Sums(exact, exact, torch.tensor(float(products.numel())), 2.0, torch.float32)
     assert fraction(total.float(), oracle, FP16) > 1.0
 
 
@@ -173,6 +173,7 @@ def test_terms_are_counted(problem: Problem, cases: tuple[Case, ...]) -> None:
         c = Convolution.of(case)
         values = values_for(problem, case, runs_for(problem)[0])
         oracle = expected(problem, case, values.weights, values.inputs)
+        assert isinstance(oracle, Sums)
         for t in range(c.output_length):
             taps = sum(
                 1
@@ -192,6 +193,7 @@ def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[C
         x, weight, bias = (None if v is None else v.double().abs() for v in operands(values))
         assert x is not None
         assert weight is not None
+        assert isinstance(oracle, Sums)
         assert torch.equal(oracle.magnitude, compute(case, x, weight, bias))
         assert bool((oracle.value.abs() <= oracle.magnitude * (1 + 1e-12)).all())
 
@@ -201,6 +203,7 @@ def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Cas
     case = next(c for c in cases if Convolution.of(c).kernel_size < Convolution.of(c).stride)
     values = values_for(problem, case, runs_for(problem)[0])
     oracle = expected(problem, case, values.weights, values.inputs)
+    assert isinstance(oracle, Sums)
     gap = (oracle.terms == 0).expand_as(oracle.value)
     assert bool(gap.any())
     assert bool((oracle.bound(FP32)[gap] < 1e-37).all())
@@ -219,6 +222,8 @@ def test_slices_of_the_batch_agree(problem: Problem, cases: tuple[Case, ...]) ->
     values = values_for(problem, case, runs_for(problem)[0])
     whole = expected(problem, case, values.weights, values.inputs)
     part = expected(problem, case, values.weights, [values.inputs[0][1:]])
+    assert isinstance(whole, Sums)
+    assert isinstance(part, Sums)
     assert torch.allclose(part.value, whole.value[1:], rtol=1e-13, atol=0)
     assert torch.allclose(part.magnitude, whole.magnitude[1:], rtol=1e-13, atol=0)
     assert torch.equal(part.terms, whole.terms)

@@ -196,7 +196,7 @@ def get_init_inputs():
             "[torch.rand(512, 256), torch.rand(256, 1024)]",
             ((64, 64), (64, 64)),
         ),
-        ("Linear(400, 8)", "x", "self.layer(x)", "[torch.rand(512, 400)]", ((2, 400),)),
+        ("Linear(400, 8)", "x", "self.layer(x)", "[torch.rand(512, 400)]", ((512, 400),)),
     ],
 )
 def test_other_references_get_their_own_configuration(

@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from harness.problems.bounds import Expected, Instance
+from harness.problems.bounds import Expected, Instance, Sums
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import DrawWeights, as_initialised, drawn_alike, moved, whole
 from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
 from harness.problems.other_sizes import other_sizes, own_sizes
+from harness.problems.rounding.expected import Propagated
+from harness.problems.rounding.tracked import NoRuleError
 from harness.problems.runs import Distribution, Run, Weights
 from harness.problems.sources import Source, Touch
 
@@ -37,7 +39,6 @@ class AnyReference:
 
     name = "any_reference"
     neutral = NEUTRAL
-    is_rigorous = False
     rows_are_independent = False
     # The specification is Model, not get_inputs: where it is defined, other numbers than the
     # author's count, too. Which those are is tried out (`values.runs_for`).
@@ -132,25 +133,12 @@ class AnyReference:
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Expected:
-        """Judge by the reference's own float32 error; generous, and not rigorous.
-
-        The largest error e that the reference itself makes in float32 stands for a magnitude of
-        e / u, beside each output's own. Fed to the formula of the classes with one term, that
-        allows 13 times the reference's error in fp32, and roughly 3 v / u times it where operands
-        are rounded to v.
-        """
-        value = new_instance()(weights, inputs)
-        # Who knows what an instance keeps of a call.
-        single = new_instance()(weights, inputs, torch.float32)
-        error = (single.double() - value).abs()
-        largest_error = float(error[error.isfinite()].max()) if error.isfinite().any() else 0.0
-        return Expected(
-            value=value,
-            magnitude=value.abs() + largest_error * 2.0**24,
-            terms=torch.ones((), dtype=torch.float64, device=value.device),
-            largest_operand=1.0,
-            dtype=single.dtype,
-        )
+        """By the bounds that its operators carry on; estimated where one has no rule."""
+        instance = new_instance()
+        try:
+            return Propagated(*instance.traced(weights, inputs))
+        except NoRuleError as error:
+            return _estimated(new_instance, weights, inputs, f"no bound is known of {error}")
 
     def need(self, configuration: Configuration) -> Need | None:
         """Not known."""
@@ -188,6 +176,34 @@ class AnyReference:
         """Not known."""
         del wrong
         return ""
+
+
+def _estimated(
+    new_instance: Callable[[], Instance],
+    weights: Mapping[str, Tensor],
+    inputs: Sequence[Tensor],
+    why: str,
+) -> Sums:
+    """Judge by the reference's own float32 error; generous, and not rigorous.
+
+    The largest error e that the reference itself makes in float32 stands for a magnitude of
+    e / u, beside each output's own. Fed to the formula of the classes with one term, that
+    allows 13 times the reference's error in fp32, and roughly 3 v / u times it where operands
+    are rounded to v.
+    """
+    value = new_instance()(weights, inputs)
+    # Who knows what an instance keeps of a call.
+    single = new_instance()(weights, inputs, torch.float32)
+    error = (single.double() - value).abs()
+    largest_error = float(error[error.isfinite()].max()) if error.isfinite().any() else 0.0
+    return Sums(
+        value=value,
+        magnitude=value.abs() + largest_error * 2.0**24,
+        terms=torch.ones((), dtype=torch.float64, device=value.device),
+        largest_operand=1.0,
+        dtype=single.dtype,
+        estimated=why,
+    )
 
 
 FAMILY: Family = AnyReference()

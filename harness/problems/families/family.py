@@ -75,10 +75,6 @@ class Family(Protocol):
         """Values with which constructor parameters change nothing."""
 
     @property
-    def is_rigorous(self) -> bool:
-        """Whether `expected` bounds the error of a right output, and does not estimate it."""
-
-    @property
     def runs(self) -> tuple[Run, ...]:
         """The runs of each case; at least one is plain and has weights A."""
 

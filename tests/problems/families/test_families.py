@@ -19,7 +19,6 @@ from harness.problems.families.any_reference import AnyReference
 
 class Scaling(AnyReference):
     name = "scaling"
-    is_rigorous = True
 
     def recognises(self, model, arguments, inputs):
         return set(arguments) == {"scale"}
@@ -144,7 +143,6 @@ def test_reference_that_is_no_known_one_gets_the_fallback(tmp_path: Path) -> Non
     path.write_text(SCALED)
     family = load(path).family
     assert family is families.named("any_reference")
-    assert not family.is_rigorous
 
 
 def test_transposed_convolutions_are_known() -> None:

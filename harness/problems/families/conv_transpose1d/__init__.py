@@ -39,7 +39,6 @@ class ConvTranspose1d(AnyReference):
     """The family of references that are one transposed convolution."""
 
     name = "conv_transpose1d"
-    is_rigorous = True
     rows_are_independent = True
     # Weights that come back, and new inputs in the same storage, find a submission that still uses
     # what it made of an earlier run's.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d
 
-from harness.problems.bounds import Arithmetic, Expected, Instance, largest_error
+from harness.problems.bounds import Arithmetic, Instance, Sums, largest_error
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 
@@ -21,14 +21,12 @@ def weight_and_bias(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | Non
     return by_last["weight"], by_last.get("bias")
 
 
-def rigorous(
-    instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
-) -> Expected:
+def rigorous(instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Sums:
     """A transposed convolution is linear: |w| on |x| sums absolute values, ones on ones count."""
     absolute = {name: weight.abs() for name, weight in weights.items()}
     ones = {name: torch.ones_like(weight) for name, weight in weights.items()}
     row = torch.ones_like(inputs[0][:1])
-    return Expected(
+    return Sums(
         value=instance(weights, inputs),
         magnitude=instance(absolute, [inputs[0].abs()]),
         terms=instance(ones, [row]).round(),

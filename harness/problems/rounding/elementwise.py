@@ -1,0 +1,287 @@
+"""Operators on each element for itself.
+
+Errors of functions are those of the CUDA C++ Programming Guide, "Mathematical Functions", with room
+for the intrinsics that -use_fast_math puts in their place, in units of float32's roundoff: one ulp
+is two of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.problems.rounding.tracked import (
+    SINGLE,
+    NoRuleError,
+    Rounding,
+    Tracked,
+    number,
+    rule,
+)
+
+_INFINITE = float("inf")
+
+
+def _none(*operands: Tracked) -> bool:
+    return all(each.error is None for each in operands)
+
+
+@rule("add", "sub", "rsub")
+def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
+    """Higham, (2.4): rounded correctly."""
+    x, y = number(rounding, a), number(rounding, b)
+    name = operator.overloadpacket.__name__
+    value = _apply(operator, a, b, alpha)
+    error = None
+    if not _none(x, y):
+        left, right = (abs(alpha), 1.0) if name == "rsub" else (1.0, abs(alpha))
+        error = (left * x.bound + right * y.bound).expand(value.shape)
+    if not value.is_floating_point():
+        return Tracked(value, error)
+    return rounding.rounded(value, error)
+
+
+def _apply(operator: Any, a: Any, b: Any, alpha: float) -> Tensor:
+    kwargs = {} if alpha == 1 else {"alpha": alpha}
+    result: Tensor = operator(_value(a), _value(b), **kwargs)
+    return result
+
+
+def _value(operand: Any) -> Any:
+    return operand.value if isinstance(operand, Tracked) else operand
+
+
+@rule("mul")
+def multiplied(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+    """Higham, (2.4)."""
+    x, y = number(rounding, a), number(rounding, b)
+    value = operator(_value(a), _value(b))
+    error = None
+    if not _none(x, y):
+        error = x.most * y.most - x.value.double().abs() * y.value.double().abs()
+    if not value.is_floating_point():
+        return Tracked(value, error)
+    return rounding.rounded(value, error)
+
+
+@rule("div")
+def divided(
+    rounding: Rounding, operator: Any, a: Any, b: Any, rounding_mode: str | None = None
+) -> Tracked:
+    """Two ulps, as `__fdividef` has; one rounding where both are exact and the quotient fits."""
+    if rounding_mode is not None:
+        x, y = number(rounding, a), number(rounding, b)
+        if _none(x, y):
+            return Tracked(operator(_value(a), _value(b), rounding_mode=rounding_mode))
+        raise NoRuleError(f"{operator.overloadpacket.__name__} that rounds")
+    x, y = number(rounding, a), number(rounding, b)
+    value = operator(_value(a), _value(b))
+    if _none(x, y):
+        return rounding.rounded(value, None, units=4.0)
+    room = y.value.abs() - y.bound
+    spread = (x.bound + value.abs() * y.bound) / room
+    spread = torch.where(room > 0, spread, _INFINITE)
+    return rounding.rounded(value, spread, units=4.0)
+
+
+@rule("pow")
+def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+    """By repeated products where the exponent is small and whole, else exp(y log x)."""
+    if not isinstance(a, Tracked) or isinstance(b, Tracked):
+        raise NoRuleError(f"{operator.overloadpacket.__name__} with an exponent that varies")
+    value = operator(a.value, b)
+    if not value.is_floating_point():
+        return Tracked(value, None if a.error is None else a.error * _INFINITE)
+    if float(b).is_integer() and 0 <= b <= 8:
+        spread = None if a.error is None else a.most**b - a.value.abs() ** b
+        return rounding.rounded(value, spread, units=float(max(b - 1, 0)))
+    spread = _spread(lambda x: operator(x, b), a, value) if a.error is not None else None
+    logarithm = a.value.abs().clamp_min(1e-300).log().abs()
+    return rounding.rounded(value, spread, units=8.0 + 4.0 * abs(b) * logarithm)
+
+
+@rule("neg", "abs")
+def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Without rounding; the absolute value is Lipschitz with 1."""
+    del rounding
+    return Tracked(operator(x.value), x.error)
+
+
+@rule("relu", "clamp", "clamp_min", "clamp_max", "hardtanh")
+def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+    """It grows with its operand and with its limits, which a kernel may hold in float32."""
+    given = [x, *(each for each in (*args, *kwargs.values()) if each is not None)]
+    value = operator(x.value, *map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
+    if _none(*(number(rounding, each) for each in given)):
+        return Tracked(value)
+
+    def at(end: int) -> Tensor:
+        def part(each: Any) -> Any:
+            if isinstance(each, Tracked):
+                return each.ends[end]
+            return None if each is None else float(number(rounding, each).ends[end])
+
+        low: Tensor = operator(
+            x.ends[end], *map(part, args), **{k: part(v) for k, v in kwargs.items()}
+        )
+        return low
+
+    return Tracked(value, torch.maximum(value - at(0), at(1) - value))
+
+
+@rule("maximum", "minimum")
+def chosen(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+    """Between the operator on the least and on the largest values."""
+    del rounding
+    value = operator(a.value, b.value)
+    if _none(a, b):
+        return Tracked(value)
+    low, high = (operator(x, y) for x, y in zip(a.ends, b.ends, strict=True))
+    return Tracked(value, torch.maximum(value - low, high - value))
+
+
+def _exponential(x: Tensor, _: Tensor) -> Tensor:
+    # __expf: 2 + floor(abs(1.173 x)) ulps.
+    return 4.0 + 2.4 * x.abs()
+
+
+def _logistic(x: Tensor, y: Tensor) -> Tensor:
+    return 8.0 + 2.4 * x.abs() * (1.0 - y).clamp(0, 1)
+
+
+def _of(units: float) -> Callable[[Tensor, Tensor], Tensor | float]:
+    return lambda _, __: units
+
+
+def _near_one(x: Tensor, _: Tensor) -> Tensor:
+    # __logf between 0.5 and 2 is only absolutely accurate.
+    return torch.where((x > 0.25) & (x < 4.0), 2.0**-21.4, 0.0)
+
+
+_Loss = Callable[[Tensor, Tensor], Tensor | float]
+_MONOTONE: Mapping[str, tuple[_Loss, _Loss]] = {
+    "exp": (_exponential, _of(0.0)),
+    "exp2": (_exponential, _of(0.0)),
+    # exp(x) - 1, which cancels near 0, is a usual way to write it.
+    "expm1": (_exponential, lambda x, _: 6.0 * SINGLE * x.exp().clamp_max(1.0)),
+    "log": (_of(6.0), _near_one),
+    "log2": (_of(6.0), _near_one),
+    "log10": (_of(6.0), _near_one),
+    # log(1 + x), as well.
+    "log1p": (_of(6.0), lambda x, _: 2.0**-21.4 + 0.0 * x),
+    "sqrt": (_of(4.0), _of(0.0)),
+    "sigmoid": (_logistic, _of(0.0)),
+    # By exponentials it is only absolutely accurate.
+    "tanh": (_of(8.0), _of(8.0 * SINGLE)),
+    # Abramowitz and Stegun's 7.1.26, which is often put in its place, is 1.5e-7 off.
+    "erf": (_of(4.0), _of(1.5e-7 + 8.0 * SINGLE)),
+    "atan": (_of(4.0), _of(0.0)),
+    "asinh": (_of(6.0), _of(4.0 * SINGLE)),
+    "sinh": (_exponential, _of(4.0 * SINGLE)),
+}
+_DECREASING: Mapping[str, tuple[_Loss, _Loss]] = {
+    "rsqrt": (_of(4.0), _of(0.0)),
+    "reciprocal": (_of(4.0), _of(0.0)),
+    "erfc": (_of(12.0), _of(2.0 * SINGLE)),
+}
+
+
+@rule(*_MONOTONE, *_DECREASING)
+def monotone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Between its values at both ends, and the function's own error."""
+    name = operator.overloadpacket.__name__
+    units, absolute = {**_MONOTONE, **_DECREASING}[name]
+    value = operator(x.value)
+    spread = None
+    if x.error is not None:
+        spread = _spread(operator, x, value)
+        if name == "reciprocal":
+            spread = torch.where(x.value.abs() > x.error, spread, _INFINITE)
+    return rounding.rounded(
+        value, spread, units=units(x.value, value), absolute=absolute(x.value, value)
+    )
+
+
+def _spread(function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor) -> Tensor:
+    """How far a monotone function gets; infinite where one end is beyond its domain."""
+    differences = [(function(end) - value).abs() for end in x.ends]
+    largest = torch.maximum(*differences)
+    certain = x.bound == 0
+    return torch.where(certain, 0.0, torch.where(largest.isnan(), _INFINITE, largest))
+
+
+@rule("sin", "cos")
+def periodic(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Lipschitz with 1; two ulps, and what reducing the argument leaves."""
+    value = operator(x.value)
+    return rounding.rounded(value, x.error, units=4.0, absolute=2.0 * SINGLE)
+
+
+@rule("floor", "ceil", "round", "trunc", "sign")
+def stepped(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Exact, but where rounding decides which step it is."""
+    del rounding
+    value = operator(x.value)
+    if x.error is None:
+        return Tracked(value)
+    low, high = (operator(end) for end in x.ends)
+    return Tracked(value, torch.maximum(value - low, high - value))
+
+
+@rule("gt", "ge", "lt", "le", "eq", "ne")
+def compared(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+    """Uncertain where the operands' intervals meet."""
+    x, y = number(rounding, a), number(rounding, b)
+    value = operator(_value(a), _value(b))
+    # A number is compared with itself to see whether it is NaN.
+    if a is b or (x.error is None and (y.error is None or not isinstance(b, Tracked))):
+        return Tracked(value)
+    apart = (x.value.double() - y.value.double()).abs()
+    reach = x.bound + y.bound
+    unsure = ((apart <= reach) & (reach > 0)).expand(value.shape)
+    return Tracked(value, unsure.double() if bool(unsure.any()) else None)
+
+
+@rule("logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not")
+def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
+    """Uncertain where an operand is."""
+    del rounding
+    value = operator(*map(_value, operands))
+    errors = [
+        each.error for each in operands if isinstance(each, Tracked) and each.error is not None
+    ]
+    if not errors:
+        return Tracked(value)
+    return Tracked(value, sum(errors, torch.zeros_like(errors[0])).clamp_max(1.0))
+
+
+@rule("where")
+def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
+    """One of the two; where the condition is uncertain, as far as either may be."""
+    x, y = number(rounding, a), number(rounding, b)
+    value = operator(condition.value, _value(a), _value(b))
+    if _none(condition, x, y):
+        return Tracked(value)
+    error = torch.where(condition.value, x.bound, y.bound).expand(value.shape)
+    if condition.error is not None:
+        other = torch.where(condition.value, y.value, x.value).double()
+        reach = torch.where(condition.value, y.bound, x.bound)
+        either = torch.maximum(error, (other - value).abs() + reach)
+        error = torch.where(condition.error > 0, either, error)
+    return Tracked(value, error)
+
+
+@rule("masked_fill")
+def filled(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
+    """One number where the mask is true."""
+    if mask.error is not None:
+        raise NoRuleError(f"{operator.overloadpacket.__name__} with a mask that rounding decides")
+    value = operator(x.value, mask.value, _value(fill))
+    if x.error is None:
+        return Tracked(value)
+    bound = number(rounding, fill).bound if math.isfinite(float(_value(fill))) else 0.0
+    return Tracked(value, torch.where(mask.value, bound, x.error))

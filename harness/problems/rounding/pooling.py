@@ -1,0 +1,42 @@
+"""Pooling: an extreme or a mean of each window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from harness.problems.rounding.reductions import with_index
+from harness.problems.rounding.tracked import Rounding, Tracked, rule
+
+
+@rule(
+    "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+)
+def largest(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Any:
+    """As the largest of any elements."""
+    return with_index(rounding, operator, x, *args)
+
+
+@rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")
+def averaged(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
+    """A sum of a window, and a product with a rounded factor."""
+    value = operator(x.value, *args)
+    most = operator(x.most, *args)
+    # How many there are in a window at most: all elements that a row of the output is made of.
+    name = operator.overloadpacket.__name__
+    dims = int(name[-2])
+    inner = float(torch.tensor(x.value.shape[-dims:]).prod())
+    outer = float(torch.tensor(value.shape[-dims:]).prod())
+    window = 1.0
+    if "adaptive" in name:
+        window = inner / max(outer, 1.0) * 2.0**dims
+    else:
+        kernel = args[0] if isinstance(args[0], list | tuple) else [args[0]]
+        for size in kernel if len(kernel) == dims else [*kernel] * dims:
+            window *= size
+    result = rounding.summed(value, operator(x.bound, *args), most, window)
+    return rounding.rounded(value, result.error, units=3.0)

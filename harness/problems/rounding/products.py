@@ -1,0 +1,88 @@
+"""Sums of products: matrices and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.problems.rounding.elementwise import added, multiplied
+from harness.problems.rounding.tracked import Rounding, Tracked, rule
+
+_MOST_WHOLE = 2.0**24
+
+Bilinear = Callable[[Tensor, Tensor], Tensor]
+
+
+def _joined(
+    rounding: Rounding, function: Bilinear, a: Tracked, b: Tracked, terms: Tensor | float
+) -> Tracked:
+    """Higham, section 3.1, with operands that have errors of their own."""
+    value = function(a.value, b.value)
+    magnitude = function(a.value.abs(), b.value.abs())
+    if _is_whole(rounding, a, b, magnitude):
+        return Tracked(value)
+    x, y = rounding.operand(a), rounding.operand(b)
+    most = magnitude if x.error is None and y.error is None else function(x.most, y.most)
+    return rounding.summed(value, most - magnitude, most, terms)
+
+
+def _is_whole(rounding: Rounding, a: Tracked, b: Tracked, magnitude: Tensor) -> bool:
+    """Whether float32 sums the products without rounding, in any order."""
+    arithmetic = rounding.arithmetic
+    if arithmetic.roundoff or a.error is not None or b.error is not None:
+        return False
+    whole = all(bool((each.value == each.value.round()).all()) for each in (a, b))
+    return whole and (not magnitude.numel() or float(magnitude.max()) < _MOST_WHOLE)
+
+
+@rule("mm", "bmm", "mv", "dot", "matmul")
+def multiplied_matrices(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+    """Of as many terms as the inner dimension has."""
+    return _joined(rounding, operator, a, b, float(a.value.shape[-1]))
+
+
+@rule("addmm", "baddbmm", "addmv")
+def added_product(
+    rounding: Rounding,
+    operator: Any,
+    c: Tracked,
+    a: Tracked,
+    b: Tracked,
+    beta: float = 1,
+    alpha: float = 1,
+) -> Tracked:
+    """A product, scaled, and a sum."""
+    aten = torch.ops.aten
+    product = {"addmm": aten.mm, "baddbmm": aten.bmm, "addmv": aten.mv}
+    name = operator.overloadpacket.__name__
+    result = multiplied_matrices(rounding, product[name].default, a, b)
+    if alpha != 1:
+        result = multiplied(rounding, aten.mul.Tensor, result, alpha)
+    if beta == 0:
+        return result
+    other = c if beta == 1 else multiplied(rounding, aten.mul.Tensor, c, beta)
+    return added(rounding, aten.add.Tensor, result, other)
+
+
+@rule("convolution")
+def convolved(
+    rounding: Rounding, operator: Any, x: Tracked, weight: Tracked, bias: Tracked | None, *how: Any
+) -> Tracked:
+    """Of as many terms as meet at an output, the bias being one of them."""
+
+    def convolution(a: Tensor, b: Tensor) -> Tensor:
+        result: Tensor = operator(a, b, None, *how)
+        return result
+
+    ones = torch.ones_like(x.value[:1]), torch.ones_like(weight.value)
+    result = _joined(rounding, convolution, x, weight, convolution(*ones))
+    if bias is None:
+        return result
+    shape = (-1, *(1,) * (x.value.dim() - 2))
+    error = None if bias.error is None else bias.error.view(shape)
+    return added(
+        rounding, torch.ops.aten.add.Tensor, result, Tracked(bias.value.view(shape), error)
+    )

@@ -1,0 +1,245 @@
+"""Operators that join elements along dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.problems.rounding.tracked import SINGLE, NoRuleError, Rounding, Tracked, rule
+
+_MOST_WHOLE = 2.0**24
+
+
+def _dims(x: Tensor, dim: Any) -> list[int]:
+    if dim is None or (isinstance(dim, Sequence) and not dim):
+        return list(range(x.dim()))
+    return [d % max(x.dim(), 1) for d in ([dim] if isinstance(dim, int) else dim)]
+
+
+def _count(x: Tensor, dims: Sequence[int]) -> int:
+    return math.prod(x.shape[d] for d in dims) if x.dim() else 1
+
+
+def _is_whole(x: Tracked, most: Tensor) -> bool:
+    """Whether float32 sums it without rounding, in any order."""
+    if x.error is not None or not bool((x.value == x.value.round()).all()):
+        return False
+    return not most.numel() or float(most.max()) < _MOST_WHOLE
+
+
+@rule("sum")
+def summed(
+    rounding: Rounding,
+    operator: Any,
+    x: Tracked,
+    dim: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Tracked:
+    """In any order."""
+    if not x.value.is_floating_point():
+        if x.error is not None:
+            raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+        return Tracked(x.value.sum(_dims(x.value, dim), keepdim, dtype=dtype))
+    dims = _dims(x.value, dim)
+    value = x.value.sum(dims, keepdim)
+    most = x.most.sum(dims, keepdim)
+    if _is_whole(x, most):
+        return Tracked(value)
+    return rounding.summed(value, x.bound.sum(dims, keepdim), most, _count(x.value, dims) - 1)
+
+
+@rule("mean")
+def averaged(
+    rounding: Rounding,
+    operator: Any,
+    x: Tracked,
+    dim: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Tracked:
+    """A sum, and a product with a rounded factor."""
+    dims = _dims(x.value, dim)
+    count = _count(x.value, dims)
+    total = summed(rounding, operator, x, dim, keepdim, dtype)
+    value = x.value.mean(dims, keepdim)
+    return rounding.rounded(value, total.bound / count, units=3.0)
+
+
+@rule("cumsum")
+def accumulated(
+    rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any = None
+) -> Tracked:
+    """Each prefix in any order."""
+    if not x.value.is_floating_point():
+        if x.error is not None:
+            raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+        return Tracked(operator(x.value, dim, dtype=dtype))
+    value, most = x.value.cumsum(dim), x.most.cumsum(dim)
+    if _is_whole(x, most):
+        return Tracked(value)
+    terms = torch.ones_like(value).cumsum(dim) - 1
+    # A prefix may be the difference of two others: a scan that is exclusive, or reversed.
+    whole = most.amax(dim, keepdim=True) if most.numel() else most
+    return rounding.summed(
+        value, x.bound.cumsum(dim) + SINGLE * whole, most, terms + math.log2(value.numel() + 2)
+    )
+
+
+@rule("cumprod", "prod")
+def product(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+    """Higham, lemma 3.1: one rounding for each factor."""
+    kwargs.pop("dtype", None)
+    value = operator(x.value, *args, **kwargs)
+    spread = None if x.error is None else operator(x.most, *args, **kwargs) - value.abs()
+    factors = torch.ones_like(x.value)
+    is_running = operator.overloadpacket.__name__ == "cumprod"
+    units = factors.cumsum(args[0]) if is_running else torch.tensor(float(x.value.numel()))
+    return rounding.rounded(value, spread, units=units)
+
+
+@rule("var", "var_mean", "std")
+def varied(
+    rounding: Rounding,
+    operator: Any,
+    x: Tracked,
+    dim: Any = None,
+    *args: Any,
+    correction: float | None = 1,
+    keepdim: bool = False,
+) -> Any:
+    """By the mean of squares about the mean, or by that of squares less the mean's square.
+
+    Higham, section 1.9: the second loses gamma_n times the mean of squares. No sum of squares is
+    less than nothing, so the lower end stops at 0.
+    """
+    if args:
+        raise NoRuleError(f"{operator.overloadpacket.__name__} with unnamed arguments")
+    name = operator.overloadpacket.__name__
+    dims = _dims(x.value, dim)
+    count = _count(x.value, dims)
+    freedom = max(count - (1 if correction is None else correction), 0)
+    mean = x.value.mean(dims, keepdim=True)
+    around = (x.value - mean).abs()
+    value = around.square().sum(dims, keepdim) / freedom
+    reach = x.bound + x.bound.mean(dims, keepdim=True)
+    spread = ((2 * around + reach) * reach).sum(dims, keepdim) / freedom
+    squares = x.most.square().sum(dims, keepdim) / freedom
+    gamma = (count + 4) * rounding.arithmetic.accumulation
+    lost = 3 * gamma * squares
+    if x.error is None and not bool(around.any()) and _is_whole(x, squares * freedom):
+        lost = torch.zeros_like(lost)
+    variance = rounding.rounded(value, spread + lost, units=3.0)
+    if name == "var":
+        return variance
+    if name == "std":
+        root = value.sqrt()
+        low = (value - variance.bound).clamp_min(0).sqrt()
+        high = (value + variance.bound).sqrt()
+        return rounding.rounded(root, torch.maximum(root - low, high - root), units=4.0)
+    return variance, averaged(rounding, operator, x, dim, keepdim)
+
+
+@rule("amax", "amin")
+def extreme(
+    rounding: Rounding, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False
+) -> Tracked:
+    """Between the extremes of the least and of the largest values."""
+    del rounding
+    return _hull(lambda each: operator(each, dim, keepdim), x)
+
+
+def _hull(function: Any, x: Tracked) -> Tracked:
+    value = function(x.value)
+    if x.error is None:
+        return Tracked(value)
+    low, high = (function(end) for end in x.ends)
+    return Tracked(value, torch.maximum(value - low, high - value))
+
+
+@rule("max", "min", "cummax", "cummin")
+def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Any:
+    """Values between the extremes; where they are not exact, the index is not known."""
+    del rounding
+    found = operator(x.value, *args, **kwargs)
+    if isinstance(found, Tensor):
+        return _hull(lambda each: operator(each, *args, **kwargs), x)
+    values = _hull(lambda each: operator(each, *args, **kwargs)[0], x)
+    return values, Tracked(found[1], _unknown(found[1], x))
+
+
+@rule("sort", "topk")
+def ordered(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Any:
+    """The k-th of values in order changes by no more than the values do."""
+    return with_index(rounding, operator, x, *args, **kwargs)
+
+
+def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
+    if x.error is None:
+        return None
+    return torch.full(index.shape, float("inf"), dtype=torch.float64, device=index.device)
+
+
+@rule("argmax", "argmin")
+def placed(
+    rounding: Rounding, operator: Any, x: Tracked, dim: int | None = None, keepdim: bool = False
+) -> Tracked:
+    """The first of the extremes; where rounding decides, as far as any that may be one."""
+    del rounding
+    value = operator(x.value, dim, keepdim)
+    if x.error is None:
+        return Tracked(value)
+    low, high = x.ends
+    if operator.overloadpacket.__name__ == "argmin":
+        low, high = -high, -low
+    if dim is None:
+        low, high = low.flatten(), high.flatten()
+    along = 0 if dim is None else dim
+    may_be = (high >= low.amax(along, keepdim=True)).double()
+    count = may_be.shape[along]
+    first = may_be.argmax(along, keepdim)
+    last = count - 1 - may_be.flip(along).argmax(along, keepdim)
+    return Tracked(
+        value,
+        torch.maximum(
+            value - first.reshape(value.shape), last.reshape(value.shape) - value
+        ).double(),
+    )
+
+
+@rule("any", "all")
+def decided(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+    """Of what is certain."""
+    del rounding
+    if x.error is not None:
+        raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+    return Tracked(operator(x.value, *args, **kwargs))
+
+
+@rule("linalg_vector_norm", "norm")
+def normed(
+    rounding: Rounding,
+    operator: Any,
+    x: Tracked,
+    order: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Tracked:
+    """A sum of absolute values or of squares, and a root; the others are extremes."""
+    del dtype
+    order = 2 if order is None else order
+    dims = _dims(x.value, dim)
+    value = torch.linalg.vector_norm(x.value, order, dims, keepdim)
+    spread = torch.linalg.vector_norm(x.bound, order, dims, keepdim)
+    if order in (float("inf"), float("-inf")):
+        return Tracked(value, None if x.error is None else x.bound.amax(dims, keepdim))
+    if order not in (1, 2):
+        raise NoRuleError(f"{operator.overloadpacket.__name__} of order {order}")
+    units = float(_count(x.value, dims) + 2) * rounding.arithmetic.accumulation / SINGLE
+    # The triangle inequality carries the operands' errors.
+    return rounding.rounded(value, spread, units=max(units, 2.0))

@@ -1,0 +1,164 @@
+"""Tensors with bounds of their errors, the rules by which operators carry them on, and rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from harness.problems.bounds import Arithmetic
+
+SINGLE = 2.0**-24
+"""Unit roundoff of float32, in which elements are computed whatever they are stored in."""
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """What a right computation has, approximately.
+
+    Attributes:
+        value: The exact one but for float64's rounding.
+        error: How far from it each element may be, float64 of the value's shape; None where it is
+            exact. Of truth values, 1 where either may be had.
+    """
+
+    value: Tensor
+    error: Tensor | None = None
+
+    @property
+    def bound(self) -> Tensor:
+        """The errors, as zeros where there are none."""
+        if self.error is not None:
+            return self.error
+        return torch.zeros(self.value.shape, dtype=torch.float64, device=self.value.device)
+
+    @property
+    def most(self) -> Tensor:
+        """The largest absolute values."""
+        magnitude = self.value.double().abs()
+        return magnitude if self.error is None else magnitude + self.error
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The least and the largest values."""
+        return self.value - self.bound, self.value + self.bound
+
+
+class NoRuleError(NotImplementedError):
+    """An operator whose errors nobody has bounded; the message is its name."""
+
+
+class Rounding:
+    """What one arithmetic loses where.
+
+    Args:
+        arithmetic: Of a precision class.
+    """
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
+        # Three roundings are those of two operands and of the output: it is stored in the format.
+        self._is_stored = arithmetic.roundings > 2
+        self._roundoff = arithmetic.roundoff if self._is_stored else 0.0
+        is_half = arithmetic.roundoff == 2.0**-11
+        stored = torch.float16 if is_half else torch.bfloat16
+        self._format = stored if self._is_stored else torch.float32
+
+    def given(self, value: Tensor) -> Tracked:
+        """An input or a weight, as it is read."""
+        if not self._is_stored or not value.is_floating_point():
+            return Tracked(value)
+        lost = self._roundoff * value.abs() + self.arithmetic.smallest
+        return Tracked(value, torch.where(self._holds(value), 0.0, lost))
+
+    def rounded(
+        self,
+        value: Tensor,
+        error: Tensor | None,
+        units: Tensor | float = 1.0,
+        absolute: Tensor | float = 0.0,
+    ) -> Tracked:
+        """A result as it is kept.
+
+        Args:
+            value: The exact one.
+            error: What its operands' errors make of it; None for exact ones.
+            units: Relative error of computing it, in float32's unit roundoff: 1 for what IEEE 754
+                rounds correctly.
+            absolute: Absolute error of computing it.
+        """
+        known = torch.zeros_like(value) if error is None else error
+        reach = value.abs() + known
+        lost = (units * SINGLE + self._roundoff) * reach + absolute + self.arithmetic.smallest
+        if isinstance(units, float) and units <= 1.0 and error is None:
+            lost = torch.where(self._holds(value), 0.0, lost)
+            if not bool(lost.any()):
+                return Tracked(value)
+        return Tracked(value, known + lost)
+
+    def operand(self, tracked: Tracked) -> Tracked:
+        """An operand of a sum of products, as a tensor core reads it."""
+        if self._is_stored or not self.arithmetic.roundoff:
+            return tracked
+        bits = tracked.value.float().view(torch.int32)
+        # TF32 keeps 10 of float32's 23 bits.
+        fits = ((bits & 0x1FFF) == 0) & (tracked.value.float().double() == tracked.value)
+        lost = torch.where(fits, 0.0, self.arithmetic.roundoff * tracked.most)
+        return Tracked(tracked.value, tracked.bound + lost)
+
+    def summed(self, value: Tensor, spread: Tensor, most: Tensor, terms: Tensor | float) -> Tracked:
+        """A sum in any order; Higham, section 3.1.
+
+        Args:
+            value: The exact one.
+            spread: What the terms' own errors add up to.
+            most: The sum of the terms' largest absolute values.
+            terms: How many there are.
+        """
+        arithmetic = self.arithmetic
+        product = (torch.as_tensor(terms).double() + arithmetic.extra_terms).to(
+            most.device
+        ) * arithmetic.accumulation
+        gamma = torch.where(product < 1.0, product / (1.0 - product), torch.inf)
+        lost = gamma * most + (terms + 1.0) * arithmetic.smallest
+        return self.rounded(value, spread + lost)
+
+    def _holds(self, value: Tensor) -> Tensor:
+        return value.to(self._format).double() == value
+
+
+Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
+_RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[R], R]:
+    """Make a function the rule of operators, by their names without namespace and overload.
+
+    It is called with the `Rounding`, the operator, and its arguments, the tensors `Tracked`.
+    """
+
+    def register(function: R) -> R:
+        for name in names:
+            _RULES[name] = function
+        return function
+
+    return register
+
+
+def rule_of(operator: Any) -> Rule | None:
+    """The rule of an operator; None for none."""
+    return _RULES.get(operator.overloadpacket.__name__)
+
+
+def number(rounding: Rounding, value: object) -> Tracked:
+    """An operand that may be a plain number: a kernel may hold it in float32."""
+    del rounding
+    if isinstance(value, Tracked):
+        return value
+    exact = torch.tensor(float(value), dtype=torch.float64)  # type: ignore[arg-type]
+    error = (exact.float().double() - exact).abs()
+    return Tracked(exact, error if bool(error > 0) and bool(error.isfinite()) else None)

@@ -1,0 +1,271 @@
+"""Bounds of rounding errors that are carried through a traced model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from harness.judging.oracle import CLASSES, PrecisionClass
+from harness.problems.rounding.expected import Propagated
+from harness.problems.rounding.propagate import trace
+from harness.problems.rounding.tracked import NoRuleError
+
+FP32, TF32, FP16, BF16 = CLASSES
+Function = Callable[..., Tensor]
+
+ROWS, COLUMNS = 7, 193
+
+ELEMENTWISE: dict[str, Function] = {
+    "relu": torch.relu,
+    "leaky_relu": functional.leaky_relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": functional.silu,
+    "selu": functional.selu,
+    "elu": functional.elu,
+    "hardsigmoid": functional.hardsigmoid,
+    "hardswish": functional.hardswish,
+    "softplus": functional.softplus,
+    "softsign": functional.softsign,
+    "mish": functional.mish,
+    "hardtanh": functional.hardtanh,
+    "square_root": lambda x: (x * x + 0.1).sqrt(),
+    "logarithm": lambda x: torch.log(x.abs() + 0.1),
+    "quotient": lambda x: x / (2.0 + x.cos()),
+    "power": lambda x: x.abs().pow(1.7) - x**3,
+    "steps": lambda x: torch.where(x.floor() > 0, x, -x) + x.sign(),
+}
+REDUCING: dict[str, Function] = {
+    "sum": lambda x: x.sum(1),
+    "mean": lambda x: x.mean(),
+    "max": lambda x: x.max(1).values,
+    "min": lambda x: x.amin(0),
+    "softmax": lambda x: torch.softmax(x, 1),
+    "log_softmax": lambda x: torch.log_softmax(x, 1),
+    "logsumexp": lambda x: torch.logsumexp(x, 1),
+    "layer_norm": lambda x: functional.layer_norm(x, x.shape[1:]),
+    "batch_norm": lambda x: functional.batch_norm(x, None, None, training=True),
+    "group_norm": lambda x: functional.group_norm(x[None], ROWS),
+    "instance_norm": lambda x: functional.instance_norm(x[None]),
+    "rms_norm": lambda x: x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt(),
+    "normalised": lambda x: functional.normalize(x, dim=1),
+    "norm": lambda x: x / torch.norm(x, p="fro"),
+    "sum_of_absolutes": lambda x: x / x.abs().mean(1, keepdim=True),
+    "cumsum": lambda x: x.cumsum(1),
+    "cumsum_reverse": lambda x: x.flip(1).cumsum(1).flip(1),
+    "cumprod": lambda x: (1 + x / 100).cumprod(1),
+    "product": lambda x: (1 + x / 100).prod(1),
+    "variance": lambda x: x.var(1),
+    "deviation": lambda x: x.std(1, correction=0),
+    "average_pool": lambda x: functional.avg_pool1d(x[None], 5, 2, 1),
+    "max_pool": lambda x: functional.max_pool1d(x[None], 5, 2, 1, 2),
+    "mse": lambda x: functional.mse_loss(x, x.flip(0)),
+    "huber": lambda x: functional.smooth_l1_loss(x, x.flip(0)),
+    "hinge": lambda x: torch.clamp(1 - x * x.flip(0).sign(), min=0).mean(),
+    "cosine": lambda x: 1 - functional.cosine_similarity(x, x.flip(0)).mean(),
+    "triplet": lambda x: functional.triplet_margin_loss(x, x.flip(0), x.flip(1)),
+    "entropy": lambda x: functional.cross_entropy(x, torch.arange(ROWS)),
+    "divergence": lambda x: functional.kl_div(
+        torch.log_softmax(x, 1), torch.softmax(x.flip(0), 1), reduction="batchmean"
+    ),
+    "sorted": lambda x: x.sort(1).values.cumsum(1),
+}
+PRODUCTS: dict[str, Function] = {
+    "matmul": lambda x: x @ x.T,
+    "linear": lambda x: functional.linear(x, x.flip(0), x[:, 0]),
+    "bmm": lambda x: torch.bmm(x.view(ROWS, 1, -1), x.view(ROWS, -1, 1)),
+    "conv1d": lambda x: functional.conv1d(x[None], x[:, :21].reshape(3, 7, 7), padding=2, stride=2),
+    "conv_transpose1d": lambda x: functional.conv_transpose1d(
+        x[None], x[:, :21].reshape(7, 3, 7), stride=3, dilation=2
+    ),
+    "attention": lambda x: functional.scaled_dot_product_attention(
+        x[None, None], x.flip(0)[None, None], x[None, None]
+    ),
+    "chain": lambda x: torch.softmax(torch.relu(x @ x.T) @ x, 1),
+}
+EVERY = {**ELEMENTWISE, **REDUCING, **PRODUCTS}
+DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
+    "uniform": lambda g: torch.rand(ROWS, COLUMNS, generator=g),
+    "normal": lambda g: torch.randn(ROWS, COLUMNS, generator=g),
+    "large": lambda g: 30 * torch.randn(ROWS, COLUMNS, generator=g),
+    "ties": lambda g: torch.randint(-2, 3, (ROWS, COLUMNS), generator=g).float() / 2,
+}
+
+
+def expected(function: Function, x: Tensor) -> Propagated:
+    return Propagated(trace(function, [x.double()]), [x.double()])
+
+
+def share(output: Tensor, right: Propagated, precision: PrecisionClass) -> float:
+    """The largest error as a share of its bound."""
+    error = (output.double() - right.value.double()).abs()
+    bound = right.bound(precision)
+    return float(torch.where(error > 0, error / bound, 0.0).max())
+
+
+def to_tf32(x: Tensor) -> Tensor:
+    return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("name", EVERY)
+def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
+    """By PyTorch's own kernels, for many draws; where the bound is infinite it says nothing."""
+    for seed in range(8):
+        x = DRAWS[draw](torch.Generator().manual_seed(seed))
+        with torch.no_grad():
+            assert share(EVERY[name](x), expected(EVERY[name], x), FP32) <= 1.0, seed
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *PRODUCTS, "softmax", "mean", "rms_norm", "cumsum"])
+def test_lower_precisions_are_within_theirs(name: str) -> None:
+    """Operands in TF32, and everything stored in bfloat16 or float16."""
+    function = EVERY[name]
+    for seed in range(8):
+        x = DRAWS["uniform"](torch.Generator().manual_seed(seed))
+        right = expected(function, x)
+        for stored, precision in ((torch.bfloat16, BF16), (torch.float16, FP16)):
+            rounded = x.to(stored).float()
+            assert share(function(rounded).to(stored), right, precision) <= 1.0, (seed, stored)
+
+
+@pytest.mark.parametrize("name", ["matmul", "linear", "bmm", "conv1d", "conv_transpose1d"])
+def test_tf32_is_told_apart_from_float32(name: str) -> None:
+    """Products of operands with ten bits are within that bound, and beyond float32's."""
+    x = DRAWS["normal"](torch.Generator().manual_seed(1))
+    right = expected(PRODUCTS[name], x)
+    output = PRODUCTS[name](to_tf32(x))
+    assert share(output, right, TF32) <= 1.0 < share(output, right, FP32)
+
+
+def in_parts(x: Tensor) -> Tensor:
+    """A sum of 16 partial sums, as threads have them."""
+    padded = functional.pad(x, (0, -x.shape[1] % 16))
+    return padded.view(x.shape[0], -1, 16).cumsum(1)[:, -1].cumsum(1)[:, -1:]
+
+
+def one_pass_norm(x: Tensor) -> Tensor:
+    mean = in_parts(x) / x.shape[1]
+    variance = in_parts(x * x) / x.shape[1] - mean * mean
+    return (x - mean) * torch.rsqrt(variance + 1e-5)
+
+
+def online_softmax(x: Tensor) -> Tensor:
+    largest = torch.full((x.shape[0], 1), -torch.inf)
+    total = torch.zeros(x.shape[0], 1)
+    for column in x.T[:, :, None]:
+        above = torch.maximum(largest, column)
+        total = total * torch.exp(largest - above) + torch.exp(column - above)
+        largest = above
+    return torch.exp(x - largest) / total
+
+
+OTHER_WAYS: list[tuple[str, Function]] = [
+    ("sum", lambda x: in_parts(x)[:, 0]),
+    ("sum", lambda x: x.cumsum(1)[:, -1]),
+    ("sum", lambda x: x.flip(1).cumsum(1)[:, -1]),
+    ("layer_norm", one_pass_norm),
+    ("softmax", online_softmax),
+    ("softmax", lambda x: torch.exp(x) / in_parts(torch.exp(x))),
+    ("matmul", lambda x: (x[:, None] * x[None]).cumsum(2)[:, :, -1]),
+    ("softplus", lambda x: torch.log(1 + torch.exp(x))),
+    ("silu", lambda x: x / (1 + torch.exp(-x))),
+    ("tanh", lambda x: 1 - 2 / (torch.exp(2 * x) + 1)),
+    ("elu", lambda x: torch.where(x > 0, x, torch.exp(x) - 1)),
+    ("logsumexp", lambda x: torch.log(in_parts(torch.exp(x)))[:, 0]),
+]
+
+
+@pytest.mark.parametrize(("name", "way"), OTHER_WAYS)
+@pytest.mark.parametrize("draw", ["uniform", "normal", "ties"])
+def test_other_ways_of_computing_it_are_right(name: str, way: Function, draw: str) -> None:
+    """In any order of summation, in one pass or two, by the naive formula or a careful one."""
+    for seed in range(8):
+        x = DRAWS[draw](torch.Generator().manual_seed(seed))
+        assert share(way(x), expected(EVERY[name], x), FP32) <= 1.0, seed
+
+
+WRONG: list[tuple[str, Function]] = [
+    ("relu", lambda x: x),
+    ("leaky_relu", torch.relu),
+    ("elu", lambda x: x),
+    ("gelu", lambda x: functional.gelu(x, approximate="tanh")),
+    ("hardtanh", lambda x: x),
+    ("sum", lambda x: x[:, :-1].sum(1)),
+    ("sum", lambda x: x[:, :192].sum(1)),
+    ("softmax", lambda x: torch.exp(x) / torch.exp(x[:, :-1]).sum(1, keepdim=True)),
+    ("log_softmax", lambda x: x - x.logsumexp(0)),
+    ("layer_norm", lambda x: functional.layer_norm(x, x.shape[1:], eps=2e-4)),
+    ("layer_norm", lambda x: (x - x.mean(1, True)) / (x.var(1, keepdim=True) + 1e-5).sqrt()),
+    ("rms_norm", lambda x: x / (x.square().sum(1, keepdim=True) / 192 + 1e-5).sqrt()),
+    ("norm", lambda x: x / (2 * torch.norm(x, p="fro"))),
+    ("cumsum", lambda x: torch.cat([x[:, :96].cumsum(1), x[:, 96:].cumsum(1)], 1)),
+    ("matmul", lambda x: x[:, :-1] @ x[:, :-1].T),
+    ("attention", lambda x: x.mean(0).expand(1, 1, ROWS, -1)),
+    ("hinge", lambda x: (1 - x * x.flip(0).sign()).mean()),
+    ("triplet", lambda x: functional.triplet_margin_loss(x, x.flip(0), x.flip(1), margin=0.9)),
+    ("variance", lambda x: x.var(1, correction=0)),
+    ("max_pool", lambda x: functional.max_pool1d(x[None], 5, 2, 1, 1)[..., :93]),
+    ("average_pool", lambda x: functional.avg_pool1d(x[None], 5, 2, 1, count_include_pad=False)),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong"), WRONG)
+def test_mistakes_are_beyond_every_bound(name: str, wrong: Function) -> None:
+    """Of numbers of both signs no precision explains them."""
+    x = DRAWS["normal"](torch.Generator().manual_seed(3))
+    output, right = wrong(x), expected(EVERY[name], x)
+    if output.shape == right.value.shape:
+        assert share(output, right, BF16) > 1.0 or share(output, right, TF32) > 1.0
+        assert share(output, right, FP32) > 1.0
+    else:
+        assert output.shape[-1] != right.value.shape[-1]
+
+
+@pytest.mark.parametrize("name", ["sum", "cumsum", "matmul", "linear", "conv1d", "max_pool", "min"])
+def test_small_integers_are_exact(name: str) -> None:
+    """Float32 holds every sum on the way, so that nothing is allowed at all."""
+    x = torch.randint(-7, 8, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(0)).float()
+    right = expected(EVERY[name], x)
+    assert not bool(right.bound(FP32).any())
+    assert torch.equal(EVERY[name](x).double(), right.value)
+
+
+def test_index_is_certain_where_its_operands_are() -> None:
+    """Of exact inputs the first of the largest; of rounded ones any that may be the largest."""
+    x = torch.tensor([[0.0, 1.0, 1.0, 0.5], [0.25, 3.0, 1.0, 3.0 - 2.0**-9]])
+    exact = expected(lambda x: x.argmax(1), x)
+    assert exact.value.tolist() == [1, 1]
+    assert exact.dtype == torch.int64
+    assert not bool(exact.bound(FP32).any())
+    assert exact.bound(BF16).floor().tolist() == [1, 2]
+
+
+def test_decision_by_rounding_allows_both_outcomes() -> None:
+    """A comparison of a sum that may be just above or just below its limit."""
+    x = torch.full((1, 100), 0.1)
+    limit = float(x.double().sum())
+    right = expected(lambda x: torch.where(x.sum(1) > limit, 5.0, -5.0), x)
+    assert right.bound(FP32).item() >= 10.0
+    far = expected(lambda x: torch.where(x.sum(1) > limit + 1, 5.0, -5.0), x)
+    assert far.bound(FP32).item() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: torch.atan2(x, x + 1), "atan2"),
+        (lambda x: x * float(x.sum() > 0), "what depends on the numbers"),
+        (functional.dropout, "bernoulli"),
+    ],
+)
+def test_what_has_no_rule_is_named(function: Function, name: str) -> None:
+    """Nothing is guessed of it here."""
+    with pytest.raises(NoRuleError, match=name):
+        expected(function, torch.rand(3, 4))
