@@ -33,7 +33,7 @@ def _none(*operands: Tracked) -> bool:
 @rule("add", "sub", "rsub")
 def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
     """Higham, (2.4): rounded correctly."""
-    x, y = number(rounding, a), number(rounding, b)
+    x, y = number(a), number(b)
     name = operator.overloadpacket.__name__
     value = _apply(operator, a, b, alpha)
     error = None
@@ -58,7 +58,7 @@ def _value(operand: Any) -> Any:
 @rule("mul")
 def multiplied(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Higham, (2.4)."""
-    x, y = number(rounding, a), number(rounding, b)
+    x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
     error = None
     if not _none(x, y):
@@ -74,11 +74,11 @@ def divided(
 ) -> Tracked:
     """Two ulps, as `__fdividef` has; one rounding where both are exact and the quotient fits."""
     if rounding_mode is not None:
-        x, y = number(rounding, a), number(rounding, b)
+        x, y = number(a), number(b)
         if _none(x, y):
             return Tracked(operator(_value(a), _value(b), rounding_mode=rounding_mode))
         raise NoRuleError(f"{operator.overloadpacket.__name__} that rounds")
-    x, y = number(rounding, a), number(rounding, b)
+    x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
     if _none(x, y):
         return rounding.rounded(value, None, units=4.0)
@@ -114,16 +114,17 @@ def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 @rule("relu", "clamp", "clamp_min", "clamp_max", "hardtanh")
 def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """It grows with its operand and with its limits, which a kernel may hold in float32."""
+    del rounding
     given = [x, *(each for each in (*args, *kwargs.values()) if each is not None)]
     value = operator(x.value, *map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
-    if _none(*(number(rounding, each) for each in given)):
+    if _none(*(number(each) for each in given)):
         return Tracked(value)
 
     def at(end: int) -> Tensor:
         def part(each: Any) -> Any:
             if isinstance(each, Tracked):
                 return each.ends[end]
-            return None if each is None else float(number(rounding, each).ends[end])
+            return None if each is None else float(number(each).ends[end])
 
         low: Tensor = operator(
             x.ends[end], *map(part, args), **{k: part(v) for k, v in kwargs.items()}
@@ -235,7 +236,8 @@ def stepped(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 @rule("gt", "ge", "lt", "le", "eq", "ne")
 def compared(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Uncertain where the operands' intervals meet."""
-    x, y = number(rounding, a), number(rounding, b)
+    del rounding
+    x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
     # A number is compared with itself to see whether it is NaN.
     if a is b or (x.error is None and (y.error is None or not isinstance(b, Tracked))):
@@ -262,7 +264,8 @@ def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
 @rule("where")
 def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
     """One of the two; where the condition is uncertain, as far as either may be."""
-    x, y = number(rounding, a), number(rounding, b)
+    del rounding
+    x, y = number(a), number(b)
     value = operator(condition.value, _value(a), _value(b))
     if _none(condition, x, y):
         return Tracked(value)
@@ -278,10 +281,11 @@ def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: A
 @rule("masked_fill")
 def filled(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
     """One number where the mask is true."""
+    del rounding
     if mask.error is not None:
         raise NoRuleError(f"{operator.overloadpacket.__name__} with a mask that rounding decides")
     value = operator(x.value, mask.value, _value(fill))
     if x.error is None:
         return Tracked(value)
-    bound = number(rounding, fill).bound if math.isfinite(float(_value(fill))) else 0.0
+    bound = number(fill).bound if math.isfinite(float(_value(fill))) else 0.0
     return Tracked(value, torch.where(mask.value, bound, x.error))

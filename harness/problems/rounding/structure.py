@@ -35,7 +35,8 @@ def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
 @rule("constant_pad_nd")
 def padded(rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float = 0) -> Tracked:
     """A border of one number."""
-    border = number(rounding, value)
+    del rounding
+    border = number(value)
     error = operator(x.bound, pad, float(border.bound))
     return Tracked(operator(x.value, pad, value), error if bool(error.any()) else None)
 

@@ -154,9 +154,8 @@ def rule_of(operator: Any) -> Rule | None:
     return _RULES.get(operator.overloadpacket.__name__)
 
 
-def number(rounding: Rounding, value: object) -> Tracked:
+def number(value: object) -> Tracked:
     """An operand that may be a plain number: a kernel may hold it in float32."""
-    del rounding
     if isinstance(value, Tracked):
         return value
     exact = torch.tensor(float(value), dtype=torch.float64)  # type: ignore[arg-type]
