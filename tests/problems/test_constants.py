@@ -67,6 +67,7 @@ def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
         ("n = 7 // 0", {}),
         ("n = True", {}),
         ("n = 2.0", {}),
+        ("a = 4\nb = a * 2\nn = b + 1", {"a": 4}),
         ("n = (3, 4 * 2)", {"n[0]": 3, "n[1]": 8}),
     ],
 )
