@@ -45,7 +45,7 @@ from harness.problems.values import (
 )
 from harness.records.comparison import Comparison, Mismatch
 from harness.records.findings import describe_finding, failing_findings, merge_findings
-from harness.records.report import CaseReport
+from harness.records.report import CaseReport, not_run
 from harness.simulator.counters.totals import Totals, kernel_profile, totals
 from harness.simulator.native.bindings import UNWRITTEN
 from harness.worker.answers import findings_of
@@ -316,14 +316,9 @@ class CaseCheck:
         messages += [describe_finding(f) for f in failing if not f.kernel]
         stale = verdict.describe_wrong_runs(self._calls, list(wrong))
         worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
-        return CaseReport(
-            id=self._case.id,
-            label=self._case.label,
-            arguments=self._case.arguments,
-            input_shapes=self._case.input_shapes,
-            constants=self._case.constants,
+        return replace(
+            not_run(self._case, messages[0] if messages else ""),
             verdict="failed" if messages else "passed",
-            message=messages[0] if messages else "",
             precision=None if messages else classify(self._comparisons.values()),
             worst=max(worst, default=None),
             wrong_runs=tuple(wrong),
@@ -342,14 +337,9 @@ class CaseCheck:
             # The exception is only how the submission, or CUDA, put it.
             message = describe_finding(failing[0])
             what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")
-        return CaseReport(
-            id=self._case.id,
-            label=self._case.label,
-            arguments=self._case.arguments,
-            input_shapes=self._case.input_shapes,
-            constants=self._case.constants,
+        return replace(
+            not_run(self._case, what.message),
             verdict=what.verdict,
-            message=what.message,
             findings=findings,
             detail=what.detail,
         )

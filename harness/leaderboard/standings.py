@@ -54,7 +54,7 @@ class Standing:
     def precision(self) -> Precision | None:
         """The class of the grid with the timed shape where that is known, else of the check.
 
-        There is none where a reference's own configuration is all that was checked.
+        There is none where the bound is an estimate.
         """
         if self.verdict == "agrees":
             return None

@@ -86,9 +86,11 @@ def moved(
     return weights
 
 
-def whole(model: nn.Module, _: Configuration, generator: Generator) -> dict[str, Tensor]:
+def whole(
+    model: nn.Module, configuration: Configuration, generator: Generator
+) -> dict[str, Tensor]:
     """Small integers for parameters, and buffers as initialised."""
-    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    weights = as_initialised(model, configuration, generator)
     for name, value in model.named_parameters():
         weights[name] = _integers(tuple(value.shape), generator).to(value.dtype)
     return weights

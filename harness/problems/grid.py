@@ -71,9 +71,9 @@ def cases_for(
     taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
     sizes = ProblemSizes(problem, frozenset(taken))
     own = _own_case(problem, taken, sizes, device, seed)
-    cases = {_key(own): own}
     if grid == "own":
         return (own,)
+    cases = {_key(own): own}
     for label, configuration in _varied(problem, submission, grid, taken, sizes):
         case = _varied_case(problem, label, configuration, seed)
         cases.setdefault(_key(case), case)
@@ -138,22 +138,14 @@ def _varied_case(problem: Problem, label: Label, configuration: Configuration, s
 def _own_case(
     problem: Problem, taken: Mapping[str, object], sizes: Sizes, device: Device, seed: int
 ) -> Case:
-    if device == "cuda":
-        shapes = problem.input_shapes
-        return case_again(problem, "native", "native", dict(taken), shapes, {}, seed=seed)
-    small = problem.family.cut_down(sizes)
-    if small is None:
-        shapes = _reduced_shapes(problem)
-        return case_again(problem, "reduced", "reduced", dict(taken), shapes, {}, seed=seed)
-    return case_again(
-        problem,
-        "reduced",
-        "reduced",
-        small.arguments,
-        small.input_shapes,
-        small.constants,
-        seed=seed,
-    )
+    label: Label = "native" if device == "cuda" else "reduced"
+    small = None if device == "cuda" else problem.family.cut_down(sizes)
+    if small is not None:
+        arguments, shapes, constants = small.arguments, small.input_shapes, small.constants
+    else:
+        arguments, constants = dict(taken), {}
+        shapes = problem.input_shapes if device == "cuda" else _reduced_shapes(problem)
+    return case_again(problem, label, label, arguments, shapes, constants, seed=seed)
 
 
 def _key(case: Case) -> str:

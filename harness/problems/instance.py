@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Hashable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -59,38 +57,25 @@ class ModelInstance:
 
         def forward(*given: Tensor) -> Tensor:
             named = dict(zip(state, given, strict=False))
-            arguments = self._problem.forward_arguments(given[len(named) :])
-            output = torch.func.functional_call(model, named, tuple(arguments))
+            rest = self._problem.forward_arguments(given[len(named) :])
+            output = torch.func.functional_call(model, named, tuple(rest))
             if not isinstance(output, Tensor):
                 raise TypeError("forward gives no tensor")
             return output
 
-        key = _Key(
-            json.dumps(dict(self._arguments), sort_keys=True),
-            tuple((x.shape, x.dtype) for x in tensors),
-            device,
-            forward,
-            tensors,
-        )
-        return _graph(self._problem, key), tensors
+        kinds = tuple((x.shape, x.dtype) for x in tensors)
+        arguments = json.dumps(dict(self._arguments), sort_keys=True)
+        key = (self._problem, arguments, kinds, device)
+        graph = _GRAPHS.get(key)
+        if graph is None:
+            graph = trace(forward, tensors)
+            _GRAPHS.clear()
+            _GRAPHS[key] = graph
+        return graph, tensors
 
 
-@dataclass(frozen=True)
-class _Key:
-    """What a graph depends on, and what it is made from."""
-
-    arguments: str
-    kinds: tuple[tuple[torch.Size, torch.dtype], ...]
-    device: torch.device
-    forward: Callable[..., Tensor] = field(compare=False)
-    tensors: Sequence[Tensor] = field(compare=False)
-
-
-@lru_cache(maxsize=1)
-def _graph(problem: Problem, key: _Key) -> GraphModule:
-    """The graph of one configuration, which all its runs have in common."""
-    del problem
-    return trace(key.forward, key.tensors)
+# The last configuration's, which all its runs have in common.
+_GRAPHS: dict[Hashable, GraphModule] = {}
 
 
 def _as(value: Tensor, dtype: torch.dtype) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
@@ -44,17 +44,20 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
         Exception: Whatever a reference raises, such as one that needs values.
     """
     with torch.device("meta"), torch.no_grad():
-        model = problem.build(configuration.arguments)
-        inputs = [
-            torch.empty(shape, dtype=getattr(torch, dtype))
-            for shape, dtype in zip(
-                configuration.input_shapes, configuration.input_dtypes, strict=True
-            )
-        ]
+        model, arguments = on_meta(problem, configuration)
         recorder = _Recorder()
         with recorder:
-            model(*problem.forward_arguments(inputs))
+            model(*arguments)
     return recorder.operations
+
+
+def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, list[Any]]:
+    """A `Model` and the arguments of its forward, where the meta device is the default one."""
+    inputs = [
+        torch.empty(shape, dtype=getattr(torch, dtype))
+        for shape, dtype in zip(configuration.input_shapes, configuration.input_dtypes, strict=True)
+    ]
+    return problem.build(configuration.arguments), problem.forward_arguments(inputs)
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]

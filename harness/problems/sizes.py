@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 import torch
 
@@ -28,44 +28,60 @@ class ProblemSizes:
         self._problem = problem
         self._taken = taken
 
-    @cached_property
+    @property
     def constants(self) -> Mapping[str, int]:
         """The reference's own, by name."""
         return self._problem.constants
 
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
         """What some values give; None where the reference does not work with them."""
-        work = self.work(constants)
-        if not math.isfinite(work):
+        if not _works(self._problem, _plain(constants)):
             return None
         problem = self._problem.at(constants)
-        if work <= _MOST_TRIED and not _works(problem):
-            return None
-        return self._of(problem, self._taken)
+        return _configuration(self._problem, problem, self._taken)
 
     def work(self, constants: Mapping[str, int]) -> float:
         """Numbers that a call reads, makes and multiplies; infinite where it does not work."""
-        try:
-            problem = self._problem.at(constants)
-            done = operations_of(problem, self._of(problem, frozenset(problem.arguments)))
-        except Exception:  # what a reference raises on sizes that it does not take is its own
-            return math.inf
-        read = sum(math.prod(shape) for shape in problem.input_shapes)
-        return read + sum(each.made + each.products for each in done)
-
-    def _of(self, problem: Problem, taken: frozenset[str]) -> Configuration:
-        own = self.constants
-        return Configuration(
-            arguments={n: v for n, v in problem.arguments.items() if n in taken},
-            input_shapes=problem.input_shapes,
-            input_dtypes=tuple(spec.dtype for spec in problem.inputs),
-            constants={n: v for n, v in problem.constants.items() if v != own[n]},
-            numbers=dict(problem.numbers),
-        )
+        return _work(self._problem, _plain(constants))
 
 
-def _works(problem: Problem) -> bool:
+_Constants = tuple[tuple[str, int], ...]
+
+
+def _plain(constants: Mapping[str, int]) -> _Constants:
+    return tuple(sorted(constants.items()))
+
+
+def _configuration(own: Problem, problem: Problem, taken: Collection[str]) -> Configuration:
+    constants = own.constants
+    return Configuration(
+        arguments={n: v for n, v in problem.arguments.items() if n in taken},
+        input_shapes=problem.input_shapes,
+        input_dtypes=tuple(spec.dtype for spec in problem.inputs),
+        constants={n: v for n, v in problem.constants.items() if v != constants[n]},
+        numbers=dict(problem.numbers),
+    )
+
+
+# Every submission for a reference asks the same.
+@lru_cache(maxsize=1 << 12)
+def _work(own: Problem, constants: _Constants) -> float:
+    try:
+        problem = own.at(dict(constants))
+        done = operations_of(problem, _configuration(own, problem, problem.arguments))
+    except Exception:  # what a reference raises on sizes that it does not take is its own
+        return math.inf
+    read = sum(math.prod(shape) for shape in problem.input_shapes)
+    return read + sum(each.made + each.products for each in done)
+
+
+@lru_cache(maxsize=1 << 12)
+def _works(own: Problem, constants: _Constants) -> bool:
     """Try it out, not on the meta device: there some operators accept what they refuse here."""
+    work = _work(own, constants)
+    if work > _MOST_TRIED:
+        return math.isfinite(work)
+    problem = own.at(dict(constants))
     try:
         with torch.no_grad():
             inputs = problem.forward_arguments(problem.make_inputs(seed=0))

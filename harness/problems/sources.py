@@ -7,66 +7,71 @@ made from.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from torch import Generator
+from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.problems.draws import drawn, touch
 from harness.problems.runs import Distribution
 
-_MADE = frozenset({"rand", "randn", "rand_like", "randn_like"})
-_FILLED = frozenset({"uniform_", "normal_"})
+_DRAWING = frozenset({"rand", "randn", "rand_like", "randn_like", "uniform_", "normal_"})
 
 # Whose other numbers only tell something beside an input that stays as it is.
 _OF_FIRST: frozenset[Distribution] = frozenset({"impulse"})
 
 
-class Source(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Draws floating-point numbers otherwise; while it is entered, in one thread.
+def inputs_from(
+    make_inputs: Callable[[], Sequence[Tensor]], distribution: Distribution, generator: Generator
+) -> tuple[Tensor, ...]:
+    """What a reference makes of other floating-point numbers than those that it draws.
 
     Integers and permutations are left as they are: they choose classes and places, which the
     reference indexes with.
 
     Args:
-        distribution: What is drawn instead.
+        make_inputs: The reference's, seeded.
+        distribution: What is drawn instead; `own` for nothing.
         generator: Where numbers come from.
     """
 
-    def __init__(self, distribution: Distribution, generator: Generator) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._distribution = distribution
-        self._generator = generator
-        self._count = 0
+    def draw_again(values: Tensor, is_first: bool) -> None:
+        if is_first or distribution not in _OF_FIRST:
+            values.copy_(drawn(distribution, tuple(values.shape), generator))
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if _draws(func):
-            self._count += 1
-            if self._count == 1 or self._distribution not in _OF_FIRST:
-                values = drawn(self._distribution, tuple(result.shape), self._generator)
-                result.copy_(values)
-        return result
+    with _Drawing(draw_again) if distribution != "own" else nullcontext():
+        return _contiguous(make_inputs())
 
 
-class Touch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Puts another number at one place of each random tensor; while it is entered.
+def touched_from(
+    make_inputs: Callable[[], Sequence[Tensor]], generator: Generator
+) -> tuple[Tensor, ...]:
+    """What a reference makes of its own numbers, with another one at a place of each tensor."""
+    with _Drawing(lambda values, _: touch(values, generator)):
+        return _contiguous(make_inputs())
+
+
+def _contiguous(made: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple(each.detach().contiguous() for each in made)
+
+
+class _Drawing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Changes what is drawn while it is entered, in one thread.
 
     Args:
-        generator: Where places come from.
+        change: Changes the numbers of a tensor in place; told as well is whether it is the first.
     """
 
-    def __init__(self, generator: Generator) -> None:
+    def __init__(self, change: Callable[[Tensor, bool], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._generator = generator
+        self._change = change
+        self._is_first = True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if _draws(func):
-            touch(result, self._generator)
+        if func.overloadpacket.__name__ in _DRAWING:
+            self._change(result, self._is_first)
+            self._is_first = False
         return result
-
-
-def _draws(func: Any) -> bool:
-    name = func.overloadpacket.__name__
-    return name in _FILLED or name in _MADE

@@ -7,7 +7,7 @@ run can be replayed from the case alone, on any machine.
 import hashlib
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Literal
@@ -16,11 +16,14 @@ import torch
 from torch import Generator, Tensor
 
 from harness.problems.configuration import Configuration
+from harness.problems.draws import drawn_alike, touch
 from harness.problems.grid import OWN, Case
 from harness.problems.instance import ModelInstance
+from harness.problems.operations import on_meta
 from harness.problems.problem import Problem
 from harness.problems.runs import Run, Weights
 from harness.problems.sizes import ProblemSizes
+from harness.problems.sources import inputs_from, touched_from
 
 Kind = Literal["first", "again", "touched"]
 
@@ -65,16 +68,19 @@ def left_out(problem: Problem) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
     """The runs that a reference is defined for, and the names of the others."""
-    small = problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments)))
-    first, *others = problem.family.runs
+    small = _cut_down(problem)
     if small is None:
         return problem.family.runs, ()
-    defined = [first]
-    for run in others:
-        if _is_defined(problem.at(small.constants), small, run):
-            defined.append(run)
-    kept = tuple(defined)
-    return kept, tuple(run.name for run in others if run not in kept)
+    at = problem.at(small.constants)
+    first, *others = problem.family.runs
+    defined = [run for run in others if _is_defined(at, small, run)]
+    return (first, *defined), tuple(run.name for run in others if run not in defined)
+
+
+@lru_cache(maxsize=256)
+def _cut_down(problem: Problem) -> Configuration | None:
+    """A small configuration, to try things out in; None where a family needs none."""
+    return problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments)))
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:
@@ -83,9 +89,8 @@ def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> boo
     try:
         model = problem.build(configuration.arguments, seed=0)
         weights = problem.family.weights[run.weights](model, configuration, generator)
-        inputs = problem.family.inputs(
-            partial(problem.make_inputs, 0), configuration, run.distribution, generator
-        )
+        make_inputs = partial(problem.make_inputs, 0)
+        inputs = inputs_from(make_inputs, run.distribution, generator)
         call = ModelInstance(problem, configuration)
         outputs = [call(weights, inputs, dtype) for dtype in (torch.float64, torch.float32)]
     except Exception:  # whatever a reference raises on numbers that it does not take
@@ -143,10 +148,11 @@ def values_for(
     """
     if weights is None:
         weights = weights_for(problem, case, run.weights)
-    seed = _inputs_seed(case, run)
-    generator = Generator().manual_seed(seed)
-    make_inputs = partial(problem.make_inputs, seed)
-    inputs = problem.family.inputs(make_inputs, case, run.distribution, generator)
+    generator = Generator().manual_seed(_inputs_seed(case, run))
+    if _are_made(problem, case):
+        inputs = inputs_from(_making(problem, case, run), run.distribution, generator)
+    else:
+        inputs = drawn_alike(case, run.distribution, generator)
     return Values(weights, inputs)
 
 
@@ -157,12 +163,8 @@ def output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
         Exception: Whatever a reference raises that needs values.
     """
     with torch.device("meta"):
-        model = problem.model(**case.arguments)
-        inputs = [
-            torch.empty(shape, dtype=getattr(torch, dtype))
-            for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
-        ]
-        output = model(*problem.forward_arguments(inputs))
+        model, arguments = on_meta(problem, case)
+        output = model(*arguments)
     return tuple(output.shape)
 
 
@@ -186,8 +188,21 @@ def values_of_call(
     if call.kind != "touched":
         return values
     generator = Generator().manual_seed(_derived_seed(case, "touched"))
-    make_inputs = partial(problem.make_inputs, _inputs_seed(case, call.run))
-    return replace(values, inputs=problem.family.touched(make_inputs, values.inputs, generator))
+    if _are_made(problem, case):
+        make_inputs = _making(problem, case, call.run)
+        return replace(values, inputs=touched_from(make_inputs, generator))
+    for tensor in values.inputs:
+        touch(tensor, generator)
+    return values
+
+
+def _are_made(problem: Problem, case: Case) -> bool:
+    """Whether the reference makes a case's inputs: it has them in one set of shapes only."""
+    return problem.family.inputs_are_made and case.input_shapes == problem.input_shapes
+
+
+def _making(problem: Problem, case: Case, run: Run) -> Callable[[], Sequence[Tensor]]:
+    return partial(problem.make_inputs, _inputs_seed(case, run))
 
 
 def _inputs_seed(case: Case, run: Run) -> int:
@@ -214,10 +229,10 @@ def weights_for(problem: Problem, case: Case, which: Weights) -> dict[str, Tenso
 @lru_cache(maxsize=256)
 def _written(problem: Problem) -> frozenset[str]:
     """Names of the buffers that a call of `Model` changes."""
-    small = problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments)))
+    small = _cut_down(problem)
     at = problem.at(small.constants) if small else problem
     model = at.build(at.arguments, seed=0)
-    if not any(True for _ in model.buffers()):
+    if not dict(model.named_buffers()):
         return frozenset()
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     with torch.no_grad():

@@ -31,11 +31,11 @@ def headline(report: Report) -> str:
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
         share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
         bits = "" if report.is_deterministic else ", nondeterministic"
-        how = f"{counts}; {report.precision}{worst}"
+        how = f"{report.precision}{worst}"
         if report.verdict == "agrees":
             why = next(case.estimated for case in report.cases if case.estimated)
-            how = f"{counts}; the bound is an estimate: {why}"
-        return escape.one_line(f"{head}: {how}{share}{bits}")
+            how = f"the bound is an estimate: {why}"
+        return escape.one_line(f"{head}: {counts}; {how}{share}{bits}")
     some_ran = report.count("not run") < len(report.cases)
     return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))
 

@@ -2,23 +2,21 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance, Sums
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import DrawWeights, as_initialised, drawn_alike, moved, whole
+from harness.problems.draws import DrawWeights, as_initialised, moved, whole
 from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
 from harness.problems.other_sizes import other_sizes, own_sizes
 from harness.problems.rounding.expected import Propagated
 from harness.problems.rounding.tracked import NoRuleError
-from harness.problems.runs import Distribution, Run, Weights
-from harness.problems.sources import Source, Touch
+from harness.problems.runs import Run, Weights
 
 NEUTRAL: Mapping[str, object] = MappingProxyType(
     {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
@@ -40,6 +38,7 @@ class AnyReference:
     name = "any_reference"
     neutral = NEUTRAL
     rows_are_independent = False
+    inputs_are_made = True
     # The specification is Model, not get_inputs: where it is defined, other numbers than the
     # author's count, too. Which those are is tried out (`values.runs_for`).
     runs: tuple[Run, ...] = (
@@ -84,35 +83,8 @@ class AnyReference:
         return other_sizes(sizes, turns=strength - 1)
 
     def cut_down(self, sizes: Sizes) -> Configuration | None:
-        """Its largest constants halved until a call is quick; None if it states none."""
+        """Its constants cut alike until a call is quick; None if it states none."""
         return own_sizes(sizes) if sizes.constants else None
-
-    def inputs(
-        self,
-        make_inputs: Callable[[], Sequence[Tensor]],
-        configuration: Configuration,
-        distribution: Distribution,
-        generator: Generator,
-    ) -> tuple[Tensor, ...]:
-        """What `get_inputs` makes of other random numbers; of given shapes where those differ."""
-        with Source(distribution, generator) if distribution != "own" else nullcontext():
-            made = tuple(each.detach().contiguous() for each in make_inputs())
-        if tuple(tuple(each.shape) for each in made) == configuration.input_shapes:
-            return made
-        return drawn_alike(configuration, distribution, generator)
-
-    def touched(
-        self,
-        make_inputs: Callable[[], Sequence[Tensor]],
-        inputs: Sequence[Tensor],
-        generator: Generator,
-    ) -> tuple[Tensor, ...]:
-        """What `get_inputs` makes if one of its random numbers is another."""
-        with Touch(generator):
-            made = tuple(each.detach().contiguous() for each in make_inputs())
-        if [each.shape for each in made] == [each.shape for each in inputs]:
-            return made
-        return tuple(inputs)
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """All of them for small inputs, else the author's own and one of both signs."""

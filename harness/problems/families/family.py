@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from harness.problems.bounds import Arithmetic, Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import DrawWeights
 from harness.problems.mistakes import Computation, Mistake
-from harness.problems.runs import Distribution, Run, Weights
+from harness.problems.runs import Run, Weights
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,10 @@ class Family(Protocol):
         """Whether each row of a batch is computed for itself, so that a batch can be sliced."""
 
     @property
+    def inputs_are_made(self) -> bool:
+        """Whether inputs are what `get_inputs` makes of numbers, and not any of their shapes."""
+
+    @property
     def mistakes(self) -> Sequence[Mistake[Any]]:
         """Known mistakes of `computation`'s; where several fit, the earlier is named first."""
 
@@ -109,23 +113,6 @@ class Family(Protocol):
 
     def cut_down(self, sizes: Sizes) -> Configuration | None:
         """The problem's own configuration for the simulator; None where every size is cut alike."""
-
-    def inputs(
-        self,
-        make_inputs: Callable[[], Sequence[Tensor]],
-        configuration: Configuration,
-        distribution: Distribution,
-        generator: Generator,
-    ) -> tuple[Tensor, ...]:
-        """A run's inputs, on the CPU; `make_inputs` is the reference's, seeded."""
-
-    def touched(
-        self,
-        make_inputs: Callable[[], Sequence[Tensor]],
-        inputs: Sequence[Tensor],
-        generator: Generator,
-    ) -> tuple[Tensor, ...]:
-        """A run's inputs with another number at few places."""
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """Those of the runs that a configuration is small enough for; the first is one of them."""

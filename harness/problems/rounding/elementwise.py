@@ -19,6 +19,8 @@ from harness.problems.rounding.tracked import (
     NoRuleError,
     Rounding,
     Tracked,
+    between,
+    certain,
     number,
     rule,
 )
@@ -72,19 +74,17 @@ def multiplied(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 def divided(
     rounding: Rounding, operator: Any, a: Any, b: Any, rounding_mode: str | None = None
 ) -> Tracked:
-    """Two ulps, as `__fdividef` has; one rounding where both are exact and the quotient fits."""
-    if rounding_mode is not None:
-        x, y = number(a), number(b)
-        if _none(x, y):
-            return Tracked(operator(_value(a), _value(b), rounding_mode=rounding_mode))
-        raise NoRuleError(f"{operator.overloadpacket.__name__} that rounds")
+    """Two ulps, as `__fdividef` has."""
     x, y = number(a), number(b)
+    if rounding_mode is not None:
+        certain(operator, x, y)
+        return Tracked(operator(_value(a), _value(b), rounding_mode=rounding_mode))
     value = operator(_value(a), _value(b))
-    if _none(x, y):
-        return rounding.rounded(value, None, units=4.0)
-    room = y.value.abs() - y.bound
-    spread = (x.bound + value.abs() * y.bound) / room
-    spread = torch.where(room > 0, spread, _INFINITE)
+    spread = None
+    if not _none(x, y):
+        room = y.value.abs() - y.bound
+        spread = (x.bound + value.abs() * y.bound) / room
+        spread = torch.where(room > 0, spread, _INFINITE)
     return rounding.rounded(value, spread, units=4.0)
 
 
@@ -138,11 +138,7 @@ def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs:
 def chosen(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Between the operator on the least and on the largest values."""
     del rounding
-    value = operator(a.value, b.value)
-    if _none(a, b):
-        return Tracked(value)
-    low, high = (operator(x, y) for x, y in zip(a.ends, b.ends, strict=True))
-    return Tracked(value, torch.maximum(value - low, high - value))
+    return between(operator, a, b)
 
 
 def _exponential(x: Tensor, _: Tensor) -> Tensor:
@@ -226,11 +222,7 @@ def periodic(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 def stepped(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Exact, but where rounding decides which step it is."""
     del rounding
-    value = operator(x.value)
-    if x.error is None:
-        return Tracked(value)
-    low, high = (operator(end) for end in x.ends)
-    return Tracked(value, torch.maximum(value - low, high - value))
+    return between(operator, x)
 
 
 @rule("gt", "ge", "lt", "le", "eq", "ne")

@@ -1,4 +1,4 @@
-"""Pooling: an extreme or a mean of each window."""
+"""Pooling: a mean of each window; its extreme is as that of any elements (reductions.py)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,7 @@ from typing import Any
 
 import torch
 
-from harness.problems.rounding.reductions import with_index
 from harness.problems.rounding.tracked import Rounding, Tracked, rule
-
-
-@rule(
-    "max_pool2d_with_indices",
-    "max_pool3d_with_indices",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-)
-def largest(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Any:
-    """As the largest of any elements."""
-    return with_index(rounding, operator, x, *args)
 
 
 @rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")

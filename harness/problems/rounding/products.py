@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from harness.problems.rounding.elementwise import added, multiplied
-from harness.problems.rounding.tracked import Rounding, Tracked, rule
-
-_MOST_WHOLE = 2.0**24
+from harness.problems.rounding.tracked import Rounding, Tracked, is_whole, rule
 
 Bilinear = Callable[[Tensor, Tensor], Tensor]
 
@@ -22,20 +20,11 @@ def _joined(
     """Higham, section 3.1, with operands that have errors of their own."""
     value = function(a.value, b.value)
     magnitude = function(a.value.abs(), b.value.abs())
-    if _is_whole(rounding, a, b, magnitude):
+    if not rounding.arithmetic.roundoff and is_whole(magnitude, a, b):
         return Tracked(value)
     x, y = rounding.operand(a), rounding.operand(b)
     most = magnitude if x.error is None and y.error is None else function(x.most, y.most)
     return rounding.summed(value, most - magnitude, most, terms)
-
-
-def _is_whole(rounding: Rounding, a: Tracked, b: Tracked, magnitude: Tensor) -> bool:
-    """Whether float32 sums the products without rounding, in any order."""
-    arithmetic = rounding.arithmetic
-    if arithmetic.roundoff or a.error is not None or b.error is not None:
-        return False
-    whole = all(bool((each.value == each.value.round()).all()) for each in (a, b))
-    return whole and (not magnitude.numel() or float(magnitude.max()) < _MOST_WHOLE)
 
 
 @rule("mm", "bmm", "mv", "dot", "matmul")

@@ -9,9 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.problems.rounding.tracked import SINGLE, NoRuleError, Rounding, Tracked, rule
-
-_MOST_WHOLE = 2.0**24
+from harness.problems.rounding.tracked import (
+    SINGLE,
+    NoRuleError,
+    Rounding,
+    Tracked,
+    between,
+    certain,
+    is_whole,
+    rule,
+)
 
 
 def _dims(x: Tensor, dim: Any) -> list[int]:
@@ -22,13 +29,6 @@ def _dims(x: Tensor, dim: Any) -> list[int]:
 
 def _count(x: Tensor, dims: Sequence[int]) -> int:
     return math.prod(x.shape[d] for d in dims) if x.dim() else 1
-
-
-def _is_whole(x: Tracked, most: Tensor) -> bool:
-    """Whether float32 sums it without rounding, in any order."""
-    if x.error is not None or not bool((x.value == x.value.round()).all()):
-        return False
-    return not most.numel() or float(most.max()) < _MOST_WHOLE
 
 
 @rule("sum")
@@ -42,13 +42,12 @@ def summed(
 ) -> Tracked:
     """In any order."""
     if not x.value.is_floating_point():
-        if x.error is not None:
-            raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+        certain(operator, x)
         return Tracked(x.value.sum(_dims(x.value, dim), keepdim, dtype=dtype))
     dims = _dims(x.value, dim)
     value = x.value.sum(dims, keepdim)
     most = x.most.sum(dims, keepdim)
-    if _is_whole(x, most):
+    if is_whole(most, x):
         return Tracked(value)
     return rounding.summed(value, x.bound.sum(dims, keepdim), most, _count(x.value, dims) - 1)
 
@@ -76,11 +75,10 @@ def accumulated(
 ) -> Tracked:
     """Each prefix in any order."""
     if not x.value.is_floating_point():
-        if x.error is not None:
-            raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+        certain(operator, x)
         return Tracked(operator(x.value, dim, dtype=dtype))
     value, most = x.value.cumsum(dim), x.most.cumsum(dim)
-    if _is_whole(x, most):
+    if is_whole(most, x):
         return Tracked(value)
     terms = torch.ones_like(value).cumsum(dim) - 1
     # A prefix may be the difference of two others: a scan that is exclusive, or reversed.
@@ -131,7 +129,7 @@ def varied(
     squares = x.most.square().sum(dims, keepdim) / freedom
     gamma = (count + 4) * rounding.arithmetic.accumulation
     lost = 3 * gamma * squares
-    if x.error is None and not bool(around.any()) and _is_whole(x, squares * freedom):
+    if x.error is None and not bool(around.any()) and is_whole(squares * freedom, x):
         lost = torch.zeros_like(lost)
     variance = rounding.rounded(value, spread + lost, units=3.0)
     if name == "var":
@@ -150,32 +148,27 @@ def extreme(
 ) -> Tracked:
     """Between the extremes of the least and of the largest values."""
     del rounding
-    return _hull(lambda each: operator(each, dim, keepdim), x)
+    return between(lambda each: operator(each, dim, keepdim), x)
 
 
-def _hull(function: Any, x: Tracked) -> Tracked:
-    value = function(x.value)
-    if x.error is None:
-        return Tracked(value)
-    low, high = (function(end) for end in x.ends)
-    return Tracked(value, torch.maximum(value - low, high - value))
+_PICKING = """
+    max min cummax cummin sort topk
+    max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d
+"""
 
 
-@rule("max", "min", "cummax", "cummin")
+@rule(*_PICKING.split())
 def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Any:
-    """Values between the extremes; where they are not exact, the index is not known."""
+    """An extreme, or the k-th of values in order, changes by no more than the values do.
+
+    Where the values are not exact, their places are not known.
+    """
     del rounding
     found = operator(x.value, *args, **kwargs)
     if isinstance(found, Tensor):
-        return _hull(lambda each: operator(each, *args, **kwargs), x)
-    values = _hull(lambda each: operator(each, *args, **kwargs)[0], x)
+        return between(lambda each: operator(each, *args, **kwargs), x)
+    values = between(lambda each: operator(each, *args, **kwargs)[0], x)
     return values, Tracked(found[1], _unknown(found[1], x))
-
-
-@rule("sort", "topk")
-def ordered(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Any:
-    """The k-th of values in order changes by no more than the values do."""
-    return with_index(rounding, operator, x, *args, **kwargs)
 
 
 def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
@@ -215,8 +208,7 @@ def placed(
 def decided(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """Of what is certain."""
     del rounding
-    if x.error is not None:
-        raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+    certain(operator, x)
     return Tracked(operator(x.value, *args, **kwargs))
 
 

@@ -47,6 +47,37 @@ class Tracked:
         return self.value - self.bound, self.value + self.bound
 
 
+def between(function: Callable[..., Tensor], *operands: Tracked) -> Tracked:
+    """What a function that grows with each operand gives: it is between its values at both ends."""
+    value = function(*(each.value for each in operands))
+    if all(each.error is None for each in operands):
+        return Tracked(value)
+    low, high = (function(*ends) for ends in zip(*(each.ends for each in operands), strict=True))
+    return Tracked(value, torch.maximum(value - low, high - value))
+
+
+_MOST_WHOLE = 2.0**24
+
+
+def is_whole(most: Tensor, *operands: Tracked) -> bool:
+    """Whether float32 sums integers without rounding, in any order; `most` are their magnitudes."""
+    if not all(
+        each.error is None and bool((each.value == each.value.round()).all()) for each in operands
+    ):
+        return False
+    return not most.numel() or float(most.max()) < _MOST_WHOLE
+
+
+def certain(operator: Any, *operands: Tracked) -> None:
+    """See that rounding decides nothing of some operands.
+
+    Raises:
+        NoRuleError: It does.
+    """
+    if any(each.error is not None for each in operands):
+        raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+
+
 class NoRuleError(NotImplementedError):
     """An operator whose errors nobody has bounded; the message is its name."""
 

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import as_initialised, drawn_alike, moved, touch
+from harness.problems.draws import as_initialised, moved
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import grid
 from harness.problems.families.conv_transpose1d.computation import Gather
@@ -28,7 +28,7 @@ from harness.problems.families.conv_transpose1d.recognition import is_transposed
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.families.conv_transpose1d.weights import exact_weights
 from harness.problems.families.family import Family, Need, Sizes
-from harness.problems.runs import Distribution, Run
+from harness.problems.runs import Run
 
 # Bytes that a thread block can ask for on the H200, and on every GPU since the A100 at most.
 _MOST_SHARED_MEMORY = 227 << 10
@@ -40,6 +40,7 @@ class ConvTranspose1d(AnyReference):
 
     name = "conv_transpose1d"
     rows_are_independent = True
+    inputs_are_made = False
     # Weights that come back, and new inputs in the same storage, find a submission that still uses
     # what it made of an earlier run's.
     runs = (
@@ -81,29 +82,6 @@ class ConvTranspose1d(AnyReference):
         """By its shapes: a small batch and length."""
         del sizes
         return None
-
-    def inputs(
-        self,
-        make_inputs: Callable[[], Sequence[Tensor]],
-        configuration: Configuration,
-        distribution: Distribution,
-        generator: Generator,
-    ) -> tuple[Tensor, ...]:
-        """Any numbers: a convolution is defined for all."""
-        del make_inputs
-        return drawn_alike(configuration, distribution, generator)
-
-    def touched(
-        self,
-        make_inputs: Callable[[], Sequence[Tensor]],
-        inputs: Sequence[Tensor],
-        generator: Generator,
-    ) -> tuple[Tensor, ...]:
-        """One number, which nobody sees who looks at a few of them."""
-        del make_inputs
-        (x,) = (value.clone() for value in inputs)
-        touch(x, generator)
-        return (x,)
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """All of them."""
