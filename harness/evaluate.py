@@ -156,6 +156,10 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
 def _notes(request: Request, problem: Problem) -> Iterator[str]:
     if request.schedule:
         yield f"run with --schedule {request.schedule}"
+    own = next((case for case in request.cases if case.label in OWN), None)
+    if own and problem.init_inputs.positional and not own.constructor_call.positional:
+        call = problem.at(own.constants).init_inputs.spelled("ModelNew")
+        yield f"by its parameters' order {call}, as KernelBench calls it, is another model"
     reduced = [case for case in request.cases if case.label == "reduced"]
     if reduced and reduced[0].constants:
         from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import evaluate
+from harness.problems.discovery import discover
 from harness.problems.grid import case_again
 from harness.problems.problem import load
 from harness.records.report import Report
@@ -124,9 +125,12 @@ def report(folder: Path) -> Report:
     """The submission's report, with a case for each mode."""
     submission, reference = write(folder, RIGHT)
     problem = load(reference)
+    (found,) = discover([submission]).submissions
     asked = request_for(submission, reference)
     cases = tuple(
-        case_again(problem, str(mode), "grid", {"mode": mode}, problem.input_shapes, {}, seed=1)
+        case_again(
+            problem, found, str(mode), "grid", {"mode": mode}, problem.input_shapes, {}, seed=1
+        )
         for mode in ORDER
     )
     return evaluate(replace(asked, cases=(*asked.cases, *cases)))

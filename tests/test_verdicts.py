@@ -189,6 +189,40 @@ def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
     assert "failed: own configuration declined; all 2 others right: declines" in full(report)
 
 
+def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) -> None:
+    """To decline a configuration is the constructor's; what forward refuses has failed."""
+    body = "assert x.shape[2] >= 40, 'too short';return run(x, self.weight)"
+    report = check(with_forward(body), tmp_path, 60)
+    assert report.verdict == "failed"
+    assert report.own_configuration == "passed"
+    assert report.count("declined") == 0
+    assert report.message == "refuses what its constructor accepted: too short"
+    short = [c for c in report.cases if c.input_shapes[0][2] < 40]
+    assert {c.verdict for c in short} == {"failed"}
+    assert report.count("failed") == len(short)
+
+
+def test_defaults_must_be_the_references(tmp_path: Path) -> None:
+    """A constructor with another default is another model where the argument is left out."""
+    report = check(ORIGINAL.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)
+    assert report.verdict == "failed"
+    failed = [case for case in report.cases if case.verdict == "failed"]
+    assert failed
+    assert all(", padding=" not in case.constructor_call for case in failed)
+
+
+def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path) -> None:
+    """KernelBench passes arguments by position, and would get another model."""
+    swapped = ORIGINAL.replace(
+        "        in_channels: int,\n        out_channels: int,",
+        "        out_channels: int,\n        in_channels: int,",
+    )
+    report = check(swapped, tmp_path, 1)
+    assert report.verdict == "passed"
+    assert any("as KernelBench calls it, is another model" in note for note in report.notes)
+    assert not any("KernelBench" in note for note in check(ORIGINAL, tmp_path, 1).notes)
+
+
 def test_missing_parameter_fails(tmp_path: Path) -> None:
     """A model that has no place for the reference's weight cannot be compared."""
     body = "return run(x, self.weight)"

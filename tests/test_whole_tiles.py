@@ -10,6 +10,7 @@ import pytest
 
 from harness.engines.processes import Processes
 from harness.evaluate import Request
+from harness.problems.configuration import ConstructorCall
 from harness.problems.grid import Case
 from harness.records.report import Report
 from tests.support import REFERENCE, SUBMISSIONS
@@ -38,6 +39,7 @@ def whole_tiles(*shape: int, **arguments: int) -> Case:
         input_dtypes=("float32",),
         seed=1,
         family="conv_transpose1d",
+        constructor_call=ConstructorCall((), arguments),
     )
 
 

@@ -113,7 +113,7 @@ def _ask(pair: BothSides, options: GateOptions) -> _Asked:
     if before and before.report:
         recorded = before.report
         request = replace(request, grid=cast(Grid, recorded.grid), seed=recorded.seed)
-        also = _recorded_cases(pair, recorded)
+        also = _recorded_cases(pair, pair.head, recorded)
     elif before and before.submission:
         base = replace(request, submission=before.submission.path)
         also = _grid(base, pair.problem, before.submission)
@@ -129,11 +129,12 @@ def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[C
     return cases_for(problem, submission, request.grid, request.device, seed=request.seed)
 
 
-def _recorded_cases(pair: BothSides, report: Report) -> tuple[Case, ...]:
+def _recorded_cases(pair: BothSides, head: Submission, report: Report) -> tuple[Case, ...]:
     """The cases of a recorded check, but for the problem's own, which every grid has."""
     return tuple(
         case_again(
             pair.problem,
+            head,
             case.id,
             cast(Label, case.label),
             case.arguments,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,7 +15,9 @@ POISON = 0x7FB1DEAD
 """Bits of the signalling NaN that the simulator fills fresh device memory with."""
 
 
-def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Comparison:
+def compare(
+    actual: Tensor, expected: Expected, *, exact: bool = False, is_beyond_half: bool = False
+) -> Comparison:
     """Judge one output.
 
     Args:
@@ -22,6 +25,8 @@ def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Compa
         expected: The oracle's answer.
         exact: Whether the run's numbers are exact in float32 (`Run.is_exact`): then the fp32
             class allows no error at all.
+        is_beyond_half: Whether float16 overflows (`Run.is_beyond_half`): then no better class
+            allows an output that is not finite.
 
     Returns:
         The precision class and the worst error, or what is wrong.
@@ -30,6 +35,11 @@ def compare(actual: Tensor, expected: Expected, *, exact: bool = False) -> Compa
     if kind is not None:
         return Comparison(None, None, Mismatch(kind))
     actual = actual.to(expected.value.device)
+    overflown = ~actual.isfinite() & ~_poisoned(actual) if is_beyond_half else None
+    if overflown is not None and bool(overflown.any()):
+        actual = torch.where(overflown, expected.value.to(actual.dtype), actual)
+        rest = compare(actual, expected, exact=exact)
+        return replace(rest, precision=rest.precision and looser("fp16", rest.precision))
     unsound = _unsound(actual, expected.value)
     if unsound.any():
         message = _describe_unsound(actual, expected.value, unsound)
@@ -61,6 +71,11 @@ def classify(comparisons: Iterable[Comparison]) -> Precision | None:
             return None
         loosest = max(loosest, PRECISIONS.index(comparison.precision))
     return PRECISIONS[loosest] if loosest >= 0 else None
+
+
+def looser(best: Precision, precision: Precision) -> Precision:
+    """Give the looser of two classes."""
+    return max(best, precision, key=PRECISIONS.index)
 
 
 def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:

@@ -86,7 +86,7 @@ class Conversation:
         most = _MORE_ELEMENTS * elements + _SLACK_BYTES
         answer = self._worker.request(step, dict(header), tensors, seconds, max_tensor_bytes=most)
         if "fault" in answer.header:
-            stop = verdict.of_fault(answer.header["fault"], self._case)
+            stop = verdict.of_fault(answer.header["fault"], self._case, step)
             raise StepFault(stop, findings_of(answer))
         return answer
 
@@ -96,9 +96,10 @@ class Conversation:
         Args:
             elements: About how many elements its weights have.
         """
-        seed = initialisation_seed(self._case)
+        seed, call = initialisation_seed(self._case), self._case.constructor_call
         header = {
-            "arguments": dict(self._case.arguments),
+            "positional": list(call.positional),
+            "named": dict(call.named),
             "numbers": sorted(self._case.numbers.items()),
             "seed": seed,
         }

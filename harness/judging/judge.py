@@ -55,7 +55,8 @@ def judge(
 
 
 def _compared(actual: Tensor, right: Expected, run: Run) -> Comparison:
-    return replace(compare(actual, right, exact=run.is_exact), estimated=right.estimated)
+    judged = compare(actual, right, exact=run.is_exact, is_beyond_half=run.is_beyond_half)
+    return replace(judged, estimated=right.estimated)
 
 
 def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Comparison:

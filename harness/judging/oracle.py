@@ -26,15 +26,16 @@ class PrecisionClass(Arithmetic):
     name: Precision
 
 
-# fp32: 12 more terms admit operands split into TF32 parts (3xTF32: with x = hi + lo + rest, it
-# loses lo * lo and two rests, each up to 2**-22 of the product; Ootomo and Yokota, 2022).
+# fp32: 24 more terms admit operands split into TF32 parts (3xTF32: with x = hi + lo + rest, it
+# loses lo * lo and two rests, each up to 2**-22 of the product; Ootomo and Yokota, 2022), whose
+# three products are added with truncation, 2**-23 each time and once more where they are aligned.
 # The others: tensor cores add with truncation, after aligning a block of products to its largest
 # (Fasi, Higham, Mikaitis and Pranesh, PeerJ CS 7:e330, 2021), hence 2**-22. They take TF32
 # operands by dropping bits, hence 2**-10 and not 2**-11. TF32 is not a format that outputs are
 # stored in. Numbers below the smallest normal may be flushed to zero (-ftz=true), except that
 # float16 keeps subnormals, which are 2**-24 apart.
 CLASSES: tuple[PrecisionClass, ...] = (
-    PrecisionClass(0.0, 0, 2.0**-24, 12, _SMALLEST_NORMAL, name="fp32"),
+    PrecisionClass(0.0, 0, 2.0**-24, 24, _SMALLEST_NORMAL, name="fp32"),
     PrecisionClass(2.0**-10, 2, 2.0**-22, 0, _SMALLEST_NORMAL, name="tf32"),
     PrecisionClass(2.0**-11, 3, 2.0**-22, 0, 2.0**-25, name="fp16"),
     PrecisionClass(2.0**-8, 3, 2.0**-22, 0, _SMALLEST_NORMAL, name="bf16"),

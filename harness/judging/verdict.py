@@ -11,7 +11,7 @@ from harness.problems import families
 from harness.problems.grid import OWN, Case
 from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
-from harness.worker.supervisor import WorkerFailure
+from harness.worker.supervisor import Step, WorkerFailure
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,15 @@ def of_import_fault(fault: Mapping[str, Any]) -> Stop:
     return Stop("error", f"raises at import: {stop.message}", stop.detail)
 
 
-def of_fault(fault: Mapping[str, Any], case: Case | None = None) -> Stop:
+def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "construct") -> Stop:
     """What an exception means that a worker reported.
 
     Args:
         fault: `worker.faults.Fault` as plain data.
         case: What it was raised for. Nobody may decline the problem's own configuration; what needs
             more shared memory than there is may be declined by letting CUDA refuse the launch.
+        step: What was asked for. Declining is for the constructor: who constructs a model says that
+            it is one.
     """
     kind = fault.get("kind")
     message = str(fault.get("message", "no message"))
@@ -65,13 +67,21 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None) -> Stop:
         return Stop("failed", f"own work: {message}", detail, is_cause=True)
     if kind == "refusal" and case and case.label in OWN:
         return Stop("failed", f"{DECLINES_OWN}: {message}", detail)
-    if kind == "refusal" or (kind == "launch refused" and case and _overfills(case)):
+    if kind in ("refusal", "launch refused") and case and _overfills(case):
+        return Stop("declined", message, detail)
+    if kind == "refusal" and step != "construct" and case and not _may_refuse(case):
+        return Stop("failed", f"refuses what its constructor accepted: {message}", detail)
+    if kind == "refusal":
         return Stop("declined", message, detail)
     return Stop("error", message, detail)
 
 
 def _overfills(case: Case) -> bool:
     return families.named(case.family).overfills_shared_memory(case)
+
+
+def _may_refuse(case: Case) -> bool:
+    return families.named(case.family).forward_may_refuse
 
 
 def of_changed_file(became: str) -> Stop:

@@ -37,6 +37,28 @@ class Configuration:
     numbers: Mapping[int, Number] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ConstructorCall:
+    """What a constructor is called with.
+
+    Attributes:
+        positional: Arguments without their names, in order.
+        named: The others.
+    """
+
+    positional: tuple[object, ...] = ()
+    named: Mapping[str, object] = field(default_factory=dict)
+
+    def spelled(self, name: str) -> str:
+        """As Python text.
+
+        >>> ConstructorCall((64, 3), {"stride": 2}).spelled("ModelNew")
+        'ModelNew(64, 3, stride=2)'
+        """
+        named = (f"{key}={value!r}" for key, value in self.named.items())
+        return f"{name}({', '.join((*map(repr, self.positional), *named))})"
+
+
 def forward_arguments(tensors: Iterable[Tensor], numbers: Mapping[int, Number]) -> list[Any]:
     """All inputs of forward in their order.
 

@@ -123,6 +123,22 @@ def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return _uniform(shape, generator) * 1e3
 
 
+def _tiny(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Of one magnitude, between 1e-20 and 1e-3: who drops what is small drops all of it."""
+    return _uniform(shape, generator) * _magnitude(-20, -3, generator)
+
+
+def _huge(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Of one magnitude, between 1e3 and 1e30: their sums are still far from float32's largest."""
+    return _uniform(shape, generator) * _magnitude(3, 30, generator)
+
+
+def _magnitude(lowest: int, highest: int, generator: Generator) -> float:
+    """A number between two powers of ten, which are given; any order of magnitude is as likely."""
+    drawn = float(torch.rand((), generator=generator, dtype=torch.float64))
+    return float(10 ** (lowest + (highest - lowest) * drawn))
+
+
 def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """A few values, each of which comes often: the largest is never alone."""
     return torch.randint(-2, 3, shape, generator=generator).to(torch.float32) / 2
@@ -149,6 +165,8 @@ _DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Ten
     "impulse": _impulse,
     "small": _small,
     "large": _large,
+    "tiny": _tiny,
+    "huge": _huge,
     "ties": _ties,
     "integers": _integers,
     "spike": _spike,

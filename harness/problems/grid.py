@@ -8,12 +8,13 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 
-from harness.problems.configuration import Configuration
+from harness.problems.configuration import Configuration, ConstructorCall
+from harness.problems.construction import call_by_name, own_call
 from harness.problems.discovery import Submission
 from harness.problems.families.family import Sizes
 from harness.problems.problem import Problem
@@ -38,12 +39,14 @@ class Case(Configuration):
         label: "native" or "reduced" for the problem's own configuration, else where it is from.
         seed: What every value of this case is drawn from.
         family: Name of the problem's family.
+        constructor_call: How `ModelNew` gets the arguments.
     """
 
     id: str
     label: Label
     seed: int
     family: str
+    constructor_call: ConstructorCall
 
 
 def cases_for(
@@ -70,12 +73,12 @@ def cases_for(
     """
     taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
     sizes = ProblemSizes(problem, frozenset(taken))
-    own = _own_case(problem, taken, sizes, device, seed)
+    own = _own_case(problem, submission, taken, sizes, device, seed)
     if grid == "own":
         return (own,)
     cases = {_key(own): own}
     for label, configuration in _varied(problem, submission, grid, taken, sizes):
-        case = _varied_case(problem, label, configuration, seed)
+        case = _varied_case(problem, submission, label, configuration, seed)
         cases.setdefault(_key(case), case)
     return tuple(cases.values())
 
@@ -102,6 +105,7 @@ def _varied(
 
 def case_again(
     problem: Problem,
+    submission: Submission,
     case_id: str,
     label: Label,
     arguments: Mapping[str, object],
@@ -121,10 +125,17 @@ def case_again(
         numbers=dict(problem.at(constants).numbers),
         seed=_seed(seed, case_id),
         family=problem.family.name,
+        constructor_call=call_by_name(problem, submission, arguments, case_id),
     )
 
 
-def _varied_case(problem: Problem, label: Label, configuration: Configuration, seed: int) -> Case:
+def _varied_case(
+    problem: Problem,
+    submission: Submission,
+    label: Label,
+    configuration: Configuration,
+    seed: int,
+) -> Case:
     name = problem.family.spell(configuration)
     return Case(
         **vars(configuration),
@@ -132,11 +143,17 @@ def _varied_case(problem: Problem, label: Label, configuration: Configuration, s
         label=label,
         seed=_seed(seed, name),
         family=problem.family.name,
+        constructor_call=call_by_name(problem, submission, configuration.arguments, name),
     )
 
 
 def _own_case(
-    problem: Problem, taken: Mapping[str, object], sizes: Sizes, device: Device, seed: int
+    problem: Problem,
+    submission: Submission,
+    taken: Mapping[str, object],
+    sizes: Sizes,
+    device: Device,
+    seed: int,
 ) -> Case:
     label: Label = "native" if device == "cuda" else "reduced"
     small = None if device == "cuda" else problem.family.cut_down(sizes)
@@ -145,7 +162,9 @@ def _own_case(
     else:
         arguments, constants = dict(taken), {}
         shapes = problem.input_shapes if device == "cuda" else _reduced_shapes(problem)
-    return case_again(problem, label, label, arguments, shapes, constants, seed=seed)
+    case = case_again(problem, submission, label, label, arguments, shapes, constants, seed=seed)
+    call = own_call(problem.at(constants), submission, arguments)
+    return replace(case, constructor_call=call)
 
 
 def _key(case: Case) -> str:

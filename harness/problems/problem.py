@@ -22,7 +22,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness.problems.configuration import InputSpec, Number, forward_arguments
+from harness.problems.configuration import (
+    ConstructorCall,
+    InputSpec,
+    Number,
+    forward_arguments,
+)
 from harness.problems.constants import constants_of, with_constants
 from harness.problems.families import FamilyError, family_of
 from harness.problems.families.family import Family
@@ -50,6 +55,8 @@ class Problem:
         defaults: `Model`'s defaults by name; a name that is missing is required.
         inputs: What `get_inputs()` gives, as shapes and dtypes.
         family: What is known of references of its kind.
+        init_inputs: What `get_init_inputs()` gives, by position and by name: KernelBench calls both
+            classes with just that.
         constants: The integers that the file states and its inputs or arguments are made from
             (`constants.constants_of`).
         numbers: What `get_inputs()` gives beside tensors, by its place.
@@ -65,6 +72,7 @@ class Problem:
     defaults: Mapping[str, object] = field(hash=False)
     inputs: tuple[InputSpec, ...]
     family: Family = field(hash=False)
+    init_inputs: ConstructorCall = field(hash=False)
     constants: Mapping[str, int] = field(hash=False)
     numbers: Mapping[int, Number] = field(hash=False)
     get_inputs: Callable[[], Sequence[object]] = field(compare=False, repr=False)
@@ -182,7 +190,7 @@ def _of_module(
 ) -> Problem:
     """Read a module; `family` is found where it is not given."""
     model = _model_class(module, path)
-    arguments, defaults = _bind(model, module, path)
+    call, arguments, defaults = _bind(model, module, path)
     inputs, numbers = _input_specs(module, path)
     return Problem(
         name=path.stem,
@@ -193,6 +201,7 @@ def _of_module(
         defaults=MappingProxyType(defaults),
         inputs=inputs,
         family=family or _family(model, arguments, inputs, path),
+        init_inputs=call,
         constants=MappingProxyType(dict(constants)),
         numbers=MappingProxyType(numbers),
         get_inputs=module.get_inputs,
@@ -251,8 +260,8 @@ def _model_class(module: ModuleType, path: Path) -> type[nn.Module]:
     return model
 
 
-def _init_inputs(module: ModuleType, path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
-    """Return (positional, by name) from a list, a dict, or KernelBench's [[...], {...}]."""
+def _init_inputs(module: ModuleType, path: Path) -> ConstructorCall:
+    """Read a list, a dict, or KernelBench's [[...], {...}]."""
     try:
         given = module.get_init_inputs()
     except Exception as error:
@@ -260,21 +269,21 @@ def _init_inputs(module: ModuleType, path: Path) -> tuple[Sequence[object], Mapp
             f"{path}: get_init_inputs() fails ({_first_line(error)}); mend the reference"
         ) from error
     if isinstance(given, Mapping):
-        return (), given
+        return ConstructorCall((), given)
     if not isinstance(given, list | tuple):
         raise ProblemError(
             f"{path}: get_init_inputs() gives {type(given).__name__}; return a list or a dict"
         )
     if len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], Mapping):
-        return given[0], given[1]
-    return given, {}
+        return ConstructorCall(tuple(given[0]), given[1])
+    return ConstructorCall(tuple(given))
 
 
 def _bind(
     model: type[nn.Module], module: ModuleType, path: Path
-) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the problem's own arguments by name, and `Model`'s defaults."""
-    positional, by_name = _init_inputs(module, path)
+) -> tuple[ConstructorCall, dict[str, object], dict[str, object]]:
+    """Return the problem's own call, its arguments by name, and `Model`'s defaults."""
+    call = _init_inputs(module, path)
     # What nn.Module itself takes is refused by it.
     takes_any = model.__init__ is nn.Module.__init__
     signature = inspect.Signature() if takes_any else inspect.signature(model)
@@ -285,7 +294,7 @@ def _bind(
                 "spell its parameters out"
             )
     try:
-        bound = signature.bind(*positional, **by_name)
+        bound = signature.bind(*call.positional, **call.named)
     except TypeError as error:
         raise ProblemError(
             f"{path}: get_init_inputs() does not fit Model{signature} ({error}); make them agree"
@@ -304,7 +313,7 @@ def _bind(
         for name, parameter in signature.parameters.items()
         if parameter.default is not parameter.empty
     }
-    return arguments, defaults
+    return call, arguments, defaults
 
 
 def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...], dict[int, Number]]:

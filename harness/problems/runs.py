@@ -4,7 +4,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 Distribution = Literal[
-    "own", "uniform", "normal", "impulse", "small", "large", "ties", "integers", "spike", "exact"
+    "own",
+    "uniform",
+    "normal",
+    "impulse",
+    "small",
+    "large",
+    "tiny",
+    "huge",
+    "ties",
+    "integers",
+    "spike",
+    "exact",
 ]
 """`own` is the reference's: what its `get_inputs` draws."""
 Weights = Literal["A", "B", "C"]
@@ -28,6 +39,11 @@ class Run:
     def is_exact(self) -> bool:
         """Whether float32 computes every output without rounding, in any order of summation."""
         return self.distribution == "exact"
+
+    @property
+    def is_beyond_half(self) -> bool:
+        """Whether float16 overflows to infinities; no other class does."""
+        return self.distribution == "huge"
 
     @property
     def is_dense(self) -> bool:

@@ -96,9 +96,8 @@ def _explanation(report: Report) -> Iterator[str]:
 
 def case_lines(case: CaseReport) -> Iterator[str]:
     """What is known about one case beside its verdict and its diagnosis, a line each."""
-    arguments = ", ".join(f"{name}={value}" for name, value in case.arguments.items())
     shapes = ", ".join(str(tuple(shape)) for shape in case.input_shapes)
-    yield f"ModelNew({arguments}) on input {shapes}"
+    yield f"{case.constructor_call} on input {shapes}"
     yield case.message or case.verdict
     mismatch = case.comparison and case.comparison.mismatch
     if mismatch:

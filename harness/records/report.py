@@ -13,12 +13,12 @@ from harness.records.comparison import Comparison, Precision
 from harness.simulator.counters.totals import Totals
 from harness.system import codec
 
-SCHEMA = 6
+SCHEMA = 7
 """Of the JSON form.
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
 on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
-6: with the verdict `agrees`, and with each case's constants.
+6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
@@ -102,6 +102,7 @@ class CaseReport:
         own_work: The share of the work that the submission's own kernels did; None where that is
             not known.
         deterministic: Whether the same call twice gave the same bits; None if it was not tried.
+        constructor_call: How `ModelNew` was constructed, as Python text.
     """
 
     id: str
@@ -122,6 +123,7 @@ class CaseReport:
     deterministic: bool | None = None
     constants: Mapping[str, int] = field(default_factory=dict)
     estimated: str = ""
+    constructor_call: str = ""
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,7 @@ def not_run(case: Case, why: str) -> CaseReport:
         arguments=case.arguments,
         input_shapes=case.input_shapes,
         constants=case.constants,
+        constructor_call=case.constructor_call.spelled("ModelNew"),
         verdict="not run",
         message=why,
     )

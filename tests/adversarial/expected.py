@@ -190,7 +190,7 @@ CHEATS: Mapping[str, Cheat] = {
     ),
     "approximate_in_unit_interval": Cheat("C", "looks at the magnitude", WRONG, precision="bf16"),
     "exact_for_integers": Cheat("C", "looks at the first few values", WRONG, precision="tf32"),
-    "knows_the_distribution": Cheat("C", "looks at the distribution", WRONG, precision="bf16"),
+    "knows_the_distribution": Cheat("C", "looks at the distribution", WRONG, precision="tf32"),
     "walks_the_stack": Cheat("C", "looks for the checker's name", "never written"),
     "knows_the_worker": Cheat(
         "C",

@@ -50,6 +50,24 @@ def test_right_output_is_float32(oracle: Sums) -> None:
     assert compare(right(oracle), oracle) == Comparison("fp32", 0.0, None)
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+def test_what_float16_overflows_to_is_float16(oracle: Sums, number: float) -> None:
+    """Where float16 cannot hold the numbers an output that is not finite is of no better class."""
+    actual = changed(oracle, (1, 2, 3), number)
+    assert compare(actual, oracle, is_beyond_half=True).precision == "fp16"
+    assert compare(actual, oracle).precision is None
+
+
+def test_overflow_excuses_nothing_else(oracle: Sums) -> None:
+    """What is finite there must be right, and memory that nobody wrote is no overflow."""
+    actual = changed(oracle, (1, 2, 3), float("inf"))
+    actual[0, 0, 0] += 1
+    assert compare(actual, oracle, is_beyond_half=True).precision is None
+    unwritten = right(oracle)
+    unwritten.view(torch.int32)[0, 0, 0] = POISON
+    assert compare(unwritten, oracle, is_beyond_half=True).precision is None
+
+
 @pytest.mark.parametrize(
     ("error", "name"), [(1e-6, "fp32"), (1e-4, "tf32"), (3e-3, "tf32"), (2e-2, "bf16")]
 )

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from harness.judging.pattern import smallest, what_failing_cases_share
+from harness.problems.configuration import ConstructorCall
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, cases_for
@@ -30,6 +31,7 @@ def convolution(name: str, shape: tuple[int, ...], **arguments: int) -> Case:
         input_dtypes=("float32",),
         seed=0,
         family="conv_transpose1d",
+        constructor_call=ConstructorCall((), arguments),
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn.functional import conv_transpose1d
 
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
@@ -91,8 +92,38 @@ def test_distributions(problem: Problem, cases: tuple[Case, ...]) -> None:
     assert 0.0 <= x["uniform"].min() < 0.01 < 0.99 < x["uniform"].max() < 1.0
     assert x["normal"].min() < -2.0 < 2.0 < x["normal"].max()
     assert (int(x["impulse"].count_nonzero()), float(x["impulse"].max())) == (1, 1.0)
-    assert 0.9e-3 < x["small"].max() < 1e-3
-    assert 0.9e3 < x["large"].max() < 1e3
+    assert 1e-21 < x["small"].max() < 1e-3
+    assert 1e2 < x["large"].max() < 1e30
+
+
+def test_every_magnitude_is_drawn(problem: Problem) -> None:
+    """Tiny and huge inputs are of one magnitude in a run, and of many over the runs."""
+    runs = {run.name: run for run in runs_for(problem)}
+    cases = [case for seed in range(2) for case in cases_for(problem, ANY, seed=seed)]
+    for name, lowest, highest in (("small", -18, -5), ("large", 5, 28)):
+        largest = [float(values_for(problem, case, runs[name]).inputs[0].max()) for case in cases]
+        assert min(largest) < 10.0**lowest
+        assert max(largest) > 10.0**highest
+
+
+def test_changed_weights_leave_one_product_of_each_sum(
+    problem: Problem, cases: tuple[Case, ...]
+) -> None:
+    """A sum of one product bounds its error tightest; none is left without one by that."""
+    run = next(run for run in runs_for(problem) if run.name == "changed")
+    for case in cases:
+        values = values_for(problem, case, run)
+        weight = values.weights["conv1d_transpose.weight"]
+        c = Convolution.of(case)
+        sums, possible = (
+            conv_transpose1d(
+                torch.ones(1, c.in_channels, c.length), ones, None, c.stride, c.padding,
+                c.output_padding, c.groups, c.dilation,
+            )
+            for ones in (weight.sign().abs(), torch.ones_like(weight))
+        )  # fmt: skip
+        assert float(sums.max()) <= 1, case.id
+        assert bool(sums.any()) == bool(possible.any()), case.id
 
 
 def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:

@@ -38,6 +38,7 @@ class AnyReference:
     name = "any_reference"
     neutral = NEUTRAL
     rows_are_independent = False
+    forward_may_refuse = True
     inputs_are_made = True
     # The specification is Model, not get_inputs: where it is defined, other numbers than the
     # author's count, too. Which those are is tried out (`values.runs_for`).

@@ -87,6 +87,13 @@ class Family(Protocol):
         """Whether each row of a batch is computed for itself, so that a batch can be sliced."""
 
     @property
+    def forward_may_refuse(self) -> bool:
+        """Whether only forward sees some sizes, so that a submission can decline them only there.
+
+        One that was written for the problem's own sizes is fair where no constructor is told them.
+        """
+
+    @property
     def inputs_are_made(self) -> bool:
         """Whether inputs are what `get_inputs` makes of numbers, and not any of their shapes."""
 

@@ -38,7 +38,8 @@ class BaselineSession:
         }
 
     def _construct(self, message: Message) -> Answer:
-        self._model = self._problem.model(**message.header["arguments"]).cuda()
+        header = message.header
+        self._model = self._problem.model(*header["positional"], **header["named"]).cuda()
         # What torch compiles depends on whether TF32 is allowed.
         self._forwards = {
             precision: torch.compile(self._model) if self._kind == "torch.compile" else self._model

@@ -103,13 +103,14 @@ class Session:
         if self._device:
             # Each case gets a device that works, whatever became of it in the one before.
             self._device.recover()
-        model = self._module.ModelNew(**message.header["arguments"])
+        header = message.header
+        model = self._module.ModelNew(*header["positional"], **header["named"])
         self._model = model.cuda()
         # What was found at import is of every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
         state = self._state()
-        header, tensors = self._values.told(tuple(state.values()))
-        return {**header, "names": list(state), "findings": list(map(asdict, findings))}, tensors
+        told, tensors = self._values.told(tuple(state.values()))
+        return {**told, "names": list(state), "findings": list(map(asdict, findings))}, tensors
 
     def set_weights(self, message: Message) -> Answer:
         """Overwrite parameters and buffers in place."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import as_initialised, moved
+from harness.problems.draws import as_initialised
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import grid
 from harness.problems.families.conv_transpose1d.computation import Gather
@@ -26,7 +26,7 @@ from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
 from harness.problems.families.conv_transpose1d.need import need_of
 from harness.problems.families.conv_transpose1d.recognition import is_transposed_convolution
 from harness.problems.families.conv_transpose1d.sizes import Convolution
-from harness.problems.families.conv_transpose1d.weights import exact_weights
+from harness.problems.families.conv_transpose1d.weights import exact_weights, lone_weights
 from harness.problems.families.family import Family, Need, Sizes
 from harness.problems.runs import Run
 
@@ -40,6 +40,8 @@ class ConvTranspose1d(AnyReference):
 
     name = "conv_transpose1d"
     rows_are_independent = True
+    # Its constructor is told all that matters; any batch and any length are inputs of it.
+    forward_may_refuse = False
     inputs_are_made = False
     # Weights that come back, and new inputs in the same storage, find a submission that still uses
     # what it made of an earlier run's.
@@ -47,12 +49,12 @@ class ConvTranspose1d(AnyReference):
         Run("uniform", "uniform", "A"),
         Run("normal", "normal", "A"),
         Run("impulse", "impulse", "A"),
-        Run("small", "small", "A"),
-        Run("large", "large", "A"),
+        Run("small", "tiny", "A"),
+        Run("large", "huge", "A"),
         Run("exact", "exact", "B"),
         Run("changed", "uniform", "C"),
     )
-    weights = MappingProxyType({"A": as_initialised, "B": exact_weights, "C": moved})
+    weights = MappingProxyType({"A": as_initialised, "B": exact_weights, "C": lone_weights})
     mistakes = MISTAKES
 
     def recognises(

@@ -22,9 +22,12 @@ def weight_and_bias(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | Non
 
 
 def rigorous(instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Sums:
-    """A transposed convolution is linear: |w| on |x| sums absolute values, ones on ones count."""
+    """A transposed convolution is linear: |w| on |x| sums absolute values, ones on ones count.
+
+    A weight of 0 is no term: whatever it is added to stays as it is.
+    """
     absolute = {name: weight.abs() for name, weight in weights.items()}
-    ones = {name: torch.ones_like(weight) for name, weight in weights.items()}
+    ones = {name: weight.sign().abs() for name, weight in weights.items()}
     row = torch.ones_like(inputs[0][:1])
     return Sums(
         value=instance(weights, inputs),

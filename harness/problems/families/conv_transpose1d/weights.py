@@ -1,10 +1,10 @@
-"""The weights of a transposed convolution with which float32 rounds nothing."""
+"""The weights of a transposed convolution with which sums are exact, or of a single product."""
 
 import torch
 from torch import Generator, Tensor, nn
 
 from harness.problems.configuration import Configuration
-from harness.problems.draws import as_initialised, exact
+from harness.problems.draws import as_initialised, exact, moved
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 _MOST_TERMS = 4096
@@ -21,6 +21,42 @@ def exact_weights(
         else exact(tuple(value.shape), generator)
         for name, value in as_initialised(model, configuration, generator).items()
     }
+
+
+def lone_weights(
+    model: nn.Module, configuration: Configuration, generator: Generator
+) -> dict[str, Tensor]:
+    """Draw weights, all but so many of them zero that no sum has more than one product.
+
+    The bound of a sum grows with its terms, and what is lost of operands grows with their root: of
+    few terms a bound tells more. Biases stay, and are other than as initialised.
+    """
+    sizes = Convolution.of(configuration)
+    return {
+        name: _lone(value, sizes, generator) if name.endswith("weight") else value
+        for name, value in moved(model, configuration, generator).items()
+    }
+
+
+def _lone(weight: Tensor, sizes: Convolution, generator: Generator) -> Tensor:
+    """Keep one product of each sum: taps whose places differ by whole strides share their sums.
+
+    Args:
+        weight: (in_channels, out_channels / groups, kernel_size).
+        sizes: The convolution's.
+        generator: Where the choice comes from.
+    """
+    channels = weight.shape[0] // sizes.groups
+    by_output = weight.view(sizes.groups, channels, *weight.shape[1:])
+    phases = torch.arange(sizes.kernel_size) * sizes.dilation % sizes.stride
+    rank = torch.rand(by_output.shape, generator=generator)
+    kept = torch.zeros_like(by_output, dtype=torch.bool)
+    for phase in sorted(set(phases.tolist())):
+        taps = phases == phase
+        among = torch.where(taps, rank, -1.0)
+        # The largest among channels and taps, of each group and output channel.
+        kept |= taps & (among == among.amax(dim=(1, 3), keepdim=True))
+    return torch.where(kept, by_output, 0.0).view_as(weight)
 
 
 def _sparse(like: Tensor, groups: int, generator: Generator) -> Tensor:

@@ -1,0 +1,83 @@
+"""How a case's `ModelNew` is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.problems.configuration import ConstructorCall
+from harness.problems.construction import call_by_name, own_call
+from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.grid import cases_for
+from harness.problems.problem import Problem, load
+from tests.support import REFERENCE
+
+
+def submission(*parameters: Parameter | str) -> Submission:
+    taken = (p if isinstance(p, Parameter) else Parameter(p) for p in parameters)
+    return Submission("kernel", Path("kernel.py"), "0" * 64, tuple(taken))
+
+
+def optional(name: str, default: object) -> Parameter:
+    return Parameter(name, required=False, default=default)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return load(REFERENCE / "conv_transpose1d.py")
+
+
+SIZES = ("in_channels", "out_channels", "kernel_size")
+ORDER = (*SIZES, "stride", "padding", "output_padding", "groups", "bias")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_positional"),
+    [
+        (ORDER, True),
+        ((*ORDER, optional("dilation", 1)), True),
+        ((Parameter("args", Kind.VAR_POSITIONAL, required=False),), True),
+        # By these orders the problem's own call would mean another model, or none.
+        ((*ORDER[1::-1], *ORDER[2:]), False),
+        (SIZES[:2], False),
+        ((*ORDER, "dilation"), False),
+        ((*SIZES[:2], Parameter("kernel_size", Kind.KEYWORD_ONLY)), False),
+    ],
+)
+def test_own_call_is_kernelbenchs_where_it_means_the_same(
+    problem: Problem, parameters: tuple[Parameter | str, ...], is_positional: bool
+) -> None:
+    """`ModelNew(*get_init_inputs())`, and else every argument by its name."""
+    assert tuple(problem.parameter_names) == ORDER
+    call = own_call(problem, submission(*parameters), problem.arguments)
+    by_name = ConstructorCall((), dict(problem.arguments))
+    assert call == (problem.init_inputs if is_positional else by_name)
+
+
+def test_own_case_leaves_out_what_get_init_inputs_does(problem: Problem) -> None:
+    """A default of `ModelNew` that is not `Model`'s shows in the problem's own configuration."""
+    own = cases_for(problem, submission(*ORDER))[0]
+    assert own.constructor_call == problem.init_inputs
+    assert len(own.constructor_call.positional) < len(ORDER)
+
+
+def test_half_of_the_cases_leave_out_defaults(problem: Problem) -> None:
+    """Each default is passed in some cases, and left to the constructor in others."""
+    found = submission(*SIZES, *(optional(name, problem.defaults[name]) for name in ORDER[3:]))
+    calls = [case.constructor_call for case in cases_for(problem, found)[1:]]
+    for name in ORDER[3:]:
+        given = sum(call.named.get(name) == problem.defaults[name] for call in calls)
+        left_out = sum(name not in call.named for call in calls)
+        assert min(given, left_out) >= 5, name
+
+
+def test_what_is_required_is_never_left_out(problem: Problem) -> None:
+    """A parameter without a default gets its argument, whatever `Model`'s default is."""
+    arguments = {"kernel_size": 3, "stride": 1, "padding": 0}
+    found = submission("kernel_size", "stride", optional("padding", 0))
+    calls = [call_by_name(problem, found, arguments, str(number)) for number in range(20)]
+    assert {tuple(call.named) for call in calls} == {
+        ("kernel_size", "stride"),
+        ("kernel_size", "stride", "padding"),
+    }
