@@ -17,6 +17,7 @@ from harness.device.record import Record
 from harness.device.simulated import SimulatedDevice, Usage
 from harness.device.tensors import NoTensor, Place, put, tensor_at, writers
 from harness.device.values import Malformed
+from harness.problems.runs import Arrangement
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.hardware.resources import Resources, parse_usage
@@ -62,6 +63,7 @@ class DeviceSession:
         )
         self._calls = Calls(self._memory, self._device, self._record, trusted)
         self._inputs: list[Place] = []
+        self._arrangement: Arrangement = "contiguous"
         self._weights: list[Place] = []
         self._before: list[dict[str, Any]] = []
         self._schedule = schedule
@@ -153,12 +155,15 @@ class DeviceSession:
         fits = [(place.shape, tensor_at(self._memory, place).dtype) for place in self._inputs] == [
             (tuple(value.shape), value.dtype) for value in message.tensors
         ]
+        arrangement = message.header["arrangement"]
+        fits = fits and arrangement == self._arrangement == "contiguous"
+        self._arrangement = arrangement
         if fits and not message.header["in_new_memory"]:
             for place, value in zip(self._inputs, message.tensors, strict=True):
                 tensor_at(self._memory, place).copy_(value)
         else:
             self._drop(self._inputs)
-            self._inputs = [self._put(value) for value in message.tensors]
+            self._inputs = [self._put(value, arrangement) for value in message.tensors]
         return {"places": list(map(asdict, self._inputs))}, ()
 
     def _put_weights(self, message: Message) -> Answer:
@@ -167,17 +172,22 @@ class DeviceSession:
         self._weights = [self._put(value) for value in message.tensors]
         return {"places": list(map(asdict, self._weights))}, ()
 
-    def _put(self, value: Tensor) -> Place:
-        place = put(self._memory, value)
+    def _put(self, value: Tensor, arrangement: Arrangement = "contiguous") -> Place:
+        place = put(self._memory, value, arrangement)
         if not place.is_empty:
-            self._calls.keep(place.address)
+            self._calls.keep(self._start(place))
             self._memory.library.sim_mark_written(place.address, place.nbytes)
         return place
 
     def _drop(self, places: Sequence[Place]) -> None:
         for place in places:
             if not place.is_empty:
-                self._calls.let_go(place.address)
+                self._calls.let_go(self._start(place))
+
+    def _start(self, place: Place) -> int:
+        """Of the allocation that a tensor lies in."""
+        allocation = self._memory.find(place.address)
+        return allocation.start if allocation else place.address
 
     def _begin(self, message: Message) -> Answer:
         """Look from now on at what a step does."""

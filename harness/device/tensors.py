@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from harness.problems.arrange import arrange
+from harness.problems.runs import Arrangement
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 from harness.simulator.native.bindings import BY_KERNEL, UNWRITTEN
@@ -105,18 +107,28 @@ def writers(memory: Memory, place: Place) -> Tensor:
     return found
 
 
-def put(memory: Memory, value: Tensor) -> Place:
-    """A copy of a dense tensor in new memory of the device, of which nothing is known as written.
+def put(memory: Memory, value: Tensor, arrangement: Arrangement = "contiguous") -> Place:
+    """A copy of a tensor in new memory of the device, of which nothing is known as written.
+
+    Args:
+        memory: The device's.
+        value: A dense one, unless it is to be arranged.
+        arrangement: How it shall lie there; `expanded` has the first row alone.
 
     Raises:
         harness.simulator.hardware.memory.OutOfDeviceMemory: there is not so much.
     """
-    strides = value.stride() if is_dense(value.shape, value.stride()) else _in_order(value.shape)
+    arranged = arrange(value, arrangement)
+    lies_well = arrangement != "contiguous" or is_dense(value.shape, value.stride())
+    strides = arranged.stride() if lies_well else _in_order(value.shape)
     place = Place(0, tuple(value.shape), tuple(strides), NUMBERS[value.dtype])
     if place.is_empty:
         return place
-    place = Place(memory.allocate(place.nbytes), place.shape, place.strides, place.dtype)
-    tensor_at(memory, place).copy_(value)
+    skipped = value.element_size() if arrangement == "offset" else 0
+    start = memory.allocate(place.nbytes + skipped)
+    place = Place(start + skipped, place.shape, place.strides, place.dtype)
+    rows = slice(None, 1) if arrangement == "expanded" else slice(None)
+    tensor_at(memory, place)[rows].copy_(value[rows])
     return place
 
 

@@ -23,6 +23,8 @@ from harness.compiler.cache import digest, file_digest
 from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_toolchain
 from harness.evaluate import Request
+from harness.problems.configuration import ConstructorCall
+from harness.problems.grid import Case
 from harness.records.report import Report, Verdict
 from harness.system import codec
 from harness.system.device import Device
@@ -86,7 +88,7 @@ class Finished:
     def _key(self, request: Request, content_hash: str, problem_hash: str) -> str:
         # These decide with which values it goes, how fast, and what is an error by being too slow.
         same = replace(request, seed=0, cores=1, cache=Path(), deadlines=Deadlines(), run="")
-        same = replace(same, cases=tuple(replace(case, seed=0) for case in request.cases))
+        same = replace(same, cases=tuple(map(_undrawn, request.cases)))
         plain = codec.encode(same)
         return digest((plain, content_hash, problem_hash, *self._surroundings))
 
@@ -102,6 +104,14 @@ class Finished:
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _OLD_SECONDS:
                     path.unlink()
+
+
+def _undrawn(case: Case) -> Case:
+    """The case without what was drawn for this run."""
+    if case.label != "random":
+        return replace(case, seed=0)
+    sizes = ConstructorCall()
+    return replace(case, seed=0, arguments={}, input_shapes=(), constructor_call=sizes)
 
 
 def _compilers() -> tuple[str, ...]:

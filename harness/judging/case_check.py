@@ -28,6 +28,7 @@ from harness.judging.integrity import (
     work_from,
 )
 from harness.judging.judge import judge
+from harness.judging.layouts import WORDS, promises
 from harness.judging.operator_work import judge_operators
 from harness.judging.own_kernels import judge_launched, launched_from
 from harness.problems.grid import Case
@@ -118,6 +119,7 @@ class CaseCheck:
         self._comparisons: dict[str, Comparison] = {}
         self._findings: list[Finding] = []
         self._faults: list[str] = []
+        self._notes: list[str] = []
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
         self._counters: Totals | None = None
@@ -172,6 +174,13 @@ class CaseCheck:
                 if call.run.weights != sent:
                     self._send_weights(values)
                     sent = call.run.weights
+                if call.kind == "arranged":
+                    if judged:
+                        judged.result()
+                        judged = None
+                    if self._is_amiss or not self._takes(call, values):
+                        return
+                    continue
                 answer = self._forward(call, values)
                 if judged:
                     judged.result()
@@ -217,6 +226,7 @@ class CaseCheck:
         how["recorded"] = call is self._recorded
         how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
+        how["arrangement"] = call.arrangement
         step: Step = "profile" if counted else "forward"
         answer = self._conversation.ask(step, how, values.inputs, elements=self._output_elements())
         self._spent += answer.header.get("spent", 0)
@@ -252,6 +262,40 @@ class CaseCheck:
             self._judge_work(run, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
             self._remember(WrongOutput(values, actual, unwritten), comparison.mismatch)
+
+    @property
+    def _is_amiss(self) -> bool:
+        """Whether anything is wrong so far."""
+        wrong = any(each.mismatch for each in self._comparisons.values())
+        return wrong or bool(self._faults) or bool(failing_findings(self._findings))
+
+    def _takes(self, call: Call, values: Values) -> bool:
+        """Make a call with inputs that lie otherwise; answers whether another can follow.
+
+        What is wrong there counts if the submission means to take such inputs, and else is a note.
+        """
+        is_promised = promises(self._conversation.source, call.arrangement)
+        if self._oracle_device.type == "cuda" and not is_promised:
+            # A wild access would break the GPU's context for the cases that follow.
+            return True
+        before = list(self._findings)
+        try:
+            answer = self._forward(call, values)
+            self._judge(call, values, answer, self._weights)
+            told = "gives wrong numbers"
+        except StepFault as fault:
+            if is_promised and not fault.stop.is_refusal:
+                raise
+            told = fault.stop.message
+        else:
+            if not self._is_amiss:
+                return True
+            if is_promised:
+                return False
+        self._findings, self._faults, self._wrong = before, [], None
+        self._comparisons.pop(call.name, None)
+        self._notes.append(f"{WORDS[call.arrangement]}: {told}")
+        return told == "gives wrong numbers"
 
     def _output_elements(self) -> int:
         shape = self._output_shape
@@ -328,6 +372,7 @@ class CaseCheck:
             estimated=next((c.estimated for c in self._comparisons.values()), ""),
             own_work=min(self._shares, default=None),
             deterministic=self._deterministic,
+            notes=tuple(self._notes),
         )
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:

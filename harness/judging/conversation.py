@@ -101,6 +101,7 @@ class Conversation:
             "positional": list(call.positional),
             "named": dict(call.named),
             "numbers": sorted(self._case.numbers.items()),
+            "multiprocessors": self._case.multiprocessors,
             "seed": seed,
         }
         return self.ask("construct", header, elements=elements)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.compiler.ninja import first_error
+from harness.judging.layouts import WORDS
 from harness.problems import families
 from harness.problems.grid import OWN, Case
 from harness.problems.values import Call
@@ -23,12 +24,14 @@ class Stop:
         message: One line.
         detail: Several lines for who wants to know more.
         is_cause: Whether it explains what was found in memory, and not the other way round.
+        is_refusal: Whether the submission itself says no.
     """
 
     verdict: Verdict
     message: str
     detail: str = ""
     is_cause: bool = False
+    is_refusal: bool = False
 
 
 def of_import_fault(fault: Mapping[str, Any]) -> Stop:
@@ -70,9 +73,10 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
     if kind in ("refusal", "launch refused") and case and _overfills(case):
         return Stop("declined", message, detail)
     if kind == "refusal" and step != "construct" and case and not _may_refuse(case):
-        return Stop("failed", f"refuses what its constructor accepted: {message}", detail)
+        why = f"refuses what its constructor accepted: {message}"
+        return Stop("failed", why, detail, is_refusal=True)
     if kind == "refusal":
-        return Stop("declined", message, detail)
+        return Stop("declined", message, detail, is_refusal=True)
     return Stop("error", message, detail)
 
 
@@ -103,6 +107,9 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
     """
     if not wrong:
         return ""
+    arranged = [call for call in calls if call.kind == "arranged" and call.name in wrong]
+    if len(arranged) == len(wrong):
+        return f"Wrong only with {WORDS[arranged[0].arrangement]}."
     if all(call.kind != "first" for call in calls if call.name in wrong):
         return f"Wrong only when values came back, or nearly: {', '.join(wrong)}."
     # Touched inputs lie in new memory, where who goes by an address is right once more.

@@ -17,6 +17,7 @@ from torch import nn
 
 from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
+from harness.problems.source_numbers import counts_multiprocessors, numbers_in
 
 _ENTRY = "ModelNew"
 # Parsing takes a thousand times as much memory, and what people write is a hundredth of it.
@@ -63,6 +64,8 @@ class Submission:
         parameters: What `ModelNew`'s constructor takes, without self.
         may_use_shared_memory: Whether a kernel of it may; not, where all kernels are in this file
             and none has `__shared__`.
+        numbers: The integers that the file states (`source_numbers.numbers_in`).
+        counts_multiprocessors: Whether it asks how many the device has.
     """
 
     name: str
@@ -70,6 +73,8 @@ class Submission:
     content_hash: str
     parameters: tuple[Parameter, ...]
     may_use_shared_memory: bool = True
+    numbers: tuple[int, ...] = ()
+    counts_multiprocessors: bool = False
 
     @property
     def accepts_any(self) -> bool:
@@ -242,7 +247,16 @@ def _read(path: Path) -> Submission:
         raise UnreadableError("is nested too deeply to be read") from error
     digest = hashlib.sha256(content).hexdigest()
     shared = b"__shared__" in content or b"__global__" not in content
-    return Submission(path.stem, path, digest, parameters, shared)
+    text = content.decode("utf-8-sig")
+    return Submission(
+        path.stem,
+        path,
+        digest,
+        parameters,
+        shared,
+        numbers_in(text),
+        counts_multiprocessors(text),
+    )
 
 
 def _content(path: Path) -> bytes:

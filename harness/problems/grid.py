@@ -1,11 +1,13 @@
 """Parameter cases: which configurations a submission is checked with.
 
-The problem's own configuration, and what its family varies: edges that are always in, and a
-covering array over everything that the submission's constructor takes.
+The problem's own configuration, and what its family varies: edges that are always in, a covering
+array over everything that the submission's constructor takes, sizes around the numbers in its text,
+and a few at random.
 """
 
 import hashlib
 import json
+import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +23,14 @@ from harness.problems.problem import Problem
 from harness.problems.sizes import ProblemSizes
 from harness.system.device import Device
 
-Label = Literal["native", "reduced", "grid", "corner"]
+Label = Literal["native", "reduced", "grid", "corner", "aimed", "random", "layout"]
 OWN: tuple[Label, ...] = ("native", "reduced")
 """Labels of the problem's own configuration: as it is, and cut down for the simulator."""
 Grid = Literal["own", "quick", "full"]
+
+_RANDOM_CASES = 3
+# Of a device that a persistent kernel walks over more than once.
+_FEW_MULTIPROCESSORS = 2
 
 _REDUCED_BATCH = 2
 _REDUCED_LENGTH = 64
@@ -36,10 +42,13 @@ class Case(Configuration):
 
     Attributes:
         id: Short, readable, unique among the cases of one problem, and the same in every run.
-        label: "native" or "reduced" for the problem's own configuration, else where it is from.
+        label: "native" or "reduced" for the problem's own configuration, else where it is from:
+            `aimed` at what the submission's text states, `random`, or with inputs of another
+            `layout`.
         seed: What every value of this case is drawn from.
         family: Name of the problem's family.
         constructor_call: How `ModelNew` gets the arguments.
+        multiprocessors: How many the simulated device says that it has; None for as many as it has.
     """
 
     id: str
@@ -47,6 +56,7 @@ class Case(Configuration):
     seed: int
     family: str
     constructor_call: ConstructorCall
+    multiprocessors: int | None = None
 
 
 def cases_for(
@@ -66,7 +76,8 @@ def cases_for(
             "full" all triples.
         device: On the simulator, the problem's own configuration is cut down to a small batch and
             length.
-        seed: What the cases' own seeds are derived from; ids do not depend on it.
+        seed: What the cases' own seeds are derived from, and the sizes of those at random; ids do
+            not depend on it.
 
     Returns:
         The cases, the problem's own configuration first.
@@ -77,10 +88,72 @@ def cases_for(
     if grid == "own":
         return (own,)
     cases = {_key(own): own}
-    for label, configuration in _varied(problem, submission, grid, taken, sizes):
+    for label, configuration in _varied(problem, submission, grid, taken, sizes, own):
         case = _varied_case(problem, submission, label, configuration, seed)
         cases.setdefault(_key(case), case)
-    return tuple(cases.values())
+    others = (
+        *_with_few_multiprocessors(problem, submission, taken, own, device, seed),
+        *_random_cases(problem, submission, taken, seed),
+        *_with_other_layouts(problem, submission, tuple(cases.values()), taken, sizes, seed),
+    )
+    return (*cases.values(), *others)
+
+
+def _with_few_multiprocessors(
+    problem: Problem,
+    submission: Submission,
+    taken: Mapping[str, object],
+    own: Case,
+    device: Device,
+    seed: int,
+) -> Iterator[Case]:
+    """Of a kernel that has a block for each: several turns of its loop; a GPU has all it has."""
+    if not submission.counts_multiprocessors or device != "simulator":
+        return
+    native = _native(problem, own)
+    for configuration in problem.family.many_tiles(taken, native, submission.numbers):
+        case = _varied_case(problem, submission, "aimed", configuration, seed)
+        name = f"{case.id}-on-{_FEW_MULTIPROCESSORS}"
+        yield replace(case, id=name, seed=_seed(seed, name), multiprocessors=_FEW_MULTIPROCESSORS)
+
+
+def _native(problem: Problem, own: Case) -> Configuration:
+    """The problem's own configuration at its own size."""
+    return Configuration(
+        arguments=own.arguments, input_shapes=problem.input_shapes, input_dtypes=own.input_dtypes
+    )
+
+
+def _random_cases(
+    problem: Problem, submission: Submission, taken: Mapping[str, object], seed: int
+) -> Iterator[Case]:
+    chance = random.Random(_seed(seed, "random"))  # noqa: S311 - the seed is the secret
+    for number in range(_RANDOM_CASES):
+        configuration = problem.family.drawn(taken, chance)
+        if configuration:
+            case = _varied_case(problem, submission, "random", configuration, seed)
+            name = f"random-{number + 1}"
+            call = call_by_name(problem, submission, configuration.arguments, case.id)
+            yield replace(case, id=name, seed=_seed(seed, name), constructor_call=call)
+
+
+def _with_other_layouts(
+    problem: Problem,
+    submission: Submission,
+    cases: Sequence[Case],
+    taken: Mapping[str, object],
+    sizes: Sizes,
+    seed: int,
+) -> Iterator[Case]:
+    """A plain case, and the problem's own one cut down, with inputs that lie otherwise."""
+    if not problem.family.arrangements:
+        return
+    plain = next((case for case in cases if case.label == "grid"), None)
+    own = _own_case(problem, submission, taken, sizes, "simulator", seed)
+    for case in (plain, own):
+        if case:
+            name = f"{case.id}-layouts"
+            yield replace(case, id=name, label="layout", seed=_seed(seed, name))
 
 
 def _varied(
@@ -89,6 +162,7 @@ def _varied(
     grid: Grid,
     taken: Mapping[str, object],
     sizes: Sizes,
+    own: Case,
 ) -> Iterator[tuple[Label, Configuration]]:
     family = problem.family
     strength = 2 if grid == "quick" else 3
@@ -101,6 +175,8 @@ def _varied(
         yield "grid", configuration
     for configuration in family.sized(sizes, strength):
         yield "grid", configuration
+    for configuration in family.aimed(taken, _native(problem, own), submission.numbers):
+        yield "aimed", configuration
 
 
 def case_again(

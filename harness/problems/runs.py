@@ -19,6 +19,9 @@ Distribution = Literal[
 ]
 """`own` is the reference's: what its `get_inputs` draws."""
 Weights = Literal["A", "B", "C"]
+Arrangement = Literal["contiguous", "strided", "expanded", "offset"]
+"""How an input lies in memory: its last two dimensions swapped, all its rows one, or one element
+behind the start of an allocation."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from harness.problems.grid import OWN, Case
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import on_meta
 from harness.problems.problem import Problem
-from harness.problems.runs import Run, Weights
+from harness.problems.runs import Arrangement, Run, Weights
 from harness.problems.sizes import ProblemSizes
 from harness.problems.sources import inputs_from, touched_from
 
-Kind = Literal["first", "again", "touched"]
+Kind = Literal["first", "again", "touched", "arranged"]
 
 # Of the cases that have a call more of either kind.
 _EXTRA_SHARE = 0.15
@@ -47,12 +47,15 @@ class Call:
         name: Unique among the case's calls: the run's, or with `again` or `touched` added.
         run: Of which it has the weights and the inputs.
         kind: `again` is the very same values once more; `touched` has one other number among the
-            inputs, which nobody sees who looks at a few of them.
+            inputs, which nobody sees who looks at a few of them; `arranged` has inputs that lie
+            otherwise in memory.
+        arrangement: How they lie.
     """
 
     name: str
     run: Run
     kind: Kind = "first"
+    arrangement: Arrangement = "contiguous"
 
 
 def runs_for(problem: Problem) -> tuple[Run, ...]:
@@ -102,8 +105,15 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     """List a case's calls on one instance, in an order that only its seed tells.
 
     Every run comes once. Some cases have one or two calls more; the problem's own configuration has
-    both.
+    both. A case for its sizes or its layouts alone has one run: what values show, the others tell.
     """
+    first_run = runs_for(problem)[0]
+    if case.label == "aimed":
+        return (Call(first_run.name, first_run),)
+    if case.label == "layout":
+        ways = problem.family.arrangements
+        arranged = (Call(f"{first_run.name} {way}", first_run, "arranged", way) for way in ways)
+        return (Call(first_run.name, first_run), *arranged)
     chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
     runs = list(problem.family.bearable(runs_for(problem), case))
     chance.shuffle(runs)
@@ -185,6 +195,9 @@ def values_of_call(
     `weights` as in `values_for`.
     """
     values = values_for(problem, case, call.run, weights)
+    if call.arrangement == "expanded":
+        alike = (tensor[:1].expand_as(tensor).contiguous() for tensor in values.inputs)
+        return replace(values, inputs=tuple(alike))
     if call.kind != "touched":
         return values
     generator = Generator().manual_seed(_derived_seed(case, "touched"))

@@ -18,7 +18,8 @@ SCHEMA = 7
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
 on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
-6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call.
+6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call
+and notes.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
@@ -103,6 +104,7 @@ class CaseReport:
             not known.
         deterministic: Whether the same call twice gave the same bits; None if it was not tried.
         constructor_call: How `ModelNew` was constructed, as Python text.
+        notes: What is worth knowing and changes no verdict.
     """
 
     id: str
@@ -124,6 +126,7 @@ class CaseReport:
     constants: Mapping[str, int] = field(default_factory=dict)
     estimated: str = ""
     constructor_call: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

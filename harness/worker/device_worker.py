@@ -81,7 +81,10 @@ class DeviceWorker(Worker):
             self._set = list(header["names"])
         elif step in ("forward", "profile"):
             is_new = bool(header.pop("in_new_memory", False))
-            told = self._ask_device(step, limit, "inputs", tensors, in_new_memory=is_new)
+            how = header.pop("arrangement", "contiguous")
+            told = self._ask_device(
+                step, limit, "inputs", tensors, in_new_memory=is_new, arrangement=how
+            )
             header["places"] = told["places"]
             self._inputs = [_range_of(place) for place in told["places"]]
         elif step == "construct":

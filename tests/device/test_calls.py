@@ -29,6 +29,7 @@ from tests.support import ROOT, run
 pytestmark = pytest.mark.simulator_only
 
 MESSAGES, SEED = 1000, 1
+PLAINLY = {"in_new_memory": False, "arrangement": "contiguous"}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_devices_of_one_process_do_not_see_each_other(
 ) -> None:
     """What lies at an address in one memory is not there in the other."""
     one, other = devices
-    (place,) = ask(one, "inputs", torch.arange(4.0), in_new_memory=False).header["places"]
+    (place,) = ask(one, "inputs", torch.arange(4.0), **PLAINLY).header["places"]
     there = RangeEntry(place["address"], 16)
     assert call(one.worker_socket, Call.READ, bytes(there))[0] == 0
     assert call(other.worker_socket, Call.READ, bytes(there)) == (1, b"")
@@ -104,7 +105,7 @@ def test_inputs_stay_until_the_judge_lets_them_go(
 ) -> None:
     """A worker that frees an input does not take it from the judge, who sees what became of it."""
     device, _ = devices
-    (place,) = ask(device, "inputs", torch.ones(4), in_new_memory=False).header["places"]
+    (place,) = ask(device, "inputs", torch.ones(4), **PLAINLY).header["places"]
     address = place["address"].to_bytes(8, "little")
     assert call(device.worker_socket, Call.FREE, address)[0] == 0
     call(device.worker_socket, Call.WRITE, address + bytes(16))

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,47 @@ def test_every_case_is_valid_and_affordable(plain: Problem, name: Grid) -> None:
     for case in cases_for(plain, submission(*NEUTRAL), name)[1:]:
         assert accepted_by_torch(Convolution.of(case)), case.id
         fills_shared_memory = case.label == "corner" and Convolution.of(case).kernel_size > 16
-        assert Convolution.of(case).work <= 1_500_000 or fills_shared_memory, case.id
+        # One run of those, and all of the others.
+        most = {"aimed": 4_000_000, "layout": 10_000_000}.get(case.label, 1_500_000)
+        assert Convolution.of(case).work <= most or fills_shared_memory, case.id
 
 
 def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
-    """About 60 cases for a submission that takes everything; triples are several times as many."""
-    assert 45 <= len(everything) <= 70
+    """About 60 cases for a submission that takes everything; triples are several times as many.
+
+    Beside them are some that have one run each, and three at random.
+    """
+    plainly = [case for case in everything if case.label not in ("aimed", "layout", "random")]
+    assert 45 <= len(plainly) <= 70
+    assert len(everything) <= 90
     assert 120 <= len(cases_for(plain, submission(*NEUTRAL), "full")) <= 300
+
+
+def test_random_cases_are_of_their_seed(plain: Problem) -> None:
+    """Nobody knows their sizes before the seed is drawn; with it they are the same again."""
+    found = submission(*NEUTRAL)
+    one, again, other = (
+        [case for case in cases_for(plain, found, seed=seed) if case.label == "random"]
+        for seed in (5, 5, 6)
+    )
+    assert [case.id for case in one] == ["random-1", "random-2", "random-3"]
+    assert one == again
+    assert [case.id for case in one] == [case.id for case in other]
+    sizes = [[(case.arguments, case.input_shapes) for case in cases] for cases in (one, other)]
+    assert all(mine != theirs for mine, theirs in zip(*sizes, strict=True))
+
+
+def test_cases_are_aimed_at_the_submissions_numbers(plain: Problem) -> None:
+    """Another text, other sizes; a persistent kernel also gets a device that it outgrows."""
+    found = submission(*NEUTRAL)
+    with_tile = replace(found, numbers=(96,), counts_multiprocessors=True)
+    plainly, aimed = (cases_for(plain, each) for each in (found, with_tile))
+    more = [case for case in aimed if case.id not in {case.id for case in plainly}]
+    assert {case.label for case in more} == {"aimed"}
+    assert {95, 96, 97} <= {case.arguments["in_channels"] for case in more}
+    assert [case.multiprocessors for case in more if case.multiprocessors] == [2]
+    on_gpu = cases_for(plain, with_tile, device="cuda")
+    assert not any(case.multiprocessors for case in on_gpu)
 
 
 def test_ids_are_unique_and_do_not_depend_on_the_seed(
@@ -64,7 +99,8 @@ def test_ids_are_unique_and_do_not_depend_on_the_seed(
 
 def test_no_configuration_twice(everything: tuple[Case, ...]) -> None:
     """A corner that the covering array also holds is checked once."""
-    assert len({Convolution.of(case) for case in everything}) == len(everything)
+    cases = [case for case in everything if case.label not in ("layout", "random")]
+    assert len({Convolution.of(case) for case in cases}) == len(cases)
 
 
 def test_own_configuration_is_first_and_reduced(everything: tuple[Case, ...]) -> None:

@@ -1,6 +1,7 @@
 """Any reference at all: what can be said of one of which nothing is known."""
 
 import math
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +17,7 @@ from harness.problems.mistakes import Computation, Mistake
 from harness.problems.other_sizes import other_sizes, own_sizes
 from harness.problems.rounding.expected import Propagated
 from harness.problems.rounding.tracked import NoRuleError
-from harness.problems.runs import Run, Weights
+from harness.problems.runs import Arrangement, Run, Weights
 
 NEUTRAL: Mapping[str, object] = MappingProxyType(
     {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
@@ -39,6 +40,8 @@ class AnyReference:
     neutral = NEUTRAL
     rows_are_independent = False
     forward_may_refuse = True
+    # What get_inputs gives is contiguous, and may have a structure that another layout breaks.
+    arrangements: tuple[Arrangement, ...] = ()
     inputs_are_made = True
     # The specification is Model, not get_inputs: where it is defined, other numbers than the
     # author's count, too. Which those are is tried out (`values.runs_for`).
@@ -78,6 +81,25 @@ class AnyReference:
         """None."""
         del taken, strength
         return ()
+
+    def aimed(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterable[Configuration]:
+        """None: its constants are varied, whatever a submission is made for."""
+        del taken, own, numbers
+        return ()
+
+    def many_tiles(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterable[Configuration]:
+        """None."""
+        del taken, own, numbers
+        return ()
+
+    def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
+        """None: it is not known what its parameters may be."""
+        del taken, chance
+        return None
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Every constant around warps, blocks and vectors, small, and beyond 16 bits."""

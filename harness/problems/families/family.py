@@ -1,5 +1,6 @@
 """What is asked of a family of references."""
 
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ from harness.problems.bounds import Arithmetic, Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import DrawWeights
 from harness.problems.mistakes import Computation, Mistake
-from harness.problems.runs import Run, Weights
+from harness.problems.runs import Arrangement, Run, Weights
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,10 @@ class Family(Protocol):
         """
 
     @property
+    def arrangements(self) -> tuple[Arrangement, ...]:
+        """How inputs may lie in memory beside being contiguous."""
+
+    @property
     def inputs_are_made(self) -> bool:
         """Whether inputs are what `get_inputs` makes of numbers, and not any of their shapes."""
 
@@ -114,6 +119,19 @@ class Family(Protocol):
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
         """Configurations with every combination of `strength` values of what can be varied."""
+
+    def aimed(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterable[Configuration]:
+        """Configurations around the problem's own sizes and around numbers of a submission."""
+
+    def many_tiles(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterable[Configuration]:
+        """Those in which a block for each of two multiprocessors does several blocks' work."""
+
+    def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
+        """Any configuration at all; None where it is not known which there are."""
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Configurations with other constants: each value once, or in more company."""

@@ -32,11 +32,17 @@ class ClientDevice:
         if self._runtime.sim_connect(descriptor):
             raise OSError("the device process does not answer")
         ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
-        SimulatedCuda(self._runtime).install()
+        self._cuda = SimulatedCuda(self._runtime)
+        self._cuda.install()
 
-    def recover(self) -> None:
-        """Forget errors, those as well that leave real hardware unusable until the process ends."""
+    def recover(self, multiprocessors: int | None = None) -> None:
+        """Forget errors, those as well that leave real hardware unusable until the process ends.
+
+        Args:
+            multiprocessors: How many the device says that it has; None for as many as it has.
+        """
         self._runtime.sim_recover()
+        self._cuda.pretend(multiprocessors)
 
     def raise_unread_error(self) -> None:
         """Tell of a call that failed, where the caller has not looked.

@@ -102,7 +102,7 @@ class Session:
         self._values.forget()
         if self._device:
             # Each case gets a device that works, whatever became of it in the one before.
-            self._device.recover()
+            self._device.recover(message.header["multiprocessors"])
         header = message.header
         model = self._module.ModelNew(*header["positional"], **header["named"])
         self._model = model.cuda()

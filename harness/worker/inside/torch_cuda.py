@@ -9,12 +9,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import torch
 
 from harness.simulator.hardware.errors import UnsupportedCall
-from harness.simulator.hardware.properties import DEVICE
+from harness.simulator.hardware.properties import DEVICE, DeviceProperties
 
 _DISABLE_TIMING, _BLOCKING_SYNC = 2, 1
 """cudaEventDisableTiming and cudaEventBlockingSync."""
@@ -192,6 +193,7 @@ class SimulatedCuda:
     def __init__(self, runtime: ctypes.CDLL) -> None:
         self._calls = Calls(runtime)
         self._runtime = runtime
+        self._device = DEVICE
         bound = {"calls": self._calls}
         self._event = type("Event", (Event,), bound)
         self._stream = type("Stream", (Stream,), bound)
@@ -220,6 +222,17 @@ class SimulatedCuda:
         # Copies are done at once from any memory of the host.
         cast(Any, torch.Tensor).pin_memory = lambda tensor, _device=None: tensor.clone()
 
+    def pretend(self, multiprocessors: int | None) -> None:
+        """Answer that the device has so many multiprocessors; None for as many as it has."""
+        count = multiprocessors or DEVICE.multi_processor_count
+        self._device = replace(DEVICE, multi_processor_count=count)
+        self._runtime.sim_pretend_multiprocessors(count)
+
+    def properties(self, device: object = None) -> DeviceProperties:
+        """What `torch.cuda.get_device_properties` gives."""
+        check_device(device)
+        return self._device
+
     def _about_the_device(self) -> dict[str, object]:
         return {
             "is_available": lambda: True,
@@ -230,8 +243,8 @@ class SimulatedCuda:
             "set_device": check_device,
             "device": DeviceContext,
             "device_of": DeviceContext,
-            "get_device_properties": _properties,
-            "get_device_name": lambda device=None: _properties(device).name,
+            "get_device_properties": self.properties,
+            "get_device_name": lambda device=None: self.properties(device).name,
             "get_device_capability": _capability,
             "get_arch_list": lambda: [f"sm_{DEVICE.architecture}"],
             "is_bf16_supported": lambda *_arguments, **_options: True,
@@ -334,11 +347,6 @@ class SimulatedCuda:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self._calls("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
-
-
-def _properties(device: object = None) -> Any:
-    check_device(device)
-    return DEVICE
 
 
 def _capability(device: object = None) -> tuple[int, int]:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from harness.problems.arrange import arrange
+from harness.problems.runs import Arrangement
 from harness.worker.digests import digest
 from harness.worker.inside.client_device import ClientDevice, place_of, places_of
 from harness.worker.inside.timing import Answer
@@ -48,6 +50,7 @@ class MessageValues:
 
     def __init__(self) -> None:
         self._inputs: list[Tensor] = []
+        self._arrangement: Arrangement = "contiguous"
         self._outputs: list[Tensor] = []
         # The same memory as inputs and weights, whatever becomes of those.
         self._inputs_kept: list[Tensor] = []
@@ -77,12 +80,15 @@ class MessageValues:
             kept.shape == value.shape and kept.dtype == value.dtype
             for kept, value in zip(self._inputs, values, strict=True)
         )
+        arrangement = message.header.get("arrangement", "contiguous")
+        fits = fits and arrangement == self._arrangement == "contiguous"
+        self._arrangement = arrangement
         if fits and not message.header.get("in_new_memory"):
             for kept, value in zip(self._inputs_kept, values, strict=True):
                 # Values come into shared memory in the same way: no counter of versions moves.
                 kept.copy_(value)
         else:
-            self._inputs = [value.cuda() for value in values]
+            self._inputs = [arrange(value.cuda(), arrangement) for value in values]
             self._inputs_kept = [value.data for value in self._inputs]
         return self._inputs
 

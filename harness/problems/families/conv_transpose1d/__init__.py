@@ -3,6 +3,7 @@
 The class answers what `families/family.py` asks; each file here has one kind of answer.
 """
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import as_initialised
 from harness.problems.families.any_reference import AnyReference
-from harness.problems.families.conv_transpose1d import grid
+from harness.problems.families.conv_transpose1d import aimed, drawn, grid
 from harness.problems.families.conv_transpose1d.computation import Gather
 from harness.problems.families.conv_transpose1d.lengths import explain_lengths
 from harness.problems.families.conv_transpose1d.linear import (
@@ -42,6 +43,7 @@ class ConvTranspose1d(AnyReference):
     rows_are_independent = True
     # Its constructor is told all that matters; any batch and any length are inputs of it.
     forward_may_refuse = False
+    arrangements = ("strided", "expanded", "offset")
     inputs_are_made = False
     # Weights that come back, and new inputs in the same storage, find a submission that still uses
     # what it made of an earlier run's.
@@ -74,6 +76,25 @@ class ConvTranspose1d(AnyReference):
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterator[Configuration]:
         """A covering array over the sizes that can be varied."""
         return _configurations(grid.covering(grid.variable(taken), strength), taken)
+
+    def aimed(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterator[Configuration]:
+        """One beside the problem's own sizes, and around the numbers."""
+        sizes, varied = Convolution.of(own), grid.variable(taken)
+        yield from _configurations(aimed.neighbours(sizes, varied), taken)
+        yield from _configurations(aimed.around(numbers, sizes, varied), taken)
+
+    def many_tiles(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterator[Configuration]:
+        """The own sizes, with tiles of the largest block among the numbers."""
+        return _configurations(aimed.many_tiles(numbers, Convolution.of(own)), taken)
+
+    def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration:
+        """Sizes between the grid's and beyond."""
+        sizes = drawn.any_convolution(grid.variable(taken), chance)
+        return next(_configurations([sizes], taken))
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """None: its sizes are varied by what they mean."""

@@ -64,6 +64,10 @@ const char *sim_explanation(int error);
  * Memory stays. */
 void sim_recover(void);
 
+/* What the device answers from now on, so that a kernel with a block for each walks over several
+ * tiles of a small case. */
+void sim_pretend_multiprocessors(int count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -54,6 +54,10 @@ void sim_set_device(const struct sim_device *device) {
   snprintf(sim_properties.name, sizeof sim_properties.name, "%s", device->name);
 }
 
+void sim_pretend_multiprocessors(int count) {
+  sim_properties.multiProcessorCount = count;
+}
+
 static cudaError_t check_device(int device) {
   return device == 0 ? cudaSuccess : sim_report(cudaErrorInvalidDevice);
 }

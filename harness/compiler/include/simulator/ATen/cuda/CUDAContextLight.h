@@ -25,11 +25,9 @@ inline bool is_available() {
   return true;
 }
 inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex = 0) {
-  static cudaDeviceProp properties = [] {
-    cudaDeviceProp p;
-    C10_CUDA_CHECK(cudaGetDeviceProperties(&p, 0));
-    return p;
-  }();
+  // Asked each time: a case may be for a device with fewer multiprocessors.
+  static thread_local cudaDeviceProp properties;
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
   return &properties;
 }
 inline cudaDeviceProp* getCurrentDeviceProperties() {

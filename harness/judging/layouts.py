@@ -1,0 +1,36 @@
+"""What a submission must make of inputs that are not contiguous: what its text says it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from harness.problems.runs import Arrangement
+
+# Who asks for strides, or has inputs copied, does so for inputs that lie otherwise; who asks for an
+# address's remainder does so for those that do not start where allocations do.
+_MENTIONS_STRIDES = re.compile(r"contiguous|\.stride\(")
+_MENTIONS_ALIGNMENT = re.compile(r"uintptr_t|is_?aligned", re.IGNORECASE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#(?!\s*define\b)[^\n]*", re.DOTALL | re.MULTILINE)
+
+WORDS: Mapping[Arrangement, str] = {
+    "strided": "an input whose last two dimensions are swapped in memory",
+    "expanded": "an input whose rows are one and the same in memory",
+    "offset": "an input that starts one element behind an aligned address",
+}
+"""What a report calls them."""
+
+
+def promises(source: str, arrangement: Arrangement) -> bool:
+    """Whether a submission's text says that it takes such inputs.
+
+    KernelBench's own are always contiguous. So a kernel that takes no others has no mistake, unless
+    it means to take them.
+
+    Args:
+        source: The submission's text.
+        arrangement: How the inputs lie.
+    """
+    code = _COMMENT.sub("", source)
+    pattern = _MENTIONS_ALIGNMENT if arrangement == "offset" else _MENTIONS_STRIDES
+    return bool(pattern.search(code))

@@ -1,0 +1,36 @@
+"""What a submission's text tells of the sizes that its kernels are made for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+# Below, every grid has the sizes around; above, no block, no tile and no list of channels is.
+_LEAST = 4
+_MOST = 2048
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#(?!\s*define\b)[^\n]*", re.DOTALL | re.MULTILINE)
+# With the suffixes of C++; neither part of a name, nor of a floating-point number.
+_INTEGER = re.compile(r"(?<![\w.])(\d{1,4})(?:[uU]?[lL]{0,2})(?![\w.])")
+_SHIFTED = re.compile(r"\b1\s*<<\s*(\d{1,2})\b")
+_MULTIPROCESSORS = re.compile(r"multi_?processor_?count", re.IGNORECASE)
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    """Give the integers that a text states, the most frequent first.
+
+    Comments are left out.
+
+    >>> numbers_in("constexpr int TILE = 64;  // not 63" + chr(10) + "x[128] + y[64] * 2.5f")
+    (64, 128)
+    """
+    code = _COMMENT.sub("", text)
+    stated = [int(number) for number in _INTEGER.findall(code)]
+    stated += [1 << int(bits) for bits in _SHIFTED.findall(code)]
+    counted = Counter(number for number in stated if _LEAST <= number <= _MOST)
+    return tuple(sorted(counted, key=lambda number: (-counted[number], number)))
+
+
+def counts_multiprocessors(text: str) -> bool:
+    """Whether it asks how many multiprocessors the device has, as persistent kernels do."""
+    return bool(_MULTIPROCESSORS.search(text))

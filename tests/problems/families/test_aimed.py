@@ -1,0 +1,88 @@
+"""Transposed convolutions around the sizes that a submission is made for."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+
+import pytest
+
+from harness.problems.families.any_reference import NEUTRAL
+from harness.problems.families.conv_transpose1d.aimed import around, many_tiles, neighbours
+from harness.problems.families.conv_transpose1d.drawn import any_convolution
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+from tests.problems.families.convolutions import accepted_by_torch
+
+EVERYTHING = frozenset({"in_channels", "out_channels", "kernel_size", "batch", "length", *NEUTRAL})
+OWN = (
+    Convolution(128, 128, 3, 16, 65536),
+    Convolution(32, 64, 5, 16, 131072, dilation=3),
+    Convolution(32, 64, 3, 16, 131072, stride=2, padding=1, dilation=2),
+)
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
+    """Each parameter once below and once above, where that is valid, with all else as it is."""
+    found = list(neighbours(own, EVERYTHING))
+    assert all(accepted_by_torch(each) for each in found)
+    steps = {
+        (name, int(value) - int(getattr(own, name)))
+        for each in found
+        for name, value in asdict(each).items()
+        if name not in ("batch", "length") and value != getattr(own, name)
+    }
+    for name in ("in_channels", "out_channels", "kernel_size"):
+        assert {(name, -1), (name, 1)} <= steps
+    assert {("stride", 1), ("padding", 1), ("bias", 1)} <= steps
+    assert {step for _, step in steps} <= {-1, 1}
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_neighbours_could_take_a_fast_path_but_for_their_step(own: Convolution) -> None:
+    """Lengths leave the remainders by a vector's width that the native ones leave."""
+    found = list(neighbours(own, EVERYTHING))[1:]
+    alike = [each for each in found if (each.output_length - own.output_length) % 4 == 0]
+    assert len(alike) >= len(found) - 4
+    lengths = {each.output_length % 4 for each in found[:3]}
+    assert len(lengths) > 1 or own.stride % 2 == 0
+
+
+def test_neighbours_leave_alone_what_is_not_taken() -> None:
+    """A submission without a padding gets none."""
+    varied = EVERYTHING - {"padding", "bias"}
+    assert all(each.padding == 1 and not each.bias for each in neighbours(OWN[2], varied))
+
+
+def test_sizes_lie_around_the_numbers() -> None:
+    """One block and one output more or less, and channels beside a number on either side."""
+    found = list(around((256, 16), Convolution(32, 64, 3, 16, 1000), EVERYTHING))
+    assert all(accepted_by_torch(each) for each in found)
+    alone = {each.output_length for each in found if each.in_channels == each.out_channels == 1}
+    assert alone == {255, 257, 512}
+    channels = {(each.in_channels, each.out_channels) for each in found}
+    assert {(257, 256), (255, 257), (17, 16), (15, 17)} <= channels
+    assert {15, 17} <= {each.kernel_size for each in found}
+    assert max(each.work for each in found) <= 4_000_000
+
+
+def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
+    """The tile is the largest number that can be one."""
+    (found,) = many_tiles((64, 128, 3), OWN[0])
+    assert found.output_length > 4 * 128
+    assert found.work < 50_000_000
+
+
+def test_any_convolution_is_valid_and_affordable() -> None:
+    """Whatever is drawn: PyTorch takes it, and it does not keep the simulator busy."""
+    chance = random.Random(4)  # noqa: S311 - nothing is secret here
+    drawn = [any_convolution(EVERYTHING, chance) for _ in range(300)]
+    assert all(accepted_by_torch(each) for each in drawn)
+    assert max(each.work for each in drawn) <= 1_500_000
+    for name in EVERYTHING:
+        assert len({getattr(each, name) for each in drawn}) > 1, name
+    assert {each.stride for each in any_of({"in_channels", "length"}, chance)} == {1}
+
+
+def any_of(varied: set[str], chance: random.Random) -> list[Convolution]:
+    return [any_convolution(varied, chance) for _ in range(20)]

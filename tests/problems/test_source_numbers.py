@@ -1,0 +1,34 @@
+"""What a submission's text tells of its sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.problems.source_numbers import counts_multiprocessors, numbers_in
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("constexpr int TILE = 64;", (64,)),
+        ("#define BLOCK 192", (192,)),
+        ("threads = 96", (96,)),
+        ("x[33u] + y[40UL]", (33, 40)),
+        ("a[64] + b[64] + c[16]", (64, 16)),
+        ("1 << 7", (7, 128)),
+        # Neither these, nor what is too small or too large for a tile.
+        ("// 77" + chr(10) + "/* 78 */" + chr(10) + "# 79", ()),
+        ("1.25f + x16 + 3 + 65536 + 0x20", ()),
+    ],
+)
+def test_integers_that_a_text_states(text: str, numbers: tuple[int, ...]) -> None:
+    """Those of its code, the most frequent first."""
+    assert numbers_in(text) == numbers
+
+
+def test_who_counts_multiprocessors() -> None:
+    """In CUDA's spelling and in torch's."""
+    assert counts_multiprocessors("properties->multiProcessorCount")
+    assert counts_multiprocessors("cudaDevAttrMultiProcessorCount")
+    assert counts_multiprocessors("torch.cuda.get_device_properties(0).multi_processor_count")
+    assert not counts_multiprocessors("const int blocks = 132;")

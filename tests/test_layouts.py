@@ -1,0 +1,104 @@
+"""What `harness check` says of submissions whose inputs are not contiguous."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.evaluate import evaluate
+from harness.judging.layouts import WORDS, promises
+from harness.problems.arrange import arrange
+from harness.problems.problem import load
+from harness.problems.runs import Arrangement
+from harness.records.report import Report
+from tests.support import REFERENCE, SUBMISSIONS, request_for
+
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+ORIGINAL = (SUBMISSIONS / "flat_index.py").read_text()
+OF_INPUT, OF_WEIGHT = "    x = x.contiguous();\n", "    weight = weight.contiguous();\n"
+CHECKED = '    TORCH_CHECK(x.is_contiguous(), "x must be contiguous");\n'
+
+
+def check(text: str, folder: Path) -> Report:
+    """The report of a submission on the problem's own configuration, in every layout."""
+    path = folder / "flat_index.py"
+    path.write_text(text)
+    return evaluate(request_for(path, PROBLEM, "reduced", "reduced-layouts"))
+
+
+def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
+    """Who copies what is not contiguous is right with every layout."""
+    report = check(ORIGINAL, tmp_path)
+    assert report.verdict == "passed"
+    assert report.count("passed") == 2
+    assert report.notes == ()
+
+
+def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
+    """Who copies the weight and forgets the input means to take any."""
+    assert OF_INPUT in ORIGINAL
+    report = check(ORIGINAL.replace(OF_INPUT, ""), tmp_path)
+    assert report.own_configuration == "passed"
+    assert report.verdict == "failed"
+    case = report.case("reduced-layouts")
+    assert case.wrong_runs == ("uniform strided",)
+    assert case.diagnosis == f"Wrong only with {WORDS['strided']}."
+
+
+def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
+    """KernelBench's inputs are contiguous: a kernel for those has no mistake."""
+    report = check(ORIGINAL.replace(OF_INPUT, "").replace(OF_WEIGHT, ""), tmp_path)
+    assert report.verdict == "passed", report.message
+    assert f"{WORDS['strided']}: gives wrong numbers" in report.notes
+
+
+def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
+    """A check for what a kernel needs is what its author ought to write."""
+    report = check(ORIGINAL.replace(OF_INPUT, CHECKED), tmp_path)
+    assert report.verdict == "passed", report.message
+    (note,) = report.notes
+    assert note.startswith(f"{WORDS['strided']}: refuses")
+    assert "x must be contiguous" in note
+
+
+@pytest.mark.parametrize(
+    ("text", "arrangement", "expected"),
+    [
+        ("x = x.contiguous();", "strided", True),
+        ("int64_t step = x.stride(2);", "expanded", True),
+        ("// x must be contiguous", "strided", False),
+        ("x = x.contiguous();", "offset", False),
+        ("if (reinterpret_cast<uintptr_t>(p) % 16 == 0)", "offset", True),
+        ("if (uintptr_t(p) % 16)", "strided", False),
+    ],
+)
+def test_what_a_text_promises(text: str, arrangement: Arrangement, expected: bool) -> None:
+    """Code that asks for strides or addresses does; a comment does not."""
+    assert promises(text, arrangement) == expected
+
+
+def test_arranged_values_are_the_same() -> None:
+    """Each lies otherwise; what has one row or one dimension lies as it can."""
+    value = torch.arange(12.0).view(2, 2, 3)
+    strided, offset = arrange(value, "strided"), arrange(value, "offset")
+    assert torch.equal(strided, value)
+    assert strided.stride() == (6, 1, 2)
+    assert torch.equal(offset, value)
+    assert offset.is_contiguous()
+    assert offset.storage_offset() == 1
+    alike = value[:1].expand(2, 2, 3)
+    assert torch.equal(arrange(alike.contiguous(), "expanded"), alike)
+    assert arrange(alike.contiguous(), "expanded").stride() == (0, 3, 1)
+    assert torch.equal(arrange(torch.ones(3), "strided"), torch.ones(3))
+
+
+def test_layouts_are_tried_twice(tmp_path: Path) -> None:
+    """With the problem's own sizes, and with a plain case's."""
+    path = tmp_path / "flat_index.py"
+    path.write_text(ORIGINAL)
+    ids = [case.id for case in request_for(path, PROBLEM).cases if case.label == "layout"]
+    assert len(ids) == 2
+    assert ids[1] == "reduced-layouts"
+    assert load(PROBLEM).family.arrangements == tuple(WORDS)
