@@ -127,8 +127,11 @@ def put(memory: Memory, value: Tensor, arrangement: Arrangement = "contiguous") 
     skipped = value.element_size() if arrangement == "offset" else 0
     start = memory.allocate(place.nbytes + skipped)
     place = Place(start + skipped, place.shape, place.strides, place.dtype)
-    rows = slice(None, 1) if arrangement == "expanded" else slice(None)
-    tensor_at(memory, place)[rows].copy_(value[rows])
+    tensor = tensor_at(memory, place)
+    if arrangement == "expanded" and value.dim():
+        tensor[:1].copy_(value[:1])
+    else:
+        tensor.copy_(value)
     return place
 
 
