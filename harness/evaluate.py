@@ -25,6 +25,7 @@ from harness.judging.conclude import conclude
 from harness.problems.grid import OWN, Case, Grid
 from harness.problems.problem import Problem, load
 from harness.problems.values import elements_of, left_out
+from harness.records.coverage import Coverage
 from harness.records.report import BuildReport, CaseReport, Report, not_run
 from harness.simulator.native.library import build_libraries
 from harness.system.device import Device
@@ -245,6 +246,7 @@ class _Evaluation:
         """Fill in a blank report."""
         outcomes: list[CaseOutcome] = []
         left = list(self._cases)
+        coverage: Coverage | None = None
         for _ in range(1 + MAX_RESTARTS):
             try:
                 with self._worker() as worker:
@@ -261,7 +263,7 @@ class _Evaluation:
                         if outcomes[-1].worker_failed:
                             break
                     else:
-                        self._look_for_leaks(worker)
+                        coverage = self._look_back(worker)
             except WorkerFailure as failure:
                 return self._stopped(blank, verdict.of_failure(failure))
             if not left or self._time.steps.is_used_up:
@@ -269,7 +271,10 @@ class _Evaluation:
         became = self._became_of_file(blank)
         if became:
             self._notes.append(f"the file was {became} meanwhile; this is about what it was")
-        blank = replace(blank, notes=(*blank.notes, *self._notes))
+        # Of what an earlier worker's device ran nothing is known any more.
+        if any(outcome.worker_failed for outcome in outcomes):
+            coverage = None
+        blank = replace(blank, notes=(*blank.notes, *self._notes), coverage=coverage)
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
         if self._time.steps.is_used_up:
             why = "not run: the time for all steps is used up"
@@ -316,12 +321,19 @@ class _Evaluation:
             return "taken away"
         return None if is_same else "changed"
 
-    def _look_for_leaks(self, worker: Worker) -> None:
-        sizes = worker.request("leaks").header.get("leaks", ())
+    def _look_back(self, worker: Worker) -> Coverage | None:
+        """Note what was never freed; answers which lines of device code ran."""
+        header = worker.request("leaks").header
+        sizes = header.get("leaks", ())
         if sizes:
             self._notes.append(
                 f"{len(sizes)} allocations of cudaMalloc were never freed, {sum(sizes)} bytes"
             )
+        lines = header.get("lines")
+        if lines is None or not (lines["reached"] or lines["missed"]):
+            # On a GPU nobody looks; and the kernels may stand in another file.
+            return None
+        return Coverage(tuple(lines["reached"]), tuple(lines["missed"]))
 
     def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
         """The report of a submission that could not even be imported."""

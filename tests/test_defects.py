@@ -36,7 +36,7 @@ WRONG = {
     "weight_out_in": ("weight read as [out, in, k]", "in channels > 1 and out channels > 1"),
     "group_offset_missing": ("group offset of the input channel missing", "groups > 1"),
     "index_of_16_bits": ("elements not written", ""),
-    "bias_ignored": ("bias ignored", "all 18 with bias fail; none without bias"),
+    "bias_ignored": ("bias ignored", "all 19 with bias fail; none without bias"),
 }
 
 

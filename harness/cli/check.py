@@ -33,6 +33,12 @@ def add_to(commands: Commands) -> None:
         help="write a JUnit XML file there, with a test for each case, as pytest would",
     )
     parser.add_argument(
+        "--coverage",
+        type=Path,
+        metavar="FILE",
+        help="write there which lines of device code ran, in lcov's format (simulator only)",
+    )
+    parser.add_argument(
         "--schedule",
         type=option_types.schedule,
         default=0,
@@ -62,8 +68,9 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(
             "--case: some cases are no report to keep; leave out --resume, --json and --junitxml"
         )
-    if options.junitxml and options.junitxml.is_dir():
-        raise UsageError(f"--junitxml {options.junitxml}: is a folder; give a file")
+    for name, path in (("--junitxml", options.junitxml), ("--coverage", options.coverage)):
+        if path and path.is_dir():
+            raise UsageError(f"{name} {path}: is a folder; give a file")
     from harness.cli.checking import check
 
     return check(options)

@@ -28,6 +28,7 @@ from harness.problems.discovery import discover, fits
 from harness.problems.grid import cases_for, fresh_seed
 from harness.problems.references import load_references, named
 from harness.records import render, store
+from harness.records.coverage import Coverage, lcov
 from harness.records.junit import TestCase, junit, no_submission, not_evaluated, tests_of
 from harness.records.report import Report
 from harness.system.files import write_whole
@@ -85,6 +86,8 @@ def check(options: argparse.Namespace) -> int:
         if options.junitxml:
             tests = [no_submission(*each) for each in refusals(found, problems)]
             stack.callback(checking.write_junit, options.junitxml, tests)
+        if options.coverage:
+            stack.callback(checking.write_coverage, options.coverage)
         if options.resume:
             requests = checking.take_over(requests, options.seed)
         try:
@@ -112,6 +115,7 @@ class Checking:
         self._careful = CarefulWriter(partial(print, file=sys.stderr, flush=True))
         self._not_evaluated = 0
         self._tests: list[TestCase] = []
+        self._covered: list[tuple[str, str, Coverage]] = []
 
     @property
     def has_trouble(self) -> bool:
@@ -122,6 +126,11 @@ class Checking:
         """Write what is known as JUnit XML, behind some other tests."""
         text = junit((*before, *self._tests))
         self._careful.write(f"--junitxml {path}", partial(write_whole, path, text))
+
+    def write_coverage(self, path: Path) -> None:
+        """Write which lines of device code ran."""
+        write = partial(write_whole, path, lcov(self._covered))
+        self._careful.write(f"--coverage {path}", write)
 
     def take_over(self, requests: Sequence[Request], seed: int | None) -> list[Request]:
         """Show what an earlier run had finished; answers what is left to run."""
@@ -181,4 +190,7 @@ class Checking:
     def _show(self, report: Report) -> None:
         self.all_passed = self.all_passed and report.is_right
         self._tests += tests_of(report)
+        if report.coverage:
+            title = f"{report.submission} on {report.problem}"
+            self._covered.append((title, report.path, report.coverage))
         print(render.full(report), file=self._out, flush=True)

@@ -76,6 +76,7 @@ class DeviceSession:
             "end": self._end,
             "read": self._read,
             "leaks": self._leaks,
+            "lines": self._lines,
         }
 
     def serve(self) -> None:
@@ -249,6 +250,10 @@ class DeviceSession:
     def _leaks(self, _: Message) -> Answer:
         """Sizes in bytes of what host code allocated and did not free."""
         return {"leaks": [allocation.size for allocation in self._memory.leaks()]}, ()
+
+    def _lines(self, message: Message) -> Answer:
+        """Which lines of a source file have run, and which have not."""
+        return asdict(self._device.lines(message.header["file"])), ()
 
     def _work(self) -> list[dict[str, Any]]:
         return list(map(asdict, self._record.take()))

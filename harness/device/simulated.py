@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from harness.device.record import Record
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters, merged
+from harness.simulator.execution.coverage import Lines
 from harness.simulator.execution.machine import LoadedModule, Machine
 from harness.simulator.hardware import limits
 from harness.simulator.hardware.budget import Budget
@@ -148,6 +149,10 @@ class SimulatedDevice:
             for module in self._modules.values()
             for name, resources in self._usage_of(module).items()
         }
+
+    def lines(self, file: str) -> Lines:
+        """Which lines of the source files of that name have run so far."""
+        return self._machine.lines(file)
 
     def close(self) -> None:
         """End the processes that run blocks."""

@@ -146,6 +146,17 @@ def _own_work_text(standing: Standing) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
+def _lines_run(standing: Standing) -> float | None:
+    coverage = standing.report.coverage if standing.report else None
+    return coverage.share if coverage else None
+
+
+def _lines_run_text(standing: Standing) -> str:
+    share = _lines_run(standing)
+    # Rounded down: 100 % is all of them.
+    return "" if share is None else f"{math.floor(100 * share)}%"
+
+
 def _measured(standing: Standing) -> str:
     result = standing.result
     return f"{result.device}, {result.measured_at[:10]}" if result else ""
@@ -231,6 +242,12 @@ _COLUMNS = (
         _ratio(_conflicts, "-way"),
         _conflicts,
         meaning="passes through shared memory over those needed, on the simulator",
+    ),
+    Column(
+        "lines run",
+        _lines_run_text,
+        _lines_run,
+        meaning="lines of its device code that ran in some case, on the simulator",
     ),
     Column("checked on", lambda s: s.report.device if s.report else "", align="left"),
     Column("measured on", _measured, align="left"),

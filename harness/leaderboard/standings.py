@@ -217,7 +217,11 @@ def portable(board: Board) -> Board:
     return replace(
         board,
         standings=tuple(
-            replace(s, report=s.report and replace(s.report, device="", builds=(), counters=None))
+            replace(
+                s,
+                report=s.report
+                and replace(s.report, device="", builds=(), counters=None, coverage=None),
+            )
             for s in board.standings
         ),
     )

@@ -92,7 +92,7 @@ def cases_for(
         case = _varied_case(problem, submission, label, configuration, seed)
         cases.setdefault(_key(case), case)
     others = (
-        *_with_few_multiprocessors(problem, submission, taken, own, device, seed),
+        *_with_few_multiprocessors(problem, submission, taken, own, seed),
         *_random_cases(problem, submission, taken, seed),
         *_with_other_layouts(problem, submission, tuple(cases.values()), taken, sizes, seed),
     )
@@ -104,11 +104,10 @@ def _with_few_multiprocessors(
     submission: Submission,
     taken: Mapping[str, object],
     own: Case,
-    device: Device,
     seed: int,
 ) -> Iterator[Case]:
-    """Of a kernel that has a block for each: several turns of its loop; a GPU has all it has."""
-    if not submission.counts_multiprocessors or device != "simulator":
+    """Of a kernel that has a block for each: several turns of its loop, where that is simulated."""
+    if not submission.counts_multiprocessors:
         return
     native = _native(problem, own)
     for configuration in problem.family.many_tiles(taken, native, submission.numbers):

@@ -31,11 +31,12 @@ def headline(report: Report) -> str:
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
         share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
         bits = "" if report.is_deterministic else ", nondeterministic"
+        lines = _never_ran(report)
         how = f"{report.precision}{worst}"
         if report.verdict == "agrees":
             why = next(case.estimated for case in report.cases if case.estimated)
             how = f"the bound is an estimate: {why}"
-        return escape.one_line(f"{head}: {counts}; {how}{share}{bits}")
+        return escape.one_line(f"{head}: {counts}; {how}{share}{bits}{lines}")
     some_ran = report.count("not run") < len(report.cases)
     return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))
 
@@ -63,6 +64,15 @@ def _counts(report: Report) -> str:
     return "; ".join(told)
 
 
+def _never_ran(report: Report) -> str:
+    """What was not run is not called right."""
+    of = report.coverage
+    if of is None or not of.missed:
+        return ""
+    total = len(of.reached) + len(of.missed)
+    return f"; {len(of.missed)} of {total} lines of device code never ran"
+
+
 def _own(share: float | None) -> str:
     return f"{share:.1%} of the work by its own kernels"
 
@@ -87,6 +97,8 @@ def _explanation(report: Report) -> Iterator[str]:
         cases = "1 case" if other.count == 1 else f"{other.count} cases"
         yield f"also, in {cases} such as {other.case}: {other.message}"
     yield from _shortened(report.detail)
+    if report.coverage and report.coverage.missed and report.is_right:
+        yield f"lines of device code that no case reached: {report.coverage.words()}"
     for note in report.notes:
         yield f"note: {note}"
     if not report.is_right and report.verdict != "not run":

@@ -10,6 +10,7 @@ from typing import Literal
 from harness.finding import Finding
 from harness.problems.grid import OWN, Case
 from harness.records.comparison import Comparison, Precision
+from harness.records.coverage import Coverage
 from harness.simulator.counters.totals import Totals
 from harness.system import codec
 
@@ -19,7 +20,7 @@ SCHEMA = 7
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
 on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
 6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call
-and notes.
+and notes, and with coverage.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
@@ -159,6 +160,7 @@ class Report:
         notes: What is worth knowing and changes no verdict.
         detail: Several lines: the compiler's output, a traceback.
         seconds: How long all of it took.
+        coverage: Which lines of its device code ran; None where nobody looked.
     """
 
     submission: str
@@ -183,6 +185,7 @@ class Report:
     notes: tuple[str, ...] = ()
     detail: str = ""
     seconds: float = 0.0
+    coverage: Coverage | None = None
     schema: int = field(default=SCHEMA)
 
     @property

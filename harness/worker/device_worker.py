@@ -42,6 +42,7 @@ class DeviceWorker(Worker):
 
     def _start_process(self, settings: Settings, descriptor: int) -> ProcessTree:
         assert settings.libraries is not None  # noqa: S101 - of the simulator
+        self._file = settings.submission.name
         process = shared_process(
             settings.libraries.machine, settings.cores, must_be_confined=settings.untrusted
         )
@@ -120,6 +121,7 @@ class DeviceWorker(Worker):
             return Message(header, self._values(step, limit, header["places"], max_tensor_bytes))
         if step == "leaks":
             header["leaks"] = self._ask_device(step, limit, "leaks")["leaks"]
+            header["lines"] = self._ask_device(step, limit, "lines", file=self._file)
         if step not in ("forward", "profile"):
             return Message(header)
         for key in ("inputs", "weights", "work", "spent"):

@@ -13,6 +13,7 @@ from harness.leaderboard.columns import milliseconds
 from harness.leaderboard.page import page
 from harness.leaderboard.standings import Board, Standing, portable
 from harness.leaderboard.tables import text
+from harness.records.coverage import Coverage
 from harness.records.report import BuildReport
 from harness.simulator.counters.totals import Totals
 from harness.speed.result import Timing
@@ -22,7 +23,7 @@ EVIL = "a|<script>alert(1)</script>`*[x](y)\x1b[31m"
 COUNTERS = Totals(1, 10_000, 320_000, 5000, 400, 1168, 90, 45, 0, 32, 1.0)
 CHECKED = report(
     case("passed"), case("declined", "k5"), verdict="passed", precision="fp32", counters=COUNTERS,
-    builds=(BuildReport("ext", 12.34, False, "light"),),
+    builds=(BuildReport("ext", 12.34, False, "light"),), coverage=Coverage((1, 2), (3,)),
 )  # fmt: skip
 FAST = Standing("fast", CHECKED, speed_result("fast", 4.0), rank=1)
 BOARD = Board(
@@ -53,7 +54,7 @@ def test_columns_tell_everything_that_is_known() -> None:
         "declined": "1", "failed": "0", "precision": "fp32", "median ms": "4.0000 ± 0.0027",
         "speedup": "4.45 (4.42 to 4.47)", "over": "cudnn.benchmark fp32", "of floor": "25.0%",
         "build s": "21.5", "sectors/request": "2.92", "bank conflicts": "2.00-way",
-        "checked on": "simulator", "measured on": "NVIDIA H200, 2026-11-21",
+        "lines run": "66%", "checked on": "simulator", "measured on": "NVIDIA H200, 2026-11-21",
     }  # fmt: skip
     assert table["unmeasured"]["build s"] == "12.3"
     assert table["unmeasured"]["median ms"] == ""
@@ -94,7 +95,7 @@ def test_own_configuration_stands_beside_a_failure() -> None:
 def test_portable_board_has_nothing_of_this_machine() -> None:
     """Two machines that check the same files on different devices write the same text."""
     other = replace(
-        CHECKED, device="cuda", seconds=99.0, seed=5, counters=None,
+        CHECKED, device="cuda", seconds=99.0, seed=5, counters=None, coverage=None,
         builds=(BuildReport("ext", 70.0, True, "light"),), versions={"nvcc": "13.1"},
     )  # fmt: skip
     there = replace(BOARD, standings=tuple(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.simulator.execution.codegen import Compiler
+from harness.simulator.execution.coverage import Lines, lines_in
 from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
 from harness.simulator.execution.launch import LaunchResult as LaunchResult
 from harness.simulator.execution.multicore import MulticoreLaunches, Task, chunk_lanes, why_one_core
@@ -129,6 +130,13 @@ class Machine:
     def close(self) -> None:
         """Ends the processes that run blocks beside this one; they are forked again when needed."""
         self._shared.close()
+
+    def lines(self, file: str) -> Lines:
+        """Which lines of a source file have run in any launch so far."""
+        modules = self._modules.values()
+        return lines_in(
+            file, ((m.module, [k.prepared for k in m.prepared.values()]) for m in modules)
+        )
 
     def prepare(self, loaded: LoadedModule, kernel_name: str) -> Kernel:
         """The kernel, ready to run; the second time at no cost.

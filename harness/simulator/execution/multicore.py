@@ -69,7 +69,7 @@ class Part:
     """What one process did of a launch.
 
     `problem` tells why one core has to do it all, and `over_budget` that it would be too much in
-    any case; nothing else is of use then.
+    any case; nothing else is of use then. `reached` are the program's blocks that have run so far.
     """
 
     has_run: bool = False
@@ -78,6 +78,7 @@ class Part:
     totals: Totals | None = None
     problem: str = ""
     over_budget: int = 0
+    reached: frozenset[int] = frozenset()
 
 
 def why_one_core(program: Program) -> str:
@@ -187,7 +188,9 @@ class MulticoreLaunches:
             self._board.stop()
             return Part(problem=str(error) or repr(error))
         launch.touched(self._board.room(process))
-        return Part(True, launch.thread_instructions, launch.work, launch.totals())
+        reached = frozenset(launch.kernel.prepared.reached)
+        totals = launch.totals()
+        return Part(True, launch.thread_instructions, launch.work, totals, reached=reached)
 
     def _run(self, launch: Launch, task: Task) -> str:
         """Runs a launch; returns why it was in vain, or nothing."""
@@ -232,6 +235,7 @@ class MulticoreLaunches:
             ):
                 return "the counts of its parts do not add up"
         launch.processes = len(parts)
+        launch.kernel.prepared.reached_elsewhere.update(*(part.reached for part in parts))
         return ""
 
 

@@ -1,0 +1,155 @@
+"""Which lines of a submission's device code ran, as reports and files tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.evaluate import evaluate
+from harness.leaderboard.columns import columns_of
+from harness.leaderboard.standings import Board, Standing
+from harness.records.coverage import Coverage, lcov
+from harness.records.render import full, headline
+from harness.records.report import Report
+from tests.support import REFERENCE, SUBMISSIONS, case, harness, report, request_for
+
+pytestmark = pytest.mark.simulator_only
+
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+BREAK = "            break;\n"
+SUBMISSION = (SUBMISSIONS / "flat_index.py").read_text()
+# No case of any grid has an output of so many positions.
+NEVER = """        if (out_length == 1234567) {
+            out[0] = 1;
+            return;
+        }
+"""
+UNUSED = """__global__ void unused_kernel(float* out) {
+    out[threadIdx.x] = 1;
+}
+
+template <typename scalar_t>
+"""
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """A submission with a branch that is never taken, and a kernel that is never launched."""
+    assert BREAK in SUBMISSION
+    with_branch = SUBMISSION.replace("    for (int k = 0;", NEVER + "    for (int k = 0;", 1)
+    return with_branch.replace("template <typename scalar_t>\n", UNUSED, 1)
+
+
+@pytest.fixture(scope="module")
+def checked(text: str, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """What is said of it, after the problem's own configuration and a small case."""
+    path = tmp_path_factory.mktemp("coverage") / "flat_index.py"
+    path.write_text(text)
+    return evaluate(request_for(path, PROBLEM, "reduced", "k2-s3-b1x3x17-to8"))
+
+
+def line_of(text: str, piece: str) -> int:
+    """The first line that holds it, from 1."""
+    return next(n for n, line in enumerate(text.splitlines(), 1) if piece in line)
+
+
+def test_lines_that_never_ran_are_told(checked: Report, text: str) -> None:
+    """A branch that no case takes and a kernel that no case launches; all else ran."""
+    assert checked.coverage is not None
+    never = {line_of(text, piece) for piece in ("out[0] = 1;", "out[threadIdx.x] = 1;")}
+    assert never <= set(checked.coverage.missed)
+    around = set(range(line_of(text, "out[0] = 1;") - 1, line_of(text, "out[0] = 1;") + 3))
+    unused = line_of(text, "unused_kernel")
+    assert set(checked.coverage.missed) <= around | {unused, unused + 1, unused + 2}
+    assert line_of(text, "out[index] = ") in checked.coverage.reached
+
+
+def test_verdict_says_what_was_not_run(checked: Report) -> None:
+    """In its first line the number, and below it the lines themselves."""
+    assert checked.coverage is not None
+    missed = len(checked.coverage.missed)
+    total = missed + len(checked.coverage.reached)
+    assert checked.verdict == "passed"
+    assert f"; {missed} of {total} lines of device code never ran" in headline(checked)
+    words = f"lines of device code that no case reached: {checked.coverage.words()}"
+    assert words in full(checked)
+
+
+def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
+    """Where every line runs, the verdict says nothing of lines."""
+    path = tmp_path / "flat_index.py"
+    path.write_text(SUBMISSION)
+    one = evaluate(request_for(path, PROBLEM, "reduced"))
+    both = evaluate(request_for(path, PROBLEM, "reduced", "k2-s3-b1x3x17-to8"))
+    assert one.coverage is not None
+    assert both.coverage is not None
+    assert set(one.coverage.reached) < set(both.coverage.reached)
+    assert both.coverage.missed == ()
+    assert "never ran" not in full(both)
+
+
+def test_blocks_that_other_processes_run_count(tmp_path: Path) -> None:
+    """Where blocks run on several cores, lines are reached all the same."""
+    path = tmp_path / "flat_index.py"
+    path.write_text(SUBMISSION)
+    alone, shared = (
+        evaluate(request_for(path, PROBLEM, "reduced", cores=cores)) for cores in (1, 2)
+    )
+    assert alone.coverage is not None
+    assert shared.coverage == alone.coverage
+
+
+def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
+    """`--coverage` writes what editors and genhtml read, of each submission and problem."""
+    path = tmp_path / "flat_index.py"
+    path.write_text(text)
+    options = ("--reference", PROBLEM, "--grid", "own", "--coverage", "lines.info")
+    done = harness("check", path, *options, folder=tmp_path)
+    assert done.status == 0, done.err
+    lines = (tmp_path / "lines.info").read_text().splitlines()
+    assert lines[:2] == ["TN:flat_index_on_conv_transpose1d", f"SF:{path}"]
+    assert f"DA:{line_of(text, 'out[0] = 1;')},0" in lines
+    assert f"DA:{line_of(text, 'out[index] = ')},1" in lines
+    assert lines[-1] == "end_of_record"
+
+
+def test_lcov_of_a_submission_whose_name_has_spaces() -> None:
+    """A test's name has no spaces there, and a folder's stays."""
+    text = lcov([("a b", "/x y/a b.py", Coverage((3,), (2,)))])
+    wanted = "TN:a_b|SF:/x y/a b.py|DA:2,0|DA:3,1|LF:2|LH:1|end_of_record|"
+    assert text == wanted.replace("|", "\n")
+
+
+@pytest.mark.parametrize(
+    ("reached", "missed", "words"),
+    [((1, 9), (3, 4), "3-4"), ((4,), (3, 5), "3, 5"), ((), (1, 3, 9), "1-9")],
+)
+def test_lines_in_words(reached: tuple[int, ...], missed: tuple[int, ...], words: str) -> None:
+    """Ranges go on over lines without code, and end where a line ran."""
+    assert Coverage(reached, missed).words() == words
+
+
+def test_many_ranges_are_cut_off() -> None:
+    """One line stays one line."""
+    of = Coverage(tuple(range(0, 60, 2)), tuple(range(1, 60, 2)))
+    assert of.words().endswith(", and 18 more")
+
+
+@pytest.mark.parametrize(
+    ("coverage", "shown"),
+    [(None, []), (Coverage((1, 2), (3,)), ["66%"]), (Coverage((1,), ()), ["100%"])],
+)
+def test_leaderboard_has_the_share(coverage: Coverage | None, shown: list[str]) -> None:
+    """Rounded down; no column where nobody looked."""
+    standing = Standing("mine", report(case("passed"), verdict="passed", coverage=coverage))
+    columns = columns_of(Board("conv", None, (standing,)))
+    assert [c.text(standing) for c in columns if c.header == "lines run"] == shown
+
+
+def test_folder_for_the_file_is_refused(tmp_path: Path) -> None:
+    """What cannot be written is told before anything runs."""
+    arguments = ("check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM)
+    done = harness(*arguments, "--coverage", tmp_path, folder=tmp_path)
+    assert done.status == 2
+    assert "is a folder; give a file" in done.err
