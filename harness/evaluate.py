@@ -162,11 +162,11 @@ def _notes(request: Request, problem: Problem) -> Iterator[str]:
         call = problem.at(own.constants).init_inputs.spelled("ModelNew")
         yield f"by its parameters' order {call}, as KernelBench calls it, is another model"
     reduced = [case for case in request.cases if case.label == "reduced"]
-    if reduced and reduced[0].constants:
+    if reduced:
         from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
         cut = ", ".join(f"{old} to {new}" for old, new in from_to if old != new)
         if cut:
-            yield f"the problem's own inputs are cut down: {cut}"
+            yield f"the problem's own inputs are cut down: {cut}; their native size was not run"
     without = Counter(
         name for case in request.cases for name in left_out(problem.at(case.constants))
     )

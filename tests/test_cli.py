@@ -128,7 +128,7 @@ def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) ->
         report = every[row[2]]
         counts = [str(report.count(verdict)) for verdict in ("passed", "declined", "failed")]
         assert row[1:8] == [rank, row[2], "passed", *counts, "fp32"]
-    assert flat[-3:] == ["2.92", "simulator", ""]
+    assert flat[-4:] == ["2.92", "100%", "simulator", ""]
     assert "BOARD.md: changed" in table
     assert "BOARD.md: unchanged" in harness(*board, folder=tmp_path).out
     with (tmp_path / "submissions" / "grid3d.py").open("a") as file:

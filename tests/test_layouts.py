@@ -28,12 +28,17 @@ def check(text: str, folder: Path) -> Report:
     return evaluate(request_for(path, PROBLEM, "reduced", "reduced-layouts"))
 
 
+def notes_of(report: Report) -> list[str]:
+    """Those of layouts."""
+    return [note for note in report.notes if note.startswith("an input")]
+
+
 def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
     """Who copies what is not contiguous is right with every layout."""
     report = check(ORIGINAL, tmp_path)
     assert report.verdict == "passed"
     assert report.count("passed") == 2
-    assert report.notes == ()
+    assert notes_of(report) == []
 
 
 def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
@@ -51,14 +56,14 @@ def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
     """KernelBench's inputs are contiguous: a kernel for those has no mistake."""
     report = check(ORIGINAL.replace(OF_INPUT, "").replace(OF_WEIGHT, ""), tmp_path)
     assert report.verdict == "passed", report.message
-    assert f"{WORDS['strided']}: gives wrong numbers" in report.notes
+    assert f"{WORDS['strided']}: gives wrong numbers" in notes_of(report)
 
 
 def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
     """A check for what a kernel needs is what its author ought to write."""
     report = check(ORIGINAL.replace(OF_INPUT, CHECKED), tmp_path)
     assert report.verdict == "passed", report.message
-    (note,) = report.notes
+    (note,) = notes_of(report)
     assert note.startswith(f"{WORDS['strided']}: refuses")
     assert "x must be contiguous" in note
 

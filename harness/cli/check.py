@@ -39,6 +39,21 @@ def add_to(commands: Commands) -> None:
         help="write there which lines of device code ran, in lcov's format (simulator only)",
     )
     parser.add_argument(
+        "--require",
+        type=option_types.share_of_cases,
+        default=0.0,
+        metavar="all|own|N%",
+        help="how many cases must have passed, and not be declined by the submission or left out "
+        "(default: own, the problem's own configuration)",
+    )
+    parser.add_argument(
+        "--require-coverage",
+        type=option_types.share,
+        default=0.0,
+        metavar="N%",
+        help="how many lines of device code must have run in some case (simulator only)",
+    )
+    parser.add_argument(
         "--schedule",
         type=option_types.schedule,
         default=0,

@@ -31,6 +31,7 @@ from harness.records import render, store
 from harness.records.coverage import Coverage, lcov
 from harness.records.junit import TestCase, junit, no_submission, not_evaluated, tests_of
 from harness.records.report import Report
+from harness.records.requirements import Requirements
 from harness.system.files import write_whole
 from harness.system.output import CarefulWriter, JsonLines, say
 from harness.system.processors import cores_each
@@ -82,7 +83,8 @@ def check(options: argparse.Namespace) -> int:
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         say_what_is_missing(out)
         refused = say_what_is_refused(found, problems, out)
-        checking = Checking(Finished(FINISHED, device), json_lines, out)
+        required = Requirements(options.require, options.require_coverage)
+        checking = Checking(Finished(FINISHED, device), json_lines, out, required)
         if options.junitxml:
             tests = [no_submission(*each) for each in refusals(found, problems)]
             stack.callback(checking.write_junit, options.junitxml, tests)
@@ -107,8 +109,15 @@ class Checking:
         all_passed: Whether every report so far says so.
     """
 
-    def __init__(self, finished: Finished, json_lines: JsonLines | None, out: IO[str]) -> None:
+    def __init__(
+        self,
+        finished: Finished,
+        json_lines: JsonLines | None,
+        out: IO[str],
+        required: Requirements,
+    ) -> None:
         self.all_passed = True
+        self._required = required
         self._finished = finished
         self._json_lines = json_lines
         self._out = out
@@ -194,3 +203,6 @@ class Checking:
             title = f"{report.submission} on {report.problem}"
             self._covered.append((title, report.path, report.coverage))
         print(render.full(report), file=self._out, flush=True)
+        for unmet in self._required.unmet(report):
+            self.all_passed = False
+            say(f"{report.submission} on {report.problem}: not enough: {unmet}", self._out)

@@ -53,6 +53,26 @@ def billions(text: str) -> int:
     return int(_positive(text, _MOST_BILLIONS, "a number more than 0, such as 3 or 0.5") * 1e9)
 
 
+def share(text: str) -> float:
+    """A percentage, as a share from 0 to 1.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    what = "a percentage, such as 90%"
+    return _positive(text.removesuffix("%"), 100.0, what) / 100
+
+
+def share_of_cases(text: str) -> float:
+    """A percentage, or `all`, or `own` for none but the problem's own; as a share from 0 to 1.
+
+    Raises:
+        ArgumentTypeError: it is none of these.
+    """
+    known = {"all": 1.0, "own": 0.0}
+    return known[text] if text in known else share(text)
+
+
 def add_limits(add: Callable[..., object]) -> None:
     """How long submissions may take: --step-seconds and the like, and --call-budget.
 

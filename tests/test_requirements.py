@@ -1,0 +1,73 @@
+"""What `harness check` asks of a submission beside that nothing is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.records.coverage import Coverage
+from harness.records.report import Report
+from harness.records.requirements import Requirements
+from tests.support import REFERENCE, SUBMISSIONS, case, harness, report
+
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+SOME = report(
+    case("passed"), case("passed", "k4"), case("declined", "k5"), case("not run", "k6"),
+    verdict="passed", coverage=Coverage((1, 2, 3), (4,)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("required", "words"),
+    [
+        (Requirements(), []),
+        (Requirements(cases=0.5), []),
+        (Requirements(cases=0.51), ["2 of 4 cases passed, and --require asks for 51%"]),
+        (Requirements(coverage=0.75), []),
+        (
+            Requirements(coverage=0.8),
+            ["3 of 4 lines of device code ran, and --require-coverage asks for 80%"],
+        ),
+    ],
+)
+def test_shares_of_cases_and_lines(required: Requirements, words: list[str]) -> None:
+    """What is declined or left out has not passed; a share that is just met is enough."""
+    assert list(required.unmet(SOME)) == words
+
+
+def test_coverage_that_nobody_saw_is_not_enough() -> None:
+    """On a GPU nobody sees which lines ran."""
+    (words,) = Requirements(coverage=0.1).unmet(report(case("passed"), verdict="passed"))
+    assert "needs the simulator" in words
+
+
+def test_what_is_wrong_needs_no_more_words() -> None:
+    """A failure is told already."""
+    wrong: Report = report(case("failed"), verdict="failed")
+    assert list(Requirements(1.0, 1.0).unmet(wrong)) == []
+
+
+@pytest.mark.simulator_only
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [((), 0), (("--require", "own"), 0), (("--require", "all"), 1), (("--require", "30%"), 0)],
+)
+def test_exit_status_tells(tmp_path: Path, options: tuple[str, ...], status: int) -> None:
+    """A submission that declines some of the grid passes, unless all of it is asked for."""
+    path = tmp_path / "flat_index.py"
+    first = "        super().__init__()\n"
+    refusal = f"{first}        if kernel_size > 7:\n            raise ValueError('too long')\n"
+    path.write_text((SUBMISSIONS / "flat_index.py").read_text().replace(first, refusal, 1))
+    arguments: tuple[str | Path, ...] = ("--reference", PROBLEM, "--seed", "1", *options)
+    done = harness("check", path, *arguments, folder=tmp_path)
+    assert done.status == status, done.out
+    assert ("not enough: " in done.out) == bool(status)
+
+
+@pytest.mark.parametrize("share", ["0%", "101%", "most", "-3"])
+def test_share_that_cannot_be_is_told(tmp_path: Path, share: str) -> None:
+    """What is no percentage is refused before anything runs."""
+    done = harness("check", PROBLEM, "--require-coverage", share, folder=tmp_path)
+    assert done.status == 2
+    assert "give a percentage, such as 90%" in done.err
