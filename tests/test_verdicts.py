@@ -209,6 +209,8 @@ def test_defaults_must_be_the_references(tmp_path: Path) -> None:
     failed = [case for case in report.cases if case.verdict == "failed"]
     assert failed
     assert all(", padding=" not in case.constructor_call for case in failed)
+    (diagnosis,) = {case.diagnosis for case in failed}
+    assert "every failing case leaves out padding," in diagnosis
 
 
 def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from harness.problems.grid import OWN
 from harness.records.comparison import Precision
 from harness.records.report import AMISS, CaseReport, Report, Verdict, overall
 
+# Of failing cases; 6 that all leave out an argument by chance are one in 64.
+_ENOUGH_FAILURES = 6
+
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
     """Add the cases to a report, with the verdict, the precision class and a diagnosis."""
@@ -26,7 +29,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
         for o in outcomes
         if o.report.verdict in ("passed", "failed") and o.case.label not in ("random", "layout")
     ]
-    diagnosis = _diagnosis(failed)
+    diagnosis = wrong_defaults(failed, outcomes) or _diagnosis(failed)
     cases = tuple(
         replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
         if o.report.verdict == "failed"
@@ -63,6 +66,30 @@ def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> s
     """Id of the smallest of some cases; empty for none."""
     ids = {report.id for report in shown}
     return smallest([o.case for o in outcomes if o.case.id in ids]).id if ids else ""
+
+
+def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome]) -> str:
+    """Say which default of ModelNew's is not Model's; empty where nothing speaks for that.
+
+    Whether a case leaves an argument to its default is drawn beside its sizes: a mistake that has
+    nothing to do with that fails as many cases that give it.
+    """
+    if len(failed) < _ENOUGH_FAILURES:
+        return ""
+    passed = [o for o in outcomes if o.report.verdict == "passed"]
+    names = frozenset.intersection(*(o.case.left_to_defaults for o in failed))
+    suspects = sorted(
+        name
+        for name in names
+        if sum(name in o.case.left_to_defaults for o in passed) <= len(failed)
+        and sum(name not in o.case.left_to_defaults for o in passed) >= _ENOUGH_FAILURES
+    )
+    if len(suspects) != 1:
+        return ""
+    return (
+        f"another default: every failing case leaves out {suspects[0]}, and none that gives it "
+        f"fails; ModelNew's default for it is not Model's."
+    )
 
 
 def _diagnosis(failed: Sequence[CaseOutcome]) -> str:

@@ -58,6 +58,12 @@ class Case(Configuration):
     constructor_call: ConstructorCall
     multiprocessors: int | None = None
 
+    @property
+    def left_to_defaults(self) -> frozenset[str]:
+        """Names of the arguments that the constructor is not given."""
+        call = self.constructor_call
+        return frozenset(tuple(self.arguments)[len(call.positional) :]).difference(call.named)
+
 
 def cases_for(
     problem: Problem,

@@ -1,0 +1,62 @@
+"""What only all cases together can tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.judging.case_check import CaseOutcome
+from harness.judging.conclude import wrong_defaults
+from harness.problems.configuration import ConstructorCall
+from harness.problems.grid import Case
+from harness.records.report import Verdict, not_run
+
+ARGUMENTS = {"kernel_size": 3, "stride": 1, "padding": 0}
+
+
+def outcome(number: int, verdict: Verdict, *left_out: str) -> CaseOutcome:
+    """Of a case that is constructed without some arguments."""
+    named = {name: value for name, value in ARGUMENTS.items() if name not in left_out}
+    case = Case(
+        id=str(number),
+        label="grid",
+        arguments=ARGUMENTS,
+        input_shapes=((1, 2, 3),),
+        input_dtypes=("float32",),
+        seed=0,
+        family="conv_transpose1d",
+        constructor_call=ConstructorCall((), named),
+    )
+    return CaseOutcome(replace(not_run(case, ""), verdict=verdict), case)
+
+
+FAILED = [outcome(number, "failed", "stride") for number in range(6)]
+PASSED = [outcome(10 + number, "passed") for number in range(6)]
+
+
+def test_default_that_every_failing_case_leaves_out_is_named() -> None:
+    """Where none that gives it fails, it is the constructor's default that is wrong."""
+    said = wrong_defaults(FAILED, [*FAILED, *PASSED])
+    assert "every failing case leaves out stride," in said
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        # One fails that gives it; nobody knows what those that give it do; most are right without.
+        [outcome(20, "failed"), *PASSED],
+        PASSED[:3],
+        [*PASSED, *(outcome(30 + number, "passed", "stride") for number in range(7))],
+    ],
+)
+def test_nothing_is_said_where_it_may_be_chance(others: list[CaseOutcome]) -> None:
+    """Half of the cases leave out defaults, whatever is wrong with them."""
+    failed = [*FAILED, *(each for each in others if each.report.verdict == "failed")]
+    assert wrong_defaults(failed, [*FAILED, *others]) == ""
+
+
+def test_two_that_are_left_out_alike_are_not_told_apart() -> None:
+    """A name is said only where it is the only one that can be."""
+    failed = [outcome(number, "failed", "stride", "padding") for number in range(6)]
+    assert wrong_defaults(failed, [*failed, *PASSED]) == ""
