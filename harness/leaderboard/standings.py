@@ -212,16 +212,17 @@ def portable(board: Board) -> Board:
     """What of a board is the same on every machine that has the same files.
 
     How long a build takes, where a check ran, and counters, which another compiler makes others,
-    are this machine's.
+    are this machine's, and cases at random sizes are this run's.
     """
     return replace(
         board,
         standings=tuple(
-            replace(
-                s,
-                report=s.report
-                and replace(s.report, device="", builds=(), counters=None, coverage=None),
-            )
-            for s in board.standings
+            replace(s, report=s.report and _portable(s.report)) for s in board.standings
         ),
     )
+
+
+def _portable(report: Report) -> Report:
+    # What was drawn at random may have been declined here, and not there.
+    drawn = tuple(case for case in report.cases if case.label != "random")
+    return replace(report, device="", builds=(), counters=None, coverage=None, cases=drawn)

@@ -14,7 +14,7 @@ from harness.leaderboard.page import page
 from harness.leaderboard.standings import Board, Standing, portable
 from harness.leaderboard.tables import text
 from harness.records.coverage import Coverage
-from harness.records.report import BuildReport
+from harness.records.report import BuildReport, Verdict
 from harness.simulator.counters.totals import Totals
 from harness.speed.result import Timing
 from tests.support import case, report, speed_result
@@ -104,6 +104,19 @@ def test_portable_board_has_nothing_of_this_machine() -> None:
     assert text([BOARD], "github") != text([there], "github")
     assert text([portable(BOARD)], "github") == text([portable(there)], "github")
     assert "4.0000 ± 0.0027" in text([portable(BOARD)], "github")
+
+
+def test_portable_board_has_nothing_of_this_run() -> None:
+    """Cases at random sizes are declined in one run and not in another: the text has neither."""
+
+    def board(verdict: Verdict) -> Board:
+        drawn = case(verdict, "random-1", label="random")
+        checked = replace(CHECKED, cases=(*CHECKED.cases, drawn))
+        return replace(BOARD, standings=(replace(FAST, report=checked),))
+
+    here, there = board("passed"), board("declined")
+    assert text([here], "github") != text([there], "github")
+    assert text([portable(here)], "github") == text([portable(there)], "github")
 
 
 class _Elements(HTMLParser):
