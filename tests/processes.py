@@ -130,22 +130,22 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
 
     Args:
         harness: The process that started that one.
-        submission: Part of the file's name.
+        submission: The beginning of the file's name.
     """
-    commands = dict(_processes())
-    for process, (parent, words) in commands.items():
-        above, _ = commands.get(parent, (0, []))
-        is_worker = "harness.worker.inside.simulated" in words and above == harness
-        if is_worker and any(submission in word for word in words):
-            return Watched(process), Watched(parent)
+    parents = dict(_processes())
+    for process, (name, guard) in parents.items():
+        _, server = parents.get(guard, ("", 0))
+        _, evaluator = parents.get(server, ("", 0))
+        _, above = parents.get(evaluator, ("", 0))
+        if name.startswith(submission) and above == harness:
+            return Watched(process), Watched(evaluator)
     raise AssertionError(f"nobody runs {submission}")
 
 
-def _processes() -> Iterator[tuple[int, tuple[int, list[str]]]]:
-    """Every process with its parent and its command line."""
+def _processes() -> Iterator[tuple[int, tuple[str, int]]]:
+    """Every process with its name and its parent."""
     for entry in Path("/proc").glob("[0-9]*"):
         # It may have ended meanwhile.
         with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            status = (entry / "stat").read_text().rpartition(")")[2].split()
-            yield int(entry.name), (int(status[1]), words)
+            before, _, after = (entry / "stat").read_text().rpartition(")")
+            yield int(entry.name), (before.partition("(")[2], int(after.split()[1]))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import json
-import os
 import socket
 import tempfile
 import threading
@@ -20,6 +18,7 @@ from harness.device.main import MOST_BYTES, Instructions
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
+from harness.system.shared import Shared
 from harness.worker.protocol import Channel, Message
 
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
@@ -134,38 +133,14 @@ class DeviceClient:
         self._end()
 
 
-class _Shared:
-    """The process of this evaluator, started when it is first needed."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = 0
-        self._known: dict[tuple[object, ...], DeviceProcess] = {}
-
-    def get(self, library: Path, cores: int, *, must_be_confined: bool) -> DeviceProcess:
-        key = (library, cores, must_be_confined)
-        with self._lock:
-            if self._owner != os.getpid():
-                self._owner, self._known = os.getpid(), {}
-                atexit.register(self.close)
-            found = self._known.get(key)
-            if found is None or not found.is_alive:
-                if found is not None:
-                    found.close()
-                found = DeviceProcess(library, cores, must_be_confined=must_be_confined)
-                self._known[key] = found
-            return found
-
-    def close(self) -> None:
-        if self._owner == os.getpid():
-            for process in self._known.values():
-                process.close()
-            self._known = {}
+def _start(key: tuple[Path, int, bool]) -> DeviceProcess:
+    library, cores, must_be_confined = key
+    return DeviceProcess(library, cores, must_be_confined=must_be_confined)
 
 
-_shared = _Shared()
+_processes = Shared(_start)
 
 
 def shared_process(library: Path, cores: int, *, must_be_confined: bool) -> DeviceProcess:
     """The device process of this evaluator: started at the first call, and ended with it."""
-    return _shared.get(library, cores, must_be_confined=must_be_confined)
+    return _processes.get((library, cores, must_be_confined))

@@ -140,7 +140,7 @@ class Confined(ProcessTree):
         else:
             words = []
             self._folder = tempfile.TemporaryDirectory(prefix="harness-scratch-")
-            folder, variables = self._folder.name, _environment(confinement, self._folder.name)
+            folder, variables = self._folder.name, environment(confinement, self._folder.name)
         with (
             open(reading, "rb") as information,  # noqa: PTH123 - a descriptor
             open(going, "wb"),  # noqa: PTH123 - nothing begins before it is closed
@@ -203,7 +203,7 @@ class Confined(ProcessTree):
 
 def _options(confinement: Confinement) -> list[str]:
     return bubblewrap.options(
-        _environment(confinement, bubblewrap.SCRATCH),
+        environment(confinement, bubblewrap.SCRATCH),
         confinement.limits,
         (*view.python(), *confinement.readable),
         confinement.placed,
@@ -211,7 +211,7 @@ def _options(confinement: Confinement) -> list[str]:
     )
 
 
-def _environment(confinement: Confinement, scratch: str) -> Mapping[str, str]:
+def environment(confinement: Confinement, scratch: str) -> Mapping[str, str]:
     """What a confined process knows of the environment."""
     hidden = {} if confinement.with_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}

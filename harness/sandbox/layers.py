@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, get_args
+from typing import IO, Literal, get_args
 
 from harness.sandbox import bubblewrap, population
 from harness.sandbox.confined import Confined, Confinement
+from harness.sandbox.fork_server import Program
+from harness.sandbox.forked import CannotFork, Forked, ForkServer
 from harness.sandbox.limits import Limits
 from harness.system import interpreter
 
@@ -18,6 +23,7 @@ Layer = Literal["files", "network", "processes", "privileges", "environment", "l
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 _VARIABLE = "HARNESS_SANDBOX_PROBE"
+_UNTRIED = "could not be tried"
 _SECONDS = 60.0
 # It starts one more than it may, which is soon done.
 _THREADS = 400
@@ -37,9 +43,12 @@ class State:
 
 
 def examine() -> list[State]:
-    """Try all layers on a process that is confined as a submission is."""
-    holes = _holes()
-    return [State(layer, holes.get(layer, "could not be tried")) for layer in LAYERS]
+    """Try all layers on processes that are confined as a submission is: begun there, or forked."""
+    ways = [_holes(_begun), *([_holes(_forked)] if bubblewrap.usable() else [])]
+    return [
+        State(layer, next(filter(None, (holes.get(layer, _UNTRIED) for holes in ways)), ""))
+        for layer in LAYERS
+    ]
 
 
 def why_not() -> str:
@@ -57,7 +66,30 @@ def why_open() -> str:
     return bubblewrap.why_not_usable() or population.why_not()
 
 
-def _holes() -> dict[str, str]:
+Begin = Callable[[str, Confinement, IO[bytes]], AbstractContextManager[Confined]]
+
+
+@contextmanager
+def _begun(attempt: str, confinement: Confinement, output: IO[bytes]) -> Iterator[Confined]:
+    command = interpreter.command("harness.sandbox.probe", attempt)
+    process = Confined(command, confinement, stdout=output)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+@contextmanager
+def _forked(attempt: str, confinement: Confinement, output: IO[bytes]) -> Iterator[Confined]:
+    with contextlib.closing(ForkServer(Program((), "harness.sandbox.probe"))) as server:
+        process = Forked(server, [attempt], "probe", confinement, output, [])
+        try:
+            yield process
+        finally:
+            process.end()
+
+
+def _holes(begin: Begin) -> dict[str, str]:
     confinement = Confinement(limits=replace(Limits.for_this_machine(), threads=_THREADS))
     with (
         tempfile.NamedTemporaryFile(prefix="harness-secret-") as secret,
@@ -71,15 +103,13 @@ def _holes() -> dict[str, str]:
             "limits": asdict(confinement.limits),
         }
         os.environ[_VARIABLE] = "1"
-        process = Confined(
-            interpreter.command("harness.sandbox.probe", json.dumps(attempt)),
-            confinement,
-            stdout=output,
-        )
         try:
-            process.wait(_SECONDS)
+            with begin(json.dumps(attempt), confinement, output) as process:
+                process.wait(_SECONDS)
+        except CannotFork:
+            # Submissions are begun there, then.
+            return dict.fromkeys(LAYERS, "")
         finally:
-            process.end()
             del os.environ[_VARIABLE]
         output.seek(0)
         try:

@@ -30,9 +30,8 @@ def limit(first: int, most: int) -> None:
         first: Process 1 of the PID namespace, by its number in this one.
         most: Threads of all processes together.
     """
-    # Older kernels would take these for the whole user's, and for the whole machine's.
-    if _linux() >= _COUNTED_FROM:
-        _limit_count(first, most)
+    # Older kernels would take the numbers for the whole machine's.
+    limit_count(first, most)
     if os.geteuid() == 0 and _linux() >= _NUMBERED_FROM:
         _limit_numbers(first, most)
 
@@ -54,11 +53,15 @@ def why_not() -> str:
     return ""
 
 
-def _limit_count(first: int, most: int) -> None:
+def limit_count(process: int, most: int) -> None:
+    """Limit what the kernel counts for an ordinary user, for a process and those that it starts."""
+    # Older kernels would take it for the whole user's.
+    if _linux() < _COUNTED_FROM:
+        return
     _, hardest = resource.getrlimit(resource.RLIMIT_NPROC)
     count = most if hardest == resource.RLIM_INFINITY else min(most, hardest)
     with contextlib.suppress(OSError):
-        resource.prlimit(first, resource.RLIMIT_NPROC, (count, count))
+        resource.prlimit(process, resource.RLIMIT_NPROC, (count, count))
 
 
 def _limit_numbers(first: int, most: int) -> None:

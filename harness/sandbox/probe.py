@@ -21,8 +21,8 @@ from harness.system.interpreter import PACKAGE
 _CLONE_NEWUSER = 0x10000000
 _CONNECT_SECONDS = 2.0
 _STACK_BYTES = 64 << 10
-# bubblewrap's own process, and this one.
-_OWN_PROCESSES = 2
+# bubblewrap's own process, what keeps a fork's sandbox, and this one.
+_OWN_PROCESSES = 3
 
 
 def main() -> None:

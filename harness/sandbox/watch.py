@@ -16,9 +16,9 @@ _LOOK_SECONDS = 0.1
 _GIB = 1 << 30
 
 
-def processes_of(root: int, most: int) -> list[int]:
-    """A process and those below it; stops looking where there are more than so many."""
-    waiting = [root]
+def processes_of(roots: Sequence[int], most: int) -> list[int]:
+    """Processes and those below them; stops looking where there are more than so many."""
+    waiting = [*roots]
     found: list[int] = []
     while waiting and len(found) <= most:
         process = waiting.pop()
@@ -75,7 +75,7 @@ class Watch:
 
     def __init__(self, root: int, limits: Limits, on_excess: Callable[[str], None]) -> None:
         """`on_excess` is told in words, from those threads; the first that it is told is why."""
-        self._root = root
+        self._roots: tuple[int, ...] = (root,)
         self._limits = limits
         self._on_excess = on_excess
         self._ended = threading.Event()
@@ -85,6 +85,10 @@ class Watch:
         ]
         for thread in self._threads:
             thread.start()
+
+    def add(self, root: int) -> None:
+        """Look at the tree of another process, too, as if both were one."""
+        self._roots = (*self._roots, root)
 
     def end(self) -> None:
         """Stop looking."""
@@ -101,12 +105,12 @@ class Watch:
 
     def _excess_of_processes(self) -> str:
         most = self._limits.processes
-        count = len(processes_of(self._root, most))
+        count = len(processes_of(self._roots, most))
         return f"started more than {most} processes" if count > most else ""
 
     def _excess_of_memory(self) -> str:
         most = self._limits.memory_bytes
-        processes = processes_of(self._root, self._limits.processes)
+        processes = processes_of(self._roots, self._limits.processes)
         if memory_of(processes, most) > most:
             return f"took more than {most / _GIB:.1f} GiB of memory"
         return ""

@@ -19,10 +19,15 @@ import torch
 
 from harness.compiler.compiler import CompileTimeout
 from harness.defaults import BUILD_SECONDS, CHECK_SECONDS, STEP_SECONDS
+from harness.sandbox import bubblewrap
 from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
+from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Program
+from harness.sandbox.forked import CannotFork, Forked, ForkServer
 from harness.sandbox.limits import Limits
+from harness.simulator.native.library import Libraries
 from harness.system import codec, interpreter
 from harness.system.allowance import Allowance
+from harness.system.shared import Shared
 from harness.worker import answers
 from harness.worker.build_service import Answer as Served
 from harness.worker.build_service import BuildEvent, BuildService
@@ -34,7 +39,7 @@ from harness.worker.protocol import (
     Message,
     ProtocolError,
 )
-from harness.worker.settings import Settings
+from harness.worker.settings import Instructions, Settings
 
 Step = Literal[
     "start",
@@ -313,6 +318,18 @@ def start_confined(
     readable.append(settings.toolchain.cuda.home)
     placed = places(settings.submission)
     told = replace(settings.instructions(limits, device), submission=placed[settings.submission])
+    confinement = Confinement(
+        tuple(readable),
+        placed,
+        limits,
+        with_gpu=settings.device == "cuda",
+        must_hold=settings.untrusted,
+    )
+    descriptors = [descriptor] if device is None else [descriptor, device]
+    # Without a sandbox there is nothing to fork into.
+    if settings.libraries and bubblewrap.usable():
+        with contextlib.suppress(CannotFork):
+            return _forked(settings.libraries, told, confinement, output, descriptors)
     words = [str(descriptor), codec.encode(told)]
     command = (
         interpreter.command(
@@ -321,19 +338,26 @@ def start_confined(
         if settings.libraries
         else interpreter.command("harness.worker.inside.main", *words)
     )
-    return Confined(
-        command,
-        Confinement(
-            tuple(readable),
-            placed,
-            limits,
-            with_gpu=settings.device == "cuda",
-            must_hold=settings.untrusted,
-        ),
-        stdout=output,
-        stderr=output,
-        pass_fds=[descriptor] if device is None else [descriptor, device],
-    )
+    return Confined(command, confinement, stdout=output, stderr=output, pass_fds=descriptors)
+
+
+_fork_servers = Shared(ForkServer)
+
+
+def _forked(
+    libraries: Libraries,
+    told: Instructions,
+    confinement: Confinement,
+    output: IO[bytes],
+    descriptors: Sequence[int],
+) -> ProcessTree:
+    """A worker on the simulator, which need not import torch: that takes longer than most cases."""
+    # A real CUDA runtime that torch brings along must find that its functions are there already.
+    program = Program((libraries.runtime,), "harness.worker.inside.main")
+    channel, device = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(descriptors))
+    words = [str(channel), codec.encode(replace(told, device=device))]
+    server, title = _fork_servers.get(program), told.submission.stem
+    return Forked(server, words, title, confinement, output, descriptors)
 
 
 def _start_trusted(settings: Settings, descriptor: int, output: IO[bytes]) -> ProcessTree:

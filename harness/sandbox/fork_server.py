@@ -1,0 +1,154 @@
+"""A process that has imported a program already, and forks for each time that it is to run.
+
+`python -m harness.sandbox.fork_server DESCRIPTOR PROGRAM`. Importing torch takes seconds of
+processor time, forking a process that has it a hundredth of that. The server itself is outside of
+any sandbox, and runs nothing of a stranger's; each fork enters a sandbox before it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from harness.sandbox import namespaces
+from harness.system import codec
+
+MOST_BYTES = 1 << 16
+"""Of a request."""
+MOST_DESCRIPTORS = 16
+FIRST_DESCRIPTOR = 3
+"""What a fork's own descriptors are numbered from."""
+# Above these numbers, and below the lowest limit of open files.
+_ASIDE = 64
+_ALL = 1 << 30
+_SHOWN_CHARACTERS = 15
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a server has ready.
+
+    Attributes:
+        libraries: Shared objects that are loaded before anything is imported; what is loaded later
+            finds their functions first.
+        module: Whose `main()` is the program; it reads `sys.argv`.
+    """
+
+    libraries: tuple[Path, ...]
+    module: str
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What one fork is to do. Three descriptors come with it, and those that it shall have.
+
+    The three are the sandbox's first process (a pidfd), where it tells how it goes, and its output;
+    the others are numbered from 3 on.
+
+    Attributes:
+        arguments: Of the program.
+        title: What process listings show as its name.
+        folder: Its working folder, in the sandbox.
+    """
+
+    arguments: tuple[str, ...]
+    title: str
+    folder: str
+
+
+def main() -> None:
+    """Import the program, and fork for each request until nobody can send one."""
+    server = socket.socket(fileno=int(sys.argv[1]))
+    program = codec.decode(sys.argv[2], Program)
+    for library in program.libraries:
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    module = importlib.import_module(program.module)
+    # A collection would touch, and so copy, all that the forks share.
+    gc.collect()
+    gc.freeze()
+    # Nobody asks how a child has ended: it tells that by itself.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(server, MOST_BYTES, MOST_DESCRIPTORS)
+        if not data:
+            return
+        if not os.fork():
+            server.close()
+            _guard(module.main, codec.decode(data.decode(), Fork), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> NoReturn:
+    """Enter the sandbox, run the program in a child, and tell its number and how it ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sandbox, told, output, *others = [_aside(descriptor) for descriptor in descriptors]
+    try:
+        namespaces.enter(sandbox)
+    except OSError as error:
+        os.write(told, f"{error.strerror}\n".encode())
+        os._exit(1)
+    # Only a child is in the namespace of processes.
+    process = os.fork()
+    if not process:
+        _become(run, fork, output, others)
+    os.write(told, f"{process}\n".encode())
+    _, status = os.waitpid(process, 0)
+    # With the first process the kernel ends what this one may have left.
+    signal.pidfd_send_signal(sandbox, signal.SIGKILL)
+    select.select([sandbox], [], [])
+    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def _become(run: Callable[[], None], fork: Fork, output: int, others: Sequence[int]) -> NoReturn:
+    """Run the program in this process, with nothing of the server's but what it has imported."""
+    status = 1
+    try:
+        namespaces.be_ordinary()
+        os.setsid()
+        os.chdir(fork.folder)
+        _take(output, others)
+        Path("/proc/self/comm").write_text(fork.title[:_SHOWN_CHARACTERS])
+        sys.argv = [sys.argv[0], *fork.arguments]
+        run()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(status & 0xFF)
+
+
+def _aside(descriptor: int) -> int:
+    """The same descriptor by a number that none of the program's has."""
+    number = fcntl.fcntl(descriptor, fcntl.F_DUPFD, _ASIDE)
+    os.close(descriptor)
+    return number
+
+
+def _take(output: int, others: Sequence[int]) -> None:
+    """Have standard streams and the others by the numbers that they shall have, and no more."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((nothing, output, output, *others)):
+        os.dup2(descriptor, number)
+    os.closerange(FIRST_DESCRIPTOR + len(others), _ALL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The trusted side of a fork server: programs that are in a sandbox without having been started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from typing import IO
+
+from harness.sandbox import population
+from harness.sandbox.bubblewrap import SCRATCH
+from harness.sandbox.confined import Confined, Confinement, environment
+from harness.sandbox.fork_server import Fork, Program
+from harness.system import codec, interpreter
+
+# The sandbox lasts as long as this waits for a line, which nobody writes.
+_HOLDER = ("/bin/sh", "-c", "echo && read -r line")
+_FORK_SECONDS = 120.0
+_LONG_SECONDS = 3600.0
+
+
+class CannotFork(RuntimeError):
+    """A process could not be forked into a sandbox; the message says why."""
+
+
+class ForkServer:
+    """A process that has imported a program and forks for each of its runs. `close` ends it."""
+
+    def __init__(self, program: Program) -> None:
+        interpreter.compile_bytecode()
+        # Messages stay whole, whichever of several processes has sent them.
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        with theirs:
+            self._process = subprocess.Popen(
+                interpreter.command(
+                    "harness.sandbox.fork_server", str(theirs.fileno()), codec.encode(program)
+                ),
+                cwd="/",
+                # The forks have it, and so must not know more than what is started in a sandbox.
+                env=environment(Confinement(), SCRATCH),
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked for another fork."""
+        return self._process.poll() is None
+
+    def fork(self, fork: Fork, descriptors: Sequence[int]) -> None:
+        """Ask for a fork.
+
+        Raises:
+            OSError: the server is gone.
+        """
+        with self._lock:
+            socket.send_fds(self._socket, [codec.encode(fork).encode()], list(descriptors))
+
+    def close(self) -> None:
+        """End it; its forks end with their sandboxes."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+
+
+class Forked(Confined):
+    """A run of a fork server's program, in a sandbox of its own."""
+
+    def __init__(
+        self,
+        server: ForkServer,
+        arguments: Sequence[str],
+        title: str,
+        confinement: Confinement,
+        output: IO[bytes],
+        pass_fds: Sequence[int],
+    ) -> None:
+        """Where these descriptors are numbered from 3 on, standard output and error being one.
+
+        Raises:
+            CannotFork: it has no sandbox to be in, or may not enter one.
+            SandboxError: it must be in one, and none can be had.
+        """
+        self._ended: int | None = None
+        self._unread = b""
+        waiting, self._holding = os.pipe()
+        reading, writing = os.pipe()
+        with open(waiting, "rb") as line, open(writing, "wb") as ready:  # noqa: PTH123
+            super().__init__(_HOLDER, confinement, stdin=line, stdout=ready)
+        with open(reading, "rb") as said:  # noqa: PTH123 - a descriptor
+            is_ready = said.readline() == b"\n"
+        self._told, telling = os.pipe()
+        try:
+            if not is_ready or self._init is None:
+                raise CannotFork(f"bubblewrap {super().how_it_ended}")
+            fork = Fork(tuple(arguments), title, SCRATCH)
+            server.fork(fork, [self._init, telling, output.fileno(), *pass_fds])
+            os.close(telling)
+            process = self._number()
+            population.limit_count(process, confinement.limits.threads)
+            self._watch.add(process)
+        except BaseException:
+            self.end()
+            raise
+
+    def _number(self) -> int:
+        """Of the process, in this namespace."""
+        try:
+            line = self._line(_FORK_SECONDS)
+        except TimeoutError:
+            line = "the fork server does not answer"
+        if line is None or not line.isdigit():
+            raise CannotFork(line or "the fork server has ended")
+        return int(line)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the process itself; answers whether it has ended."""
+        if self._ended is None:
+            with contextlib.suppress(TimeoutError):
+                # Where nobody tells, it has ended with everything else.
+                self._ended = int(self._line(seconds) or -signal.SIGKILL)
+        return self._ended is not None
+
+    def _status(self) -> int:
+        while self._ended is None:
+            self.wait(_LONG_SECONDS)
+        return self._ended
+
+    def end(self) -> None:
+        """Kill what is left of it."""
+        super().end()
+        for descriptor in (self._told, self._holding):
+            os.close(descriptor)
+
+    def _line(self, seconds: float) -> str | None:
+        """The next line that is told of it; None if there will be none.
+
+        Raises:
+            TimeoutError: there was none in that time.
+        """
+        deadline = time.monotonic() + seconds
+        waiting = select.poll()
+        waiting.register(self._told, select.POLLIN)
+        while b"\n" not in self._unread:
+            if not waiting.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
+                raise TimeoutError
+            more = os.read(self._told, 4096)
+            if not more:
+                return None
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()
