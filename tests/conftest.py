@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,19 @@ SLOWEST_FIRST = (
 
 # Tests run side by side and their tensors are small: more threads only wait for each other.
 torch.set_num_threads(1)
+
+
+def pytest_configure() -> None:
+    """Give each process of pytest-xdist a processor of its own.
+
+    What is checked there is then checked by that process, as on a machine with one processor:
+    evaluators beside it would each import torch, and wait for the other tests.
+    """
+    name = os.environ.get("PYTEST_XDIST_WORKER")
+    if name:
+        processors = sorted(os.sched_getaffinity(0))
+        own = processors[int(name.removeprefix("gw")) % len(processors)]
+        os.sched_setaffinity(0, {own})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.engines.processes import Processes
-from harness.evaluate import Request
+from harness.evaluate import Request, evaluate
 from harness.problems.discovery import discover
 from harness.problems.grid import cases_for
 from harness.problems.problem import load
@@ -43,13 +41,6 @@ RACES = {
 }
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Processes]:
-    """Evaluators, as the command line starts them."""
-    with Processes(2) as evaluators:
-        yield evaluators
-
-
 def request(path: Path, *, own_case_only: bool = False) -> Request:
     """Asks for the problem's own configuration, and for some of the others."""
     (submission,) = discover([path]).submissions
@@ -59,10 +50,10 @@ def request(path: Path, *, own_case_only: bool = False) -> Request:
 
 
 @pytest.fixture(scope="module")
-def checked(pool: Processes) -> dict[str, Report]:
+def checked() -> dict[str, Report]:
     """Every kernel's report."""
-    futures = [pool.submit(request(path)) for path in sorted(FOLDER.glob("*.py"))]
-    return {future.result().submission: future.result() for future in futures}
+    found = [evaluate(request(path)) for path in sorted(FOLDER.glob("*.py"))]
+    return {report.submission: report for report in found}
 
 
 def test_every_kernel_is_checked(checked: dict[str, Report]) -> None:
@@ -83,16 +74,16 @@ def test_kernel_passes(checked: dict[str, Report], name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def without_barrier(pool: Processes, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+def without_barrier(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
     """tiled.py without one of its barriers at a time, by what the barrier is for."""
     text = (FOLDER / "tiled.py").read_text()
-    futures = {}
+    reports = {}
     for found in re.finditer(rf"{re.escape(BARRIER)}  // (.+)", text):
         path = tmp_path_factory.mktemp("barrier") / "tiled.py"
         path.write_text(text[: found.start()] + text[found.start() + len(BARRIER) :])
-        futures[found[1]] = pool.submit(request(path, own_case_only=True))
-    assert len(futures) == text.count(BARRIER), "each barrier says what it is for"
-    return {purpose: future.result() for purpose, future in futures.items()}
+        reports[found[1]] = evaluate(request(path, own_case_only=True))
+    assert len(reports) == text.count(BARRIER), "each barrier says what it is for"
+    return reports
 
 
 def test_every_barrier_is_taken_out(without_barrier: dict[str, Report]) -> None:

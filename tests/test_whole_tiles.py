@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-from harness.engines.processes import Processes
-from harness.evaluate import Request
+from harness.evaluate import Request, evaluate
 from harness.problems.configuration import ConstructorCall
 from harness.problems.grid import Case
 from harness.records.report import Report
@@ -55,16 +52,15 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Report]]:
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Report]:
     """The report of every submission for every problem."""
-    with Processes(2) as pool:
-        futures: dict[tuple[str, str], Future[Report]] = {}
-        for name in PRECISIONS:
-            path = tmp_path_factory.mktemp(name) / f"{name}.py"
-            path.write_text((SUBMISSIONS / path.name).read_text() + TWO_MULTIPROCESSORS)
-            for problem, case in CASES.items():
-                futures[name, problem] = pool.submit(request(path, problem, case))
-        yield {key: future.result() for key, future in futures.items()}
+    reports: dict[tuple[str, str], Report] = {}
+    for name in PRECISIONS:
+        path = tmp_path_factory.mktemp(name) / f"{name}.py"
+        path.write_text((SUBMISSIONS / path.name).read_text() + TWO_MULTIPROCESSORS)
+        for problem, case in CASES.items():
+            reports[name, problem] = evaluate(request(path, problem, case))
+    return reports
 
 
 def request(path: Path, problem: str, case: Case) -> Request:

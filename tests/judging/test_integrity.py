@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.device.operator_names import computes, is_library
-from harness.engines.processes import Processes
+from harness.evaluate import evaluate
 from harness.problems.discovery import discover
 from harness.problems.grid import cases_for
 from harness.problems.problem import load
@@ -167,8 +166,8 @@ FORWARDS = {
 class Bench:
     """Evaluates the submission in its ways of forward."""
 
-    def __init__(self, folder: Path, pool: Processes) -> None:
-        self._folder, self._pool = folder, pool
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._problem = folder / "reference.py"
         self._problem.write_text(REFERENCE)
 
@@ -182,14 +181,13 @@ class Bench:
         own, *others = cases_for(load(self._problem), found, seed=11)
         chosen = {own.id, *[case.id for case in others if case.label == "grid"][:2]}
         request = request_for(path, self._problem, *chosen, seed=11)
-        return self._pool.submit(request).result()
+        return evaluate(request)
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """With evaluators as the command line starts them."""
-    with Processes(1) as pool:
-        yield Bench(tmp_path_factory.mktemp("integrity"), pool)
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """One for all tests of this file, which build the same extension."""
+    return Bench(tmp_path_factory.mktemp("integrity"))
 
 
 def messages(report: Report, severity: str = "error") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Ended:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     """One for `PROGRAM`."""
     (tmp_path / "program_of_test.py").write_text(PROGRAM)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("SECRET_TOKEN", "1234")
     with contextlib.closing(ForkServer(Program((), "program_of_test"))) as started:
         yield started

@@ -224,7 +224,7 @@ def test_messages_of_wrong_loads(
 
 @pytest.mark.simulator_only
 def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> None:
-    """An address of this process that is no device memory is most likely a forgotten copy."""
+    """An address like a process's, and not like the device's, is likely a forgotten copy."""
     host = np.zeros(32, np.float32)
     target = device.put(np.zeros(32, np.float32))
     result = device.launch(module, "copies", [pointer(target), pointer(host.ctypes.data)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,9 @@ _PAGE = 2 << 20
 """Bytes of a page of device memory: beside an allocation, there is memory that far."""
 _SHARED_PIECE = 128
 """Bytes in which blocks get their shared memory."""
+_HOST_ADDRESSES = range(0x5500_0000_0000, 1 << 47)
+"""Where Linux on x86-64 puts a program, its heap, its libraries and its stacks. The memory there is
+the submission process's, which nobody can look into from here."""
 
 
 class Faults:
@@ -183,7 +185,7 @@ class Faults:
         if not self._memory.contains(address):
             self._stops.append("illegal address")
             what = "a null pointer" if address < 4096 else "an address that is not device memory"
-            if _is_host_memory(address):
+            if address in _HOST_ADDRESSES:
                 what = "a host pointer"
             return "foreign", f"{access} through {what}: 0x{address:x}"
         nearest = self._memory.nearest(address)
@@ -202,13 +204,3 @@ class Faults:
             return "before", f"{access} {distance} bytes before the start of a {size}{dead}"
         distance = address + width - nearest.end
         return "past", f"{access} {distance} bytes past the end of a {size}{dead}"
-
-
-def _is_host_memory(address: int) -> bool:
-    """Whether the address is one of this process's own; where the system tells, as Linux does."""
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return False
-    ranges = (line.split(maxsplit=1)[0].split("-") for line in maps.splitlines())
-    return any(int(start, 16) <= address < int(end, 16) for start, end in ranges)
