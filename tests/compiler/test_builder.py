@@ -9,7 +9,7 @@ import pytest
 
 from harness.compiler import flags
 from harness.compiler.builder import Builder
-from harness.compiler.cache import Cache, digest, file_digest
+from harness.compiler.cache import Cache, default_root, digest, file_digest
 from harness.compiler.compiler import Compiler, CompileTimeout
 from harness.compiler.flags import Extension, Target
 from harness.compiler.ninja import CompileError
@@ -123,24 +123,24 @@ def test_full_headers_are_the_fallback(cache: pytest.Cache) -> None:
     assert builder(folder).build(extension(code)).notes["headers"] == "full"
 
 
-def test_operators_that_are_called_need_no_full_headers(tmp_path: Path) -> None:
+def test_operators_that_are_called_need_no_full_headers() -> None:
     """A call of torch::softmax or at::conv2d compiles with the light headers and its own."""
     code = (
         "#include <torch/extension.h>\n"
         "at::Tensor both(at::Tensor x) { return at::conv2d(torch::softmax(x, 1), x); }\n"
         "int answer() { return 1; }\n"
     )
-    assert builder(tmp_path).build(extension(code)).notes["headers"] == "light"
+    assert builder(default_root()).build(extension(code)).notes["headers"] == "light"
 
 
-def test_lists_of_tensors_need_no_full_headers(tmp_path: Path) -> None:
+def test_lists_of_tensors_need_no_full_headers() -> None:
     """A call of torch::cat, which takes a list, compiles with the light headers and its own."""
     code = (
         "#include <torch/extension.h>\n"
         "at::Tensor twice(at::Tensor x) { return torch::cat({x, x}, 0); }\n"
         "int answer() { return 1; }\n"
     )
-    assert builder(tmp_path).build(extension(code)).notes["headers"] == "light"
+    assert builder(default_root()).build(extension(code)).notes["headers"] == "light"
 
 
 def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("prelude.h.gch")) == [precompiled]
 
 
-def test_complex_numbers_of_the_toolkit_are_whole(tmp_path: Path) -> None:
+def test_complex_numbers_of_the_toolkit_are_whole() -> None:
     """A kernel that computes with thrust's complex numbers compiles with the light headers."""
     code = (
         "#include <torch/extension.h>\n#include <thrust/complex.h>\n"
@@ -169,11 +169,11 @@ def test_complex_numbers_of_the_toolkit_are_whole(tmp_path: Path) -> None:
         "int answer() { kernel<<<1, 1>>>(nullptr); return 0; }\n"
     )
     asked = Extension("small", (("main.cpp", CALLER), ("code.cu", code)))
-    assert builder(tmp_path).build(asked).notes["headers"] == "light"
+    assert builder(default_root()).build(asked).notes["headers"] == "light"
 
 
 @pytest.mark.parametrize("header", ["ATen/ATen.h", "torch/all.h", "torch/torch.h"])
-def test_headers_of_everything_are_light_too(tmp_path: Path, header: str) -> None:
+def test_headers_of_everything_are_light_too(header: str) -> None:
     """A source that includes all of ATen or torch, and has its bindings in it, builds lightly."""
     code = (
         f"#include <{header}>\n"
@@ -184,7 +184,7 @@ def test_headers_of_everything_are_light_too(tmp_path: Path, header: str) -> Non
         'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scaled", &scaled); }\n'
     )
     asked = Extension("small", (("code.cu", code),))
-    assert builder(tmp_path).build(asked).notes["headers"] == "light"
+    assert builder(default_root()).build(asked).notes["headers"] == "light"
 
 
 def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Self
 
 import pytest
 import torch
+from torch import Tensor
 
 from harness.judging.diagnose import Diagnosis, WrongRun
 from harness.judging.diagnose import diagnose as search
@@ -37,6 +40,23 @@ def operands_of(case: Case, name: str) -> Gather:
     return Gather.of(Convolution.of(case), values.inputs[0], weight, bias)
 
 
+@dataclass(frozen=True)
+class Right:
+    """Operands of a case, what they give, and by how much the loosest class may be off."""
+
+    operands: Gather
+    output: Tensor
+    bound: Tensor
+
+    @classmethod
+    def of(cls, operands: Gather) -> Self:
+        """Compute it."""
+        terms = operands.weight.shape[0] * operands.weight.shape[2] + 1.0
+        rounding = 3.1 * CLASSES[-1].roundoff + gamma(torch.tensor(terms), 2.0**-22)
+        bound = rounding * operands.absolute().output() + 1e-6
+        return cls(operands, operands.output(), bound)
+
+
 @pytest.fixture(scope="module")
 def grid() -> list[Gather]:
     """The operands of every case of the two references that between them take everything."""
@@ -47,27 +67,26 @@ def grid() -> list[Gather]:
     return found
 
 
-def is_wrong(operands: Gather, mistake: Mistake[Gather]) -> bool:
-    """Whether the mistake shows beyond the loosest class's bound."""
-    difference = (mistake.compute(operands) - operands.output()).abs()
-    terms = operands.weight.shape[0] * operands.weight.shape[2] + 1.0
-    rounding = 3.1 * CLASSES[-1].roundoff + gamma(torch.tensor(terms), 2.0**-22)
-    bound = rounding * operands.absolute().output() + 1e-6
-    return bool((difference > bound).any())
+@pytest.fixture(scope="module")
+def rights(grid: list[Gather]) -> list[Right]:
+    """The same with what is right."""
+    return list(map(Right.of, grid))
 
 
-def wrong_runs(grid: list[Gather], mistake: Mistake[Gather]) -> list[WrongRun]:
+def wrong_runs(rights: list[Right], mistake: Mistake[Gather]) -> list[WrongRun]:
+    """Where the mistake shows beyond the loosest class's bound."""
+    made = [(right, mistake.compute(right.operands)) for right in rights]
     return [
-        WrongRun(operands, mistake.compute(operands).float())
-        for operands in grid
-        if is_wrong(operands, mistake)
+        WrongRun(right.operands, output.float())
+        for right, output in made
+        if bool(((output - right.output).abs() > right.bound).any())
     ]
 
 
 @pytest.fixture(scope="module")
-def wrong(grid: list[Gather]) -> dict[str, list[WrongRun]]:
+def wrong(rights: list[Right]) -> dict[str, list[WrongRun]]:
     """By mistake: what a float32 kernel gives that makes it, in the cases where that is wrong."""
-    return {mistake.name: wrong_runs(grid, mistake) for mistake in MISTAKES}
+    return {mistake.name: wrong_runs(rights, mistake) for mistake in MISTAKES}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
@@ -93,7 +112,7 @@ def test_one_wrong_case_is_enough_to_be_among_the_named(
     assert mistake.name in named or diagnosis.name == "elements not written"
 
 
-def outputs_of(grid: list[Gather], names: tuple[str, ...]) -> list[WrongRun]:
+def outputs_of(rights: list[Right], names: tuple[str, ...]) -> list[WrongRun]:
     """What a float32 kernel gives that makes several mistakes at once, where it is wrong."""
     made = [mistake for mistake in MISTAKES if mistake.name in names]
     assert len(made) == len(names)
@@ -101,7 +120,7 @@ def outputs_of(grid: list[Gather], names: tuple[str, ...]) -> list[WrongRun]:
     def make(right: Gather) -> Gather:
         return reduce(lambda changed, mistake: mistake.change(changed), made, right)
 
-    return wrong_runs(grid, Mistake("", "", make))
+    return wrong_runs(rights, Mistake("", "", make))
 
 
 @pytest.mark.parametrize(
@@ -116,17 +135,17 @@ def outputs_of(grid: list[Gather], names: tuple[str, ...]) -> list[WrongRun]:
     ],
     ids=" and ".join,
 )
-def test_mistakes_made_at_once_are_all_named(grid: list[Gather], names: tuple[str, ...]) -> None:
+def test_mistakes_made_at_once_are_all_named(rights: list[Right], names: tuple[str, ...]) -> None:
     """Where no single mistake explains the outputs, two or three together do."""
-    diagnosis = diagnose(outputs_of(grid, names))
+    diagnosis = diagnose(outputs_of(rights, names))
     assert diagnosis is not None
     assert diagnosis.name == " and ".join(names)
     assert diagnosis.advice.count(".") >= len(names)
 
 
-def test_several_mistakes_are_not_read_into_one_output(grid: list[Gather]) -> None:
+def test_several_mistakes_are_not_read_into_one_output(rights: list[Right]) -> None:
     """A single small output says too little for two mistakes."""
-    runs = outputs_of(grid, ("kernel flipped", "weight read as [out, in, k]"))
+    runs = outputs_of(rights, ("kernel flipped", "weight read as [out, in, k]"))
     one = min(runs, key=lambda run: run.right.work)
     diagnosis = diagnose([one])
     assert diagnosis is None or diagnosis.name in {mistake.name for mistake in MISTAKES}
