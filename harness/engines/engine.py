@@ -1,14 +1,21 @@
-"""What an engine is, and evaluations on one. Each engine is a file beside this one."""
+"""What an engine is, and evaluations on one.
+
+Each engine is a file beside this one: a class that has what `Engine` asks for, and `ENGINE`, which
+says what it is good for. Nothing else has to know: modules that have an `ENGINE` are found here.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, Self
 
 from harness.engines.evaluator import EvaluationError
-from harness.engines.in_process import InProcess
-from harness.engines.processes import Processes
 from harness.evaluate import OnProgress, Request
 from harness.records.report import Report
 
@@ -33,10 +40,32 @@ class Engine(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class EngineKind:
+    """What a module of an engine tells of it.
+
+    Attributes:
+        most: Evaluations at a time that it can run, as far as it knows; infinity for any number.
+        start: Makes an engine that runs so many at a time.
+    """
+
+    most: float
+    start: Callable[[int], Engine]
+
+
+@functools.cache
+def known() -> tuple[EngineKind, ...]:
+    """The engines in this folder."""
+    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+    found = (importlib.import_module(f"{__package__}.{module.name}") for module in modules)
+    return tuple(module.ENGINE for module in found if hasattr(module, "ENGINE"))
+
+
 def engine_for(jobs: int, evaluations: int) -> Engine:
-    """The engine for so many evaluations, of which `jobs` may run at a time."""
-    at_a_time = min(jobs, evaluations)
-    return Processes(at_a_time) if at_a_time > 1 else InProcess()
+    """The least engine for so many evaluations, of which `jobs` may run at a time."""
+    at_a_time = max(1, min(jobs, evaluations))
+    least = min((kind for kind in known() if kind.most >= at_a_time), key=lambda kind: kind.most)
+    return least.start(at_a_time)
 
 
 def evaluate_all(

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 
 import torch
 
+from harness.engines.engine import EngineKind
 from harness.engines.evaluator import EvaluationError, attempt
 from harness.evaluate import OnProgress, Request
 from harness.records.report import Report
@@ -39,3 +40,6 @@ class InProcess:
         except EvaluationError as error:
             future.set_exception(error)
         return future
+
+
+ENGINE = EngineKind(1, lambda _: InProcess())

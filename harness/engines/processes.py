@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import queue
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from harness.engines.engine import EngineKind
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import Report
@@ -112,3 +114,6 @@ def _converse(process: subprocess.Popen[str], request: Request, on_progress: OnP
 
 def _raise(message: str) -> Report:
     raise EvaluationError(message)
+
+
+ENGINE = EngineKind(math.inf, Processes)

@@ -25,7 +25,7 @@ from harness.problems.runs import Arrangement, Run, Weights
 from harness.problems.sizes import ProblemSizes
 from harness.problems.sources import inputs_from, touched_from
 
-Kind = Literal["first", "again", "touched", "arranged"]
+RunKind = Literal["first", "again", "touched", "arranged"]
 
 # Of the cases that have a call more of either kind.
 _EXTRA_SHARE = 0.15
@@ -54,7 +54,7 @@ class Call:
 
     name: str
     run: Run
-    kind: Kind = "first"
+    kind: RunKind = "first"
     arrangement: Arrangement = "contiguous"
 
 
@@ -123,7 +123,7 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     first = next(i for i, run in enumerate(runs) if run.weights == "A" and run.is_plain)
     runs[0], runs[first] = runs[first], runs[0]
     calls = [Call(run.name, run) for run in runs]
-    extra: tuple[tuple[Kind, Run], ...] = (
+    extra: tuple[tuple[RunKind, Run], ...] = (
         ("touched", runs_for(problem)[0]),
         # The last to be put in: nothing comes between it and its run.
         ("again", chance.choice(runs)),

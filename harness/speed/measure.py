@@ -57,19 +57,19 @@ def measure(plan: SpeedPlan, say: Callable[[str], None] = lambda _: None) -> Mea
     ]
     weight_bytes = sum(weight.numel() * weight.itemsize for weight in weights.values())
     with ExitStack() as stack:
-        company = stack.enter_context(_Company(plan))
+        contenders = stack.enter_context(_Contenders(plan))
         monitor = stack.enter_context(Monitor())
         rates = measured_rates()
         torch.cuda.empty_cache()
         shared = stack.enter_context(Exported(driver, [*shapes, Shape(output, torch.float32)]))
         work = least_work(plan.problem, case, weight_bytes, shared.tensors[-1])
         speed_run = SpeedRun(plan, case, weights, Stage(driver, shared), rates, work, monitor)
-        entrants = company.submissions(case, weights, shared)
-        baselines = company.baselines(case, weights, shared, say)
+        entrants = contenders.submissions(case, weights, shared)
+        baselines = contenders.baselines(case, weights, shared, say)
         return speed_run.run(entrants, baselines, say)
 
 
-class _Company:
+class _Contenders:
     """The contenders' workers, which start up side by side. Use as a context manager."""
 
     def __init__(self, plan: SpeedPlan) -> None:
@@ -79,7 +79,7 @@ class _Company:
         self._submissions: list[Worker] = []
         self._baselines: dict[BaselineKind, Worker] = {}
 
-    def __enter__(self) -> _Company:
+    def __enter__(self) -> _Contenders:
         with self._stack:
             self._submissions = [
                 self._begin(submission=entry.path.resolve()) for entry in self._plan.entries

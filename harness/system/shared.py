@@ -21,19 +21,19 @@ class Server(Protocol):
 
 
 Key = TypeVar("Key", bound=Hashable)
-Kind = TypeVar("Kind", bound=Server)
+Served = TypeVar("Served", bound=Server)
 
 
-class Shared(Generic[Key, Kind]):
+class Shared(Generic[Key, Served]):
     """One server for each key. A child that this process forks has none of them."""
 
-    def __init__(self, start: Callable[[Key], Kind]) -> None:
+    def __init__(self, start: Callable[[Key], Served]) -> None:
         self._start = start
         self._lock = threading.Lock()
         self._owner = 0
-        self._known: dict[Key, Kind] = {}
+        self._known: dict[Key, Served] = {}
 
-    def get(self, key: Key) -> Kind:
+    def get(self, key: Key) -> Served:
         """The server, started if there is none that lives."""
         with self._lock:
             if self._owner != os.getpid():
