@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -39,6 +40,8 @@ from harness.worker.supervisor import Deadlines, TimeLeft, Worker, WorkerFailure
 MAX_RESTARTS = 3
 # How many calls that take their whole budget a check may have.
 _CALLS_OF_A_CHECK = 32
+# Of a submission's text in its report.
+_MOST_SOURCE = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -148,10 +151,17 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         versions={"torch": torch_version(), "nvcc": settings.toolchain.cuda.version},
         verdict="not run",
         notes=tuple(_notes(request, problem)),
+        source=_source(request.submission),
+        checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     evaluation = _Evaluation(problem, settings, request, on_progress)
     report = evaluation.run(blank)
     return replace(report, seconds=time.monotonic() - start)
+
+
+def _source(path: Path) -> str:
+    content = path.read_bytes()
+    return content.decode(errors="replace") if len(content) <= _MOST_SOURCE else ""
 
 
 def _notes(request: Request, problem: Problem) -> Iterator[str]:
@@ -279,7 +289,8 @@ class _Evaluation:
         if self._time.steps.is_used_up:
             why = "not run: the time for all steps is used up"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
-        return conclude(replace(blank, builds=tuple(self._builds.values())), outcomes)
+        blank = replace(blank, builds=tuple(self._builds.values()))
+        return conclude(blank, outcomes, self._problem)
 
     def _worker(self) -> Worker:
         return worker_for(self._settings, self._deadlines, self._on_build, self._time)

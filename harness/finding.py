@@ -28,6 +28,9 @@ class Finding:
             kernel.
         count: How many accesses of threads were wrong in the same way.
         severity: How grave it is.
+        allocation: Bytes of the allocation of device memory that it is nearest to; None where it is
+            about none.
+        offset: Of the access from the start of that allocation, in bytes.
     """
 
     check: Check
@@ -40,6 +43,8 @@ class Finding:
     address: int | None = None
     count: int = 1
     severity: Severity = "error"
+    allocation: int | None = None
+    offset: int | None = None
 
     @property
     def is_failing(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.cli.main import main
 from harness.evaluate import Request
-from harness.problems.discovery import discover
+from harness.problems.discovery import Submission, discover
 from harness.problems.grid import cases_for
 from harness.problems.problem import load
 from harness.records.report import CaseReport, Report, Verdict
@@ -85,6 +85,12 @@ def pytest_arguments(*arguments: str | Path) -> list[str]:
 def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
     """Run `pytest ARGUMENTS` in such a folder, in a process of its own."""
     return run(interpreter.command("pytest", *pytest_arguments(*arguments)), folder)
+
+
+def discovered(name: str) -> Submission:
+    """One of the repository's own submissions."""
+    (found,) = discover([SUBMISSIONS / f"{name}.py"]).submissions
+    return found
 
 
 def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Request:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from harness.simulator.counters.counters import AccessCounts, KernelCounters
+from dataclasses import replace
+
+from harness.simulator.counters.by_line import LineCounters, by_line
+from harness.simulator.counters.counters import (
+    AccessCounts,
+    BranchCounts,
+    KernelCounters,
+    LineCounts,
+)
 from harness.simulator.counters.totals import KernelProfile, Totals, totals
 from harness.simulator.hardware.resources import Occupancy, Resources
 
@@ -42,6 +50,22 @@ def test_totals_are_sums_over_kernels_and_the_worst_of_their_resources() -> None
     )
     assert found.sectors_per_request == 4.0
     assert found.bank_conflicts == 2.0
+
+
+def test_lines_have_what_all_kernels_did_there() -> None:
+    """Of one file alone: instructions, accesses and branches of a line, summed over kernels."""
+    plain = kernel("global", 1, 32, 0, 64)
+    lines = (LineCounts("/x/mine.py", 7, 20, 640), LineCounts("cuda_fp16.h", 7, 5, 160))
+    branches = (BranchCounts("mine.py", 8, 10, 3), BranchCounts(None, None, 1, 1))
+    counters = replace(plain.counters, lines=lines, branches=branches)
+    one = replace(plain, counters=counters)
+    assert by_line([one, one, kernel("shared", 1, 32, 0, 64)], "mine.py") == (
+        LineCounters(
+            7, warp_instructions=40, thread_instructions=1280, requests=20, sectors=80,
+            ideal_sectors=80, wavefronts=20, ideal_wavefronts=10,
+        ),
+        LineCounters(8, branches=20, divergent=6),
+    )  # fmt: skip
 
 
 def test_nothing_is_not_divided_by() -> None:

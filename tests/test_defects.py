@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from harness.records.report import CaseReport, Report
@@ -105,6 +107,42 @@ def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], n
     assert report.count("passed") > 0, "the mistake shows in some cases only"
 
 
+@pytest.mark.parametrize("name", WRONG.keys() - {"index_of_16_bits"})
+def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], name: str) -> None:
+    """What the named mistake gives is wrong where the submission is, by as much."""
+    pictures = [case.picture for case in checked[name].cases if case.picture]
+    assert 1 <= len(pictures) <= 5
+    assert first_failure(checked[name]).picture in pictures
+    assert {picture.mistake for picture in pictures} == {WRONG[name][0]}
+    for picture in pictures:
+        assert picture.overview.mistake == picture.overview.errors
+    # One of them shows more than a few numbers.
+    assert max(math.prod(picture.shape) for picture in pictures) > 100
+
+
+def test_picture_of_what_was_not_written_shows_where(checked: dict[str, Report]) -> None:
+    """From a position on nothing was written: a part of the picture says so, up to its end."""
+    for name in ("tail_unwritten", "index_of_16_bits"):
+        picture = first_failure(checked[name]).picture
+        assert picture is not None
+        assert picture.mistake == ""
+        shown = "".join(row for page in picture.overview.errors for row in page)
+        assert shown.rstrip("u").strip(".") == ""
+        assert shown.endswith("u")
+
+
+def test_lines_of_the_kernel_have_counters(checked: dict[str, Report]) -> None:
+    """All instructions of a kernel are some line's, and the lines are those that ran."""
+    report = checked["padding_twice"]
+    assert report.counters is not None
+    assert report.coverage is not None
+    counted = sum(line.warp_instructions for line in report.lines)
+    assert counted == report.counters.warp_instructions
+    assert {line.line for line in report.lines} <= set(report.coverage.reached)
+    assert sum(line.sectors for line in report.lines) == report.counters.sectors
+    assert report.source == (FOLDER / "padding_twice.py").read_text()
+
+
 def test_wrong_channels_get_no_word_about_the_length(checked: dict[str, Report]) -> None:
     """An output with other channels and the right length is shown by its shape alone."""
     report = checked["output_of_input_channels"]
@@ -135,6 +173,7 @@ def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> Non
         assert finding.check == "memcheck"
         assert "store 4 bytes past the end" in finding.message
         assert finding.kernel == "start_from_bias_kernel"
+        assert finding.offset == finding.allocation
     line = (FOLDER / "one_past_end.py").read_text().splitlines()[(finding.line or 0) - 1]
     assert "] =" in line
 

@@ -31,6 +31,7 @@ from harness.judging.judge import judge
 from harness.judging.layouts import WORDS, promises
 from harness.judging.operator_work import judge_operators
 from harness.judging.own_kernels import judge_launched, launched_from
+from harness.judging.picture import WrongOutput
 from harness.problems.grid import Case
 from harness.problems.operations import Operation, operations_of
 from harness.problems.problem import Problem
@@ -44,10 +45,10 @@ from harness.problems.values import (
     values_for,
     values_of_call,
 )
-from harness.records.comparison import Comparison, Mismatch
+from harness.records.comparison import Comparison, Mismatch, Precision
 from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.records.report import CaseReport, not_run
-from harness.simulator.counters.totals import Totals, kernel_profile, totals
+from harness.simulator.counters.totals import KernelProfile, kernel_profile, totals
 from harness.simulator.native.bindings import UNWRITTEN
 from harness.worker.answers import findings_of
 from harness.worker.digests import digest
@@ -62,16 +63,6 @@ _MAX_REMEMBERED = 1 << 20
 
 
 @dataclass(frozen=True)
-class WrongOutput:
-    """An output that the oracle did not accept, with what it was computed from."""
-
-    values: Values
-    actual: Tensor
-    unwritten: Tensor | None
-    """As in `diagnose.WrongRun`."""
-
-
-@dataclass(frozen=True)
 class CaseOutcome:
     """A case's report, and what the report of the whole is made from.
 
@@ -83,7 +74,7 @@ class CaseOutcome:
         initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
             could not be compared.
         worker_failed: Whether the worker is dead now.
-        counters: What its kernels did in the first run, of the problem's reduced configuration.
+        kernels: What they did in the first run, of the problem's reduced configuration.
         spent: What its calls took on the simulator, in thread-instructions.
     """
 
@@ -93,7 +84,7 @@ class CaseOutcome:
     wrong_length: int | None = None
     initialised_alike: bool | None = None
     worker_failed: bool = False
-    counters: Totals | None = None
+    kernels: tuple[KernelProfile, ...] = ()
     spent: int = 0
 
 
@@ -122,7 +113,8 @@ class CaseCheck:
         self._notes: list[str] = []
         self._wrong: WrongOutput | None = None
         self._wrong_length: int | None = None
-        self._counters: Totals | None = None
+        self._kernels: tuple[KernelProfile, ...] = ()
+        self._limits: Mapping[Precision, float] = {}
         self._need = problem.family.need(case)
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
@@ -158,7 +150,7 @@ class CaseCheck:
             self._wrong_length,
             self._alike,
             worker_failed,
-            self._counters,
+            self._kernels,
             self._spent,
         )
 
@@ -231,8 +223,8 @@ class CaseCheck:
         answer = self._conversation.ask(step, how, values.inputs, elements=self._output_elements())
         self._spent += answer.header.get("spent", 0)
         if counted:
-            self._counters = _counters(answer)
-            self._findings += judge_arithmetic(self._need, self._counters.flop)
+            self._kernels = _counted(answer)
+            self._findings += judge_arithmetic(self._need, totals(self._kernels).flop)
         return answer
 
     def _judge(
@@ -250,7 +242,17 @@ class CaseCheck:
             return
         actual = answer.tensors[0]
         run = call.run
-        comparison = judge(self._problem, self._case, run, values, actual, self._oracle_device)
+        is_first = not self._comparisons
+        comparison = judge(
+            self._problem,
+            self._case,
+            run,
+            values,
+            actual,
+            self._oracle_device,
+            with_limits=is_first,
+        )
+        self._limits = comparison.limits if is_first else self._limits
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)
         unwritten = None
@@ -261,7 +263,10 @@ class CaseCheck:
                 self._faults.append(_describe_unwritten(unwritten))
             self._judge_work(run, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
-            self._remember(WrongOutput(values, actual, unwritten), comparison.mismatch)
+            # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
+            has_gaps = any(finding.kernel for finding in failing_findings(self._findings))
+            output = WrongOutput(run, values, actual, unwritten, has_gaps)
+            self._remember(output, comparison.mismatch)
 
     @property
     def _is_amiss(self) -> bool:
@@ -344,9 +349,6 @@ class CaseCheck:
             if right and len(right) > 1 and tuple(actual.shape[:-1]) == right[:-1]:
                 self._wrong_length = int(actual.shape[-1])
         elif actual.numel() <= _MAX_REMEMBERED:
-            if any(finding.kernel for finding in failing_findings(self._findings)):
-                # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
-                wrong = replace(wrong, unwritten=torch.zeros_like(actual, dtype=torch.bool))
             self._wrong = wrong
 
     def _report(self) -> CaseReport:
@@ -365,6 +367,8 @@ class CaseCheck:
             verdict="failed" if messages else "passed",
             precision=None if messages else classify(self._comparisons.values()),
             worst=max(worst, default=None),
+            errors={n: _short(c.worst) for n, c in self._comparisons.items()},
+            limits={name: float(f"{limit:.4g}") for name, limit in self._limits.items()},
             wrong_runs=tuple(wrong),
             comparison=next(iter(wrong.values()), None),
             findings=findings,
@@ -390,9 +394,13 @@ class CaseCheck:
         )
 
 
-def _counters(answer: Message) -> Totals:
+def _short(error: float | None) -> float | None:
+    return None if error is None else float(f"{error:.4g}")
+
+
+def _counted(answer: Message) -> tuple[KernelProfile, ...]:
     try:
-        return totals([kernel_profile(kernel) for kernel in answer.header["kernels"]])
+        return tuple(map(kernel_profile, answer.header["kernels"]))
     except (KeyError, TypeError, ValueError):
         message = "the worker sent counters that do not fit"
         raise StepFault(verdict.Stop("error", message)) from None

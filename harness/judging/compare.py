@@ -1,14 +1,15 @@
 """Compare a submission's output with the oracle: a precision class, or a mismatch."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from harness.judging.oracle import CLASSES
-from harness.problems.bounds import Expected
+from harness.problems.bounds import Arithmetic, Expected
 from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
 
 POISON = 0x7FB1DEAD
@@ -16,7 +17,12 @@ POISON = 0x7FB1DEAD
 
 
 def compare(
-    actual: Tensor, expected: Expected, *, exact: bool = False, is_beyond_half: bool = False
+    actual: Tensor,
+    expected: Expected,
+    *,
+    exact: bool = False,
+    is_beyond_half: bool = False,
+    with_limits: bool = False,
 ) -> Comparison:
     """Judge one output.
 
@@ -27,6 +33,7 @@ def compare(
             class allows no error at all.
         is_beyond_half: Whether float16 overflows (`Run.is_beyond_half`): then no better class
             allows an output that is not finite.
+        with_limits: Whether to tell what the other classes allow where most is allowed.
 
     Returns:
         The precision class and the worst error, or what is wrong.
@@ -38,7 +45,7 @@ def compare(
     overflown = ~actual.isfinite() & ~_poisoned(actual) if is_beyond_half else None
     if overflown is not None and bool(overflown.any()):
         actual = torch.where(overflown, expected.value.to(actual.dtype), actual)
-        rest = compare(actual, expected, exact=exact)
+        rest = compare(actual, expected, exact=exact, with_limits=with_limits)
         return replace(rest, precision=rest.precision and looser("fp16", rest.precision))
     unsound = _unsound(actual, expected.value)
     if unsound.any():
@@ -47,20 +54,32 @@ def compare(
     # Where the oracle is not finite, the output agrees with it already.
     error = (actual.double() - expected.value.double()).abs()
     error = torch.where(expected.value.isfinite(), error, 0.0)
-    worst = _worst(error, expected.bound(CLASSES[0]))
+    # The last one alone: of a native output each takes much of a GPU's memory.
+    bound = lru_cache(maxsize=1)(expected.bound)
+    share = _share_of_bound(error, bound(CLASSES[0]))
+    worst = float(share.max()) if share.numel() else 0.0
+    limits = _limits(bound, error.shape) if with_limits and share.numel() else {}
     for precision in CLASSES:
         bit_equal = not exact or precision.name != "fp32" or not error.any()
-        if bit_equal and bool((error <= expected.bound(precision)).all()):
-            return Comparison(precision.name, worst, None)
-    wrong = error > expected.bound(CLASSES[-1])
+        if bit_equal and bool((error <= bound(precision)).all()):
+            return Comparison(precision.name, worst, None, limits=limits)
+    wrong = error > bound(CLASSES[-1])
     message = f"{_share(wrong)} differ from the reference by more than rounding explains"
-    return Comparison(None, worst, _mismatch(message, wrong, actual, expected.value))
+    mismatch = _mismatch(message, wrong, actual, expected.value)
+    return Comparison(None, worst, mismatch, limits=limits)
 
 
-def _worst(error: Tensor, bound: Tensor) -> float:
-    """The largest share of its bound; an error where none is allowed is beyond any."""
-    share = torch.where(error > 0, error / bound, 0.0)
-    return float(share.max()) if share.numel() else 0.0
+def _share_of_bound(error: Tensor, bound: Tensor) -> Tensor:
+    """Errors as shares of their bounds; one where none is allowed is beyond any."""
+    return torch.where(error > 0, error / bound, 0.0)
+
+
+def _limits(bound: Callable[[Arithmetic], Tensor], shape: Sequence[int]) -> dict[Precision, float]:
+    """The other classes' bounds over the fp32 class's, where that is largest."""
+    at = int(bound(CLASSES[0]).expand(shape).argmax())
+    least, *others = (float(bound(each).expand(shape).flatten()[at]) for each in CLASSES)
+    named = zip(CLASSES[1:], others, strict=True)
+    return {each.name: limit / least for each, limit in named} if least > 0 else {}
 
 
 def classify(comparisons: Iterable[Comparison]) -> Precision | None:

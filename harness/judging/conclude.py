@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+
+import torch
 
 from harness.judging.case_check import CaseOutcome
-from harness.judging.diagnose import WrongRun, diagnose
+from harness.judging.diagnose import Diagnosis, WrongRun, diagnose, output_of
 from harness.judging.kinds import of_one_kind, others
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
+from harness.judging.picture import MOST_COLUMNS, MOST_ROWS, MistakenOutput, picture
 from harness.problems import families
 from harness.problems.families.family import Family
 from harness.problems.grid import OWN
-from harness.records.comparison import Precision
+from harness.problems.problem import Problem
+from harness.records.comparison import Mismatch, Precision
+from harness.records.picture import Picture
 from harness.records.report import AMISS, CaseReport, Report, Verdict, overall
+from harness.simulator.counters.by_line import by_line
+from harness.simulator.counters.totals import totals
 
 # Of failing cases; 6 that all leave out an argument by chance are one in 64.
 _ENOUGH_FAILURES = 6
 
 
-def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
+# Of what fails in other ways than the case that is shown.
+_MOST_OTHER_PICTURES = 3
+# Of a picture that tells much: more rows and columns tell no more.
+_MANY_ROWS, _MANY_COLUMNS = 8, 48
+
+
+def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -> Report:
     """Add the cases to a report, with the verdict, the precision class and a diagnosis."""
     failed = [outcome for outcome in outcomes if outcome.report.verdict == "failed"]
     # What fails at random sizes may pass at the next, and layouts are no sizes at all.
@@ -29,7 +43,8 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
         for o in outcomes
         if o.report.verdict in ("passed", "failed") and o.case.label not in ("random", "layout")
     ]
-    diagnosis = wrong_defaults(failed, outcomes) or _diagnosis(failed)
+    known = _known_mistake(failed)
+    diagnosis = wrong_defaults(failed, outcomes) or _diagnosis(failed, known)
     cases = tuple(
         replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
         if o.report.verdict == "failed"
@@ -38,6 +53,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
     )
     amiss = [case for case in cases if case.verdict in AMISS]
     shown = of_one_kind(amiss) if amiss else []
+    kernels = next((o.kernels for o in outcomes if o.kernels), ())
     report = replace(
         blank,
         verdict=_verdict(cases),
@@ -47,13 +63,57 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome]) -> Report:
         other_failures=others(amiss, shown),
         shared=what_failing_cases_share(judged, [o.case.id for o in failed]),
         precision=_precision(cases),
-        counters=next((o.counters for o in outcomes if o.counters), None),
+        counters=totals(kernels) if kernels else None,
+        lines=by_line(kernels, Path(blank.path).name),
         notes=(*blank.notes, *_notes(outcomes)),
     )
     if report.is_right:
         # What a wrong one makes of inputs that nobody gives it is not what its author looks for.
         report = replace(report, notes=(*report.notes, *_notes_of_cases(cases)))
+    report = _illustrated(report, outcomes, problem, known)
     return replace(report, message=_message(report))
+
+
+def _illustrated(
+    report: Report, outcomes: Sequence[CaseOutcome], problem: Problem, known: Diagnosis | None
+) -> Report:
+    """Add pictures of the case that is shown, of a larger one, and of one of each other kind."""
+    others_shown = [other.case for other in report.other_failures][:_MOST_OTHER_PICTURES]
+    wanted = {report.smallest_failure, _most_telling(outcomes), *others_shown}
+    wrong = {o.case.id: o for o in outcomes if o.wrong and o.case.id in wanted}
+    pictures = {name: _picture(outcome, problem, known) for name, outcome in wrong.items()}
+    cases = (replace(case, picture=pictures.get(case.id)) for case in report.cases)
+    return replace(report, cases=tuple(cases))
+
+
+def _most_telling(outcomes: Sequence[CaseOutcome]) -> str:
+    """Id of the failing case whose wrong output shows most: of some size, and right in places."""
+    wrong = [
+        (outcome.case.id, outcome.wrong.actual.shape, outcome.report.comparison.mismatch)
+        for outcome in outcomes
+        if outcome.wrong and outcome.report.comparison and outcome.report.comparison.mismatch
+    ]
+
+    def tells(each: tuple[str, Sequence[int], Mismatch]) -> tuple[bool, bool, int, str]:
+        name, shape, mismatch = each
+        rows, columns = ([1, 1, *shape])[-2:]
+        is_whole = rows <= MOST_ROWS and columns <= MOST_COLUMNS
+        area = min(rows, _MANY_ROWS) * min(columns, _MANY_COLUMNS)
+        return is_whole, mismatch.count < mismatch.total, area, name
+
+    return max(wrong, key=tells)[0] if wrong else ""
+
+
+def _picture(outcome: CaseOutcome, problem: Problem, known: Diagnosis | None) -> Picture | None:
+    wrong = outcome.wrong
+    if wrong is None:
+        return None
+    mistaken = None
+    family = families.named(outcome.case.family)
+    right = family.computation(outcome.case, wrong.values.weights, wrong.values.inputs)
+    if known and known.made and right:
+        mistaken = MistakenOutput(known.name, output_of(known.made, right))
+    return picture(problem.at(outcome.case.constants), outcome.case, wrong, mistaken)
 
 
 def _verdict(cases: Sequence[CaseReport]) -> Verdict:
@@ -92,13 +152,19 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
     )
 
 
-def _diagnosis(failed: Sequence[CaseOutcome]) -> str:
+def _known_mistake(failed: Sequence[CaseOutcome]) -> Diagnosis | None:
+    if not failed:
+        return None
+    family = families.named(failed[0].case.family)
+    return diagnose([*_wrong_runs(family, failed)], family.mistakes)
+
+
+def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:
+    if known:
+        return f"{known.name}: {known.advice}"
     if not failed:
         return ""
     family = families.named(failed[0].case.family)
-    found = diagnose([*_wrong_runs(family, failed)], family.mistakes)
-    if found:
-        return f"{found.name}: {found.advice}"
     lengths = [(o.case, o.wrong_length) for o in failed if o.wrong_length is not None]
     return family.explain_lengths(lengths)
 
@@ -109,7 +175,10 @@ def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[Wrong
         if wrong:
             right = family.computation(outcome.case, wrong.values.weights, wrong.values.inputs)
             if right:
-                yield WrongRun(right, wrong.actual, wrong.unwritten)
+                unwritten = wrong.unwritten
+                if wrong.has_gaps:
+                    unwritten = torch.zeros_like(wrong.actual, dtype=torch.bool)
+                yield WrongRun(right, wrong.actual, unwritten)
 
 
 def _precision(cases: Sequence[CaseReport]) -> Precision | None:

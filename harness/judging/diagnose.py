@@ -43,6 +43,10 @@ class WrongRun:
     unwritten: Tensor | None = None
 
 
+Made = tuple[Mistake[Any], ...]
+"""Mistakes that are made at once, one after the other."""
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """What gives a submission's wrong outputs: a known mistake, or several at once.
@@ -51,11 +55,13 @@ class Diagnosis:
         name: The mistakes, short.
         advice: What the kernel does and where to look.
         alternatives: Names of other mistakes that give the same outputs.
+        made: The mistakes; none where only what was written is right.
     """
 
     name: str
     advice: str
     alternatives: tuple[str, ...] = ()
+    made: Made = ()
 
 
 def diagnose(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Diagnosis | None:
@@ -88,8 +94,10 @@ def diagnose(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Diag
     return None
 
 
-Made = tuple[Mistake[Any], ...]
-"""Mistakes that are made at once, one after the other."""
+def output_of(made: Made, right: Computation) -> Tensor:
+    """What mistakes make of a computation; float64, on the CPU."""
+    changed: Computation = reduce(lambda changed, mistake: mistake.change(changed), made, right)
+    return changed.output()
 
 
 def _single(_: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
@@ -128,12 +136,7 @@ def _tells_enough(runs: Sequence[WrongRun], count: int) -> bool:
 
 def _named(made: Made) -> Diagnosis:
     name = " and ".join(mistake.name for mistake in made)
-    return Diagnosis(name, " ".join(mistake.advice for mistake in made))
-
-
-def _output(made: Made, right: Computation) -> Tensor:
-    changed: Computation = reduce(lambda changed, mistake: mistake.change(changed), made, right)
-    return changed.output()
+    return Diagnosis(name, " ".join(mistake.advice for mistake in made), made=made)
 
 
 def _tolerance(made: Made, right: Computation) -> Tensor:
@@ -141,11 +144,11 @@ def _tolerance(made: Made, right: Computation) -> Tensor:
     tf32 = CLASSES[1]
     grown = (1.0 + tf32.roundoff) ** tf32.roundings
     rounding = gamma(torch.tensor(right.terms), tf32.accumulation)
-    return (grown - 1.0 + rounding * grown) * _output(made, right.absolute()) + tf32.smallest
+    return (grown - 1.0 + rounding * grown) * output_of(made, right.absolute()) + tf32.smallest
 
 
 def _difference(made: Made, run: WrongRun) -> Tensor:
-    return (run.actual.cpu().double() - _output(made, run.right)).abs()
+    return (run.actual.cpu().double() - output_of(made, run.right)).abs()
 
 
 def _agrees(made: Made, run: WrongRun) -> Tensor:

@@ -22,7 +22,14 @@ _MAX_ELEMENTS = 1 << 25
 
 
 def judge(
-    problem: Problem, case: Case, run: Run, values: Values, actual: Tensor, device: torch.device
+    problem: Problem,
+    case: Case,
+    run: Run,
+    values: Values,
+    actual: Tensor,
+    device: torch.device,
+    *,
+    with_limits: bool = False,
 ) -> Comparison:
     """Compare a run's output with the oracle.
 
@@ -33,6 +40,7 @@ def judge(
         values: The run's weights and inputs, on the CPU.
         actual: What the submission gave, on the CPU.
         device: Where the oracle computes.
+        with_limits: As in `compare`; of an output in slices, those of the first.
 
     Returns:
         The precision class and the worst error, or what is wrong.
@@ -42,20 +50,27 @@ def judge(
     def compare_rows(start: int, end: int) -> Comparison:
         rows = [x[start:end].to(device) for x in values.inputs]
         right = expected(problem, case, weights, rows)
-        return _compared(actual[start:end], right, run)
+        return _compared(actual[start:end], right, run, with_limits=with_limits and not start)
 
     batch = values.inputs[0].shape[0] if values.inputs[0].dim() else 1
     can_be_sliced = problem.family.rows_are_independent and actual.shape[:1] == (batch,)
     if not can_be_sliced or actual.numel() <= _MAX_ELEMENTS:
         inputs = [x.to(device) for x in values.inputs]
-        return _compared(actual, expected(problem, case, weights, inputs), run)
+        right = expected(problem, case, weights, inputs)
+        return _compared(actual, right, run, with_limits=with_limits)
     rows = max(1, batch * _MAX_ELEMENTS // actual.numel())
     starts = range(0, batch, rows)
     return _merge([(start, compare_rows(start, start + rows)) for start in starts], actual)
 
 
-def _compared(actual: Tensor, right: Expected, run: Run) -> Comparison:
-    judged = compare(actual, right, exact=run.is_exact, is_beyond_half=run.is_beyond_half)
+def _compared(actual: Tensor, right: Expected, run: Run, *, with_limits: bool) -> Comparison:
+    judged = compare(
+        actual,
+        right,
+        exact=run.is_exact,
+        is_beyond_half=run.is_beyond_half,
+        with_limits=with_limits,
+    )
     return replace(judged, estimated=right.estimated)
 
 
@@ -65,7 +80,9 @@ def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Compariso
     worst = [part.worst for _, part in parts if part.worst is not None]
     if not wrong:
         precision = classify(part for _, part in parts)
-        return Comparison(precision, max(worst, default=None), None, parts[0][1].estimated)
+        part = parts[0][1]
+        worst_of_all = max(worst, default=None)
+        return Comparison(precision, worst_of_all, None, part.estimated, part.limits)
     first = wrong[0]
     if first.index is None:
         return Comparison(None, None, first)

@@ -22,11 +22,12 @@ from harness.worker.device_worker import worker_for
 from harness.worker.protocol import Message
 from harness.worker.supervisor import WorkerFailure
 
-SCHEMA = 2
+SCHEMA = 3
 """Of the JSON form.
 
 1: the first. 2: `operations` without those of matrix instructions, which are
-`matrix_operations`; `nbytes` of each access; asynchronous copies among the accesses.
+`matrix_operations`; `nbytes` of each access; asynchronous copies among the accesses. 3:
+`lines`, the instructions of each.
 """
 
 

@@ -1,6 +1,7 @@
 """What comes of one output beside the oracle: a precision class, or what is wrong with it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -38,6 +39,8 @@ class Comparison:
         worst: The largest error as a fraction of the fp32 class's bound: up to 1 is fp32. None
             where the output is not finite or of the wrong kind.
         mismatch: What is wrong; None if nothing is.
+        limits: The bounds of the other classes as multiples of the fp32 class's, where that is
+            largest; none where that was not asked for, or `worst` is None.
         estimated: Why the bounds are not rigorous; empty where they are.
     """
 
@@ -45,3 +48,4 @@ class Comparison:
     worst: float | None
     mismatch: Mismatch | None
     estimated: str = ""
+    limits: Mapping[Precision, float] = field(default_factory=dict)

@@ -11,16 +11,19 @@ from harness.finding import Finding
 from harness.problems.grid import OWN, Case
 from harness.records.comparison import Comparison, Precision
 from harness.records.coverage import Coverage
+from harness.records.picture import Picture
+from harness.simulator.counters.by_line import LineCounters
 from harness.simulator.counters.totals import Totals
 from harness.system import codec
 
-SCHEMA = 7
+SCHEMA = 8
 """Of the JSON form.
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
 on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
 6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call
-and notes, and with coverage.
+and notes, and with coverage. 8: with what a page is drawn from: pictures of wrong outputs, errors
+of each run, counters of each line, the source, and when it was checked.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
@@ -106,6 +109,12 @@ class CaseReport:
         deterministic: Whether the same call twice gave the same bits; None if it was not tried.
         constructor_call: How `ModelNew` was constructed, as Python text.
         notes: What is worth knowing and changes no verdict.
+        errors: The largest error of each run, as a fraction of the fp32 bound; None where the
+            output is not finite or of the wrong kind.
+        limits: What the other classes allow in the first run, in the same unit, where most is
+            allowed.
+        picture: Of its first wrong output; kept of the smallest failing case, of one that shows
+            more, and of the first one of each other kind.
     """
 
     id: str
@@ -128,6 +137,9 @@ class CaseReport:
     estimated: str = ""
     constructor_call: str = ""
     notes: tuple[str, ...] = ()
+    errors: Mapping[str, float | None] = field(default_factory=dict)
+    limits: Mapping[Precision, float] = field(default_factory=dict)
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +173,9 @@ class Report:
         detail: Several lines: the compiler's output, a traceback.
         seconds: How long all of it took.
         coverage: Which lines of its device code ran; None where nobody looked.
+        lines: What they did in the problem's reduced configuration, as `counters` has it together.
+        source: Its file's text; empty where that is more than 256 KiB.
+        checked_at: UTC, ISO 8601.
     """
 
     submission: str
@@ -186,6 +201,9 @@ class Report:
     detail: str = ""
     seconds: float = 0.0
     coverage: Coverage | None = None
+    lines: tuple[LineCounters, ...] = ()
+    source: str = ""
+    checked_at: str = ""
     schema: int = field(default=SCHEMA)
 
     @property

@@ -102,6 +102,8 @@ _OF_A_KERNEL = record(
     thread=_TRIPLE,
     address=is_whole,
     count=is_whole,
+    allocation=optional(is_count),
+    offset=optional(is_whole),
 )
 _OF_THE_PROCESS = record(
     check=one_of("state"),

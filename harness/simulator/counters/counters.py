@@ -63,6 +63,16 @@ class BranchCounts:
 
 
 @dataclass(frozen=True)
+class LineCounts:
+    """Instructions of one line of the source: those that warps executed, and threads."""
+
+    file: str | None
+    line: int | None
+    warp_instructions: int
+    thread_instructions: int
+
+
+@dataclass(frozen=True)
 class KernelCounters:
     """What one launch of a kernel, or several, did.
 
@@ -83,6 +93,7 @@ class KernelCounters:
     """Multiplications and additions of matrix instructions, by the type of the factors."""
     accesses: tuple[AccessCounts, ...]
     branches: tuple[BranchCounts, ...]
+    lines: tuple[LineCounts, ...] = ()
 
     @property
     def flop(self) -> int:
@@ -191,6 +202,8 @@ class Counts:
         warps: Counter[str] = Counter()
         operations: Counter[str] = Counter()
         of_matrices: Counter[str] = Counter()
+        by_line: Counter[tuple[str | None, int | None]] = Counter()
+        threads_by_line: Counter[tuple[str | None, int | None]] = Counter()
         branches = []
         for index, block in enumerate(self._program.blocks):
             by_thread, by_warp = int(self._threads[index]), int(self._warps[index])
@@ -200,6 +213,9 @@ class Counts:
                 name = classify(instruction)
                 threads[name] += by_thread
                 warps[name] += by_warp
+                place = _written_at(instruction.location)
+                by_line[place] += by_warp
+                threads_by_line[place] += by_thread
                 for counter, (kind, per_thread) in (
                     (operations, floating_point_operations(instruction)),
                     (of_matrices, matrix_operations(instruction)),
@@ -225,7 +241,15 @@ class Counts:
                 if counts.requests
             ),
             tuple(branches),
+            tuple(LineCounts(*place, by_line[place], threads_by_line[place]) for place in by_line),
         )
+
+
+def _written_at(location: Location | None) -> tuple[str | None, int | None]:
+    """The line of a submission that an instruction is of; in a header's function, who called it."""
+    while location and location.inlined_at and not location.file.endswith(".py"):
+        location = location.inlined_at
+    return (location.file, location.line) if location else (None, None)
 
 
 def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:
@@ -265,6 +289,7 @@ def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:
         _sum(one.matrix_operations, two.matrix_operations),
         _sum_accesses((*one.accesses, *two.accesses)),
         _sum_branches((*one.branches, *two.branches)),
+        _sum_lines((*one.lines, *two.lines)),
     )
 
 
@@ -307,5 +332,22 @@ def _sum_branches(branches: tuple[BranchCounts, ...]) -> tuple[BranchCounts, ...
             a
             if b is None
             else BranchCounts(a.file, a.line, a.executed + b.executed, a.divergent + b.divergent)
+        )
+    return tuple(summed.values())
+
+
+def _sum_lines(lines: tuple[LineCounts, ...]) -> tuple[LineCounts, ...]:
+    summed: dict[tuple[str | None, int | None], LineCounts] = {}
+    for a in lines:
+        b = summed.get((a.file, a.line))
+        summed[a.file, a.line] = (
+            a
+            if b is None
+            else LineCounts(
+                a.file,
+                a.line,
+                a.warp_instructions + b.warp_instructions,
+                a.thread_instructions + b.thread_instructions,
+            )
         )
     return tuple(summed.values())

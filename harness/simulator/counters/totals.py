@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
+from harness.simulator.counters.counters import (
+    AccessCounts,
+    BranchCounts,
+    KernelCounters,
+    LineCounts,
+)
 from harness.simulator.hardware.resources import Occupancy, Resources, occupancy
 from harness.simulator.ptx.space import Space
 
@@ -69,6 +74,7 @@ def kernel_profile(plain: Mapping[str, Any]) -> KernelProfile:
     data["grid"], data["block"] = tuple(data["grid"]), tuple(data["block"])
     data["accesses"] = tuple(AccessCounts(**access) for access in data["accesses"])
     data["branches"] = tuple(BranchCounts(**branch) for branch in data["branches"])
+    data["lines"] = tuple(LineCounts(**line) for line in data["lines"])
     counters = KernelCounters(**data)
     if not plain["resources"]:
         return KernelProfile(counters, None, None)

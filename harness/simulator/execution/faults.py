@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,16 @@ _SHARED_PIECE = 128
 _HOST_ADDRESSES = range(0x5500_0000_0000, 1 << 47)
 """Where Linux on x86-64 puts a program, its heap, its libraries and its stacks. The memory there is
 the submission process's, which nobody can look into from here."""
+
+
+@dataclass(frozen=True)
+class _Described:
+    """The kind of a mistake, a line about one, and how far from an allocation of which size."""
+
+    kind: str
+    message: str
+    allocation: int | None = None
+    offset: int | None = None
 
 
 class Faults:
@@ -103,8 +113,10 @@ class Faults:
     ) -> None:
         address = (register + step.offset) % 2**64
         check: DeviceCheck = "initcheck" if code == UNINITIALISED else "memcheck"
-        kind, message = self._describe(step, code, address)
-        self.note((check, kind), message, step.location, lane, first_block, count, address)
+        found = self._describe(step, code, address)
+        kind = (check, found.kind)
+        where = (address, found.allocation, found.offset)
+        self.note(kind, found.message, step.location, lane, first_block, count, where)
 
     def note(
         self,
@@ -114,9 +126,12 @@ class Faults:
         lane: int,
         first_block: int,
         count: int,
-        address: int = 0,
+        where: tuple[int, int | None, int | None] = (0, None, None),
     ) -> None:
-        """A finding; `kind` tells it from others at the same place, `address` is 0 for none."""
+        """A finding; `kind` tells it from others at the same place.
+
+        `where` is the address, 0 for none, and the nearest allocation and the offset there.
+        """
         file = location.file if location else None
         line = location.line if location else None
         check = kind[0]
@@ -134,39 +149,42 @@ class Faults:
             line,
             self._placement.block(first_block + block),
             self._placement.thread(thread),
-            address,
+            where[0],
             count,
+            allocation=where[1],
+            offset=where[2],
         )
 
-    def _describe(self, step: Access, code: int, address: int) -> tuple[str, str]:
-        """The kind of mistake, and a line about this one."""
+    def _describe(self, step: Access, code: int, address: int) -> _Described:
         width = TYPE_BYTES[step.type] * step.elements
         access = f"{width}-byte {step.kind}"
         if code == MISALIGNED:
             self._stops.append("misaligned address")
             message = f"misaligned {access}: address 0x{address:x} is not a multiple of {width}"
-            return f"misaligned {step.kind}", message
+            return _Described(f"misaligned {step.kind}", message)
         space: Space | None = step.space
         if space is Space.GENERIC:
             space, address = resolved(address)
         if space is not Space.GLOBAL:
             return self._private_memory(access, code, space, address, width, step.kind)
         if code == UNINITIALISED:
+            kind, message = f"uninitialised {step.kind}", f"{access} of memory that nothing wrote"
             found = self._memory.find(address)
-            where = ""
-            if found:
-                where = f": byte {address - found.start} of a {found.size}-byte allocation"
-            return f"uninitialised {step.kind}", f"{access} of memory that nothing wrote{where}"
-        kind, message = self._outside(access, address, width)
-        return f"{kind} {step.kind}", message
+            if not found:
+                return _Described(kind, message)
+            offset = address - found.start
+            message += f": byte {offset} of a {found.size}-byte allocation"
+            return _Described(kind, message, found.size, offset)
+        outside = self._outside(access, address, width)
+        return replace(outside, kind=f"{outside.kind} {step.kind}")
 
     def _private_memory(
         self, access: str, code: int, space: Space | None, address: int, width: int, kind: str
-    ) -> tuple[str, str]:
+    ) -> _Described:
         name = "parameter" if space is Space.PARAM else space or "unknown"
         if code == UNINITIALISED:
             message = f"{access} of {name} memory that nothing wrote: byte {address}"
-            return f"uninitialised {name} {kind}", message
+            return _Described(f"uninitialised {name} {kind}", message)
         size = self._private.sizes[space] if space else 0
         if space is Space.SHARED and address + width > -(-size // _SHARED_PIECE) * _SHARED_PIECE:
             self._stops.append("illegal address")
@@ -174,33 +192,36 @@ class Faults:
             message = (
                 f"{access} {2**32 - address & 2**32 - 1} bytes before the start of {name} memory"
             )
-            return f"before {name} {kind}", message
+            return _Described(f"before {name} {kind}", message)
         message = (
             f"{access} {address + width - size} bytes past the end of {size} bytes of {name} memory"
         )
-        return f"past {name} {kind}", message
+        return _Described(f"past {name} {kind}", message)
 
-    def _outside(self, access: str, address: int, width: int) -> tuple[str, str]:
+    def _outside(self, access: str, address: int, width: int) -> _Described:
         """An address that no live allocation holds, in device memory or not."""
         if not self._memory.contains(address):
             self._stops.append("illegal address")
             what = "a null pointer" if address < 4096 else "an address that is not device memory"
             if address in _HOST_ADDRESSES:
                 what = "a host pointer"
-            return "foreign", f"{access} through {what}: 0x{address:x}"
+            return _Described("foreign", f"{access} through {what}: 0x{address:x}")
         nearest = self._memory.nearest(address)
         if nearest is None:
             self._stops.append("illegal address")
-            return "unallocated", f"{access} of device memory that was never allocated"
+            return _Described("unallocated", f"{access} of device memory that was never allocated")
         size = f"{nearest.size}-byte allocation"
+        where = (nearest.size, address - nearest.start)
         if not nearest.is_live and nearest.start <= address < nearest.end:
-            offset = address - nearest.start
-            return "freed", f"{access} at byte {offset} of a {size} that has been freed"
+            message = f"{access} at byte {where[1]} of a {size} that has been freed"
+            return _Described("freed", message, *where)
         if max(nearest.start - address, address + width - nearest.end) > _PAGE:
             self._stops.append("illegal address")
         dead = "" if nearest.is_live else " that has been freed"
         if address < nearest.start:
             distance = nearest.start - address
-            return "before", f"{access} {distance} bytes before the start of a {size}{dead}"
+            message = f"{access} {distance} bytes before the start of a {size}{dead}"
+            return _Described("before", message, *where)
         distance = address + width - nearest.end
-        return "past", f"{access} {distance} bytes past the end of a {size}{dead}"
+        message = f"{access} {distance} bytes past the end of a {size}{dead}"
+        return _Described("past", message, *where)

@@ -1,0 +1,237 @@
+"""Make a picture of a wrong output: where it is wrong, by how much, and what a mistake would give.
+
+Only what a report shows of a submission that failed is drawn: the oracle answers once more for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+from harness.judging.oracle import CLASSES, expected
+from harness.problems.bounds import Expected
+from harness.problems.grid import Case
+from harness.problems.problem import Problem
+from harness.problems.runs import Run
+from harness.problems.values import Values
+from harness.records.picture import CODES, LEVELS, Element, Picture, Rows, View
+
+MOST_ROWS, MOST_COLUMNS = 32, 64
+"""Of cells; a larger output is shown reduced."""
+_MOST_PAGES = 8
+# Of a view; a page that fills it is shown alone.
+_MOST_CELLS = 2048
+_DETAIL_ROWS, _DETAIL_COLUMNS = 16, 64
+_MOST_WRONG, _MOST_RIGHT = 30, 10
+_FIRST_WRONG = CODES.index("0")
+_LAST_DIGIT = CODES.index("9")
+_ZERO = LEVELS.index(".")
+# Where each level from `.` to `d` ends.
+_STEPS = (1 / 64, 1 / 16, 1 / 8, 1 / 2, 1.0 + 1e-6)
+
+
+@dataclass(frozen=True)
+class WrongOutput:
+    """An output that the oracle did not accept, with what it was computed from.
+
+    Attributes:
+        run: Whose output it is.
+        values: The call's weights and inputs.
+        actual: The output, on the CPU.
+        unwritten: Which of its elements nobody wrote; None where nobody looked.
+        has_gaps: Whether a kernel was stopped, or read what nothing wrote: then elements may be
+            unwritten for that reason.
+    """
+
+    run: Run
+    values: Values
+    actual: Tensor
+    unwritten: Tensor | None
+    has_gaps: bool
+
+
+@dataclass(frozen=True)
+class MistakenOutput:
+    """What a known mistake gives in place of an output: its name, and float64 on the CPU."""
+
+    name: str
+    output: Tensor
+
+
+def picture(
+    problem: Problem, case: Case, wrong: WrongOutput, mistaken: MistakenOutput | None = None
+) -> Picture:
+    """Draw an output of the right shape.
+
+    Args:
+        problem: The reference.
+        case: The case.
+        wrong: The output.
+        mistaken: What the diagnosed mistake gives for the same values.
+
+    Returns:
+        A picture of some kilobytes, whatever the output's size.
+    """
+    right = expected(problem, case, wrong.values.weights, wrong.values.inputs)
+    codes = _codes(wrong.actual, right, wrong.run)
+    gaps = torch.zeros_like(codes, dtype=torch.bool) if wrong.unwritten is None else wrong.unwritten
+    # What was not written may be right by accident.
+    codes[gaps & (codes >= _FIRST_WRONG)] = CODES.index("u")
+    levels = _levels(wrong.actual, right.value)
+    levels[gaps] = LEVELS.index("u")
+    maps = _Maps(
+        errors=_as_pages(codes),
+        mistake=_as_pages(_codes(mistaken.output, right, wrong.run)) if mistaken else None,
+        expected=_as_pages(_levels(right.value, right.value)),
+        actual=_as_pages(levels),
+    )
+    return Picture(
+        run=wrong.run.name,
+        shape=tuple(wrong.actual.shape),
+        overview=maps.overview(),
+        detail=maps.detail(),
+        elements=_elements(wrong.actual, right, codes, mistaken),
+        mistake=mistaken.name if mistaken else "",
+    )
+
+
+def _codes(actual: Tensor, right: Expected, run: Run) -> Tensor:
+    """Give each element's place in `CODES`; uint8, of the output's shape."""
+    value = right.value.double()
+    error = (actual.double() - value).abs()
+    wrong_by = error / right.bound(CLASSES[-1])
+    digit = wrong_by.log2().floor().nan_to_num(0.0).clamp(0, _LAST_DIGIT - _FIRST_WRONG)
+    codes = (_FIRST_WRONG + digit).to(torch.uint8)
+    for number in reversed(range(len(CLASSES))):
+        allowed = error <= right.bound(CLASSES[number])
+        # No error at all is allowed where numbers are exact.
+        allowed &= (error == 0) | (not run.is_exact or number > 0)
+        codes[allowed] = number
+    codes[actual.isinf()] = CODES.index("i")
+    codes[actual.isnan()] = CODES.index("n")
+    same = (actual.double() == value) | (actual.isnan() & value.isnan())
+    codes[same] = 0
+    return codes
+
+
+def _as_pages(codes: Tensor) -> Tensor:
+    rows = codes.shape[-2] if codes.dim() > 1 else 1
+    columns = codes.shape[-1] if codes.dim() else 1
+    return codes.reshape(-1, rows, columns)
+
+
+def _levels(values: Tensor, right: Tensor) -> Tensor:
+    """Give each value's place in `LEVELS`; uint8, of the values' shape."""
+    scale = right.double().nan_to_num(0.0, 0.0, 0.0).abs().max()
+    share = values.double().abs() / scale
+    steps = torch.tensor(_STEPS, dtype=torch.float64)
+    level = torch.bucketize(share.nan_to_num(0.0, 2.0), steps)
+    levels = (_ZERO + torch.where(values < 0, -level, level)).to(torch.uint8)
+    levels[values.isinf()] = LEVELS.index("i")
+    levels[values.isnan()] = LEVELS.index("n")
+    return levels
+
+
+@dataclass(frozen=True)
+class _Maps:
+    """Places in `CODES` and in `LEVELS`, each uint8 (pages, rows, columns)."""
+
+    errors: Tensor
+    mistake: Tensor | None
+    expected: Tensor
+    actual: Tensor
+
+    def overview(self) -> View:
+        """All of it."""
+        _, rows, columns = self.errors.shape
+        step = (math.ceil(rows / MOST_ROWS), math.ceil(columns / MOST_COLUMNS))
+        cells = math.ceil(rows / step[0]) * math.ceil(columns / step[1])
+        most = max(1, min(_MOST_PAGES, _MOST_CELLS // max(cells, 1)))
+        pages = self._pages_shown(most)
+        return self._view(pages, (0, 0), step, lambda tensor: tensor[torch.tensor(pages)])
+
+    def detail(self) -> View | None:
+        """What lies around the first wrong element, where all of it is too much to show."""
+        _, rows, columns = self.errors.shape
+        wrong = (self.errors >= _FIRST_WRONG).nonzero()
+        if not len(wrong) or (rows <= MOST_ROWS and columns <= MOST_COLUMNS):
+            return None
+        page, row, column = (int(i) for i in wrong[0])
+        # What is right before it belongs to the picture.
+        top, left = max(0, row - _DETAIL_ROWS // 4), max(0, column - _DETAIL_COLUMNS // 4)
+        window = (slice(top, top + _DETAIL_ROWS), slice(left, left + _DETAIL_COLUMNS))
+        return self._view((page,), (top, left), (1, 1), lambda t: t[page : page + 1, *window])
+
+    def _pages_shown(self, most: int) -> tuple[int, ...]:
+        """Those with wrong elements before others; in their order."""
+        is_wrong = (self.errors >= _FIRST_WRONG).flatten(1).any(1)
+        order = sorted(range(len(is_wrong)), key=lambda page: not is_wrong[page])
+        return tuple(sorted(order[:most]))
+
+    def _view(
+        self,
+        pages: tuple[int, ...],
+        first: tuple[int, int],
+        step: tuple[int, int],
+        part: Callable[[Tensor], Tensor],
+    ) -> View:
+        return View(
+            pages,
+            first,
+            step,
+            errors=_text(_gravest(part(self.errors), step), CODES),
+            mistake=()
+            if self.mistake is None
+            else _text(_gravest(part(self.mistake), step), CODES),
+            expected=_text(_largest(part(self.expected), step), LEVELS),
+            actual=_text(_largest(part(self.actual), step), LEVELS),
+        )
+
+
+def _gravest(pages: Tensor, step: tuple[int, int]) -> Tensor:
+    """The largest place of each cell's elements."""
+    return max_pool2d(pages.float().unsqueeze(1), step, ceil_mode=True).squeeze(1)
+
+
+def _largest(pages: Tensor, step: tuple[int, int]) -> Tensor:
+    """The level that is farthest from zero, among each cell's elements."""
+    places = pages.float()
+    high, low = _gravest(places, step), -_gravest(-places, step)
+    return torch.where(high - _ZERO >= _ZERO - low, high, low)
+
+
+def _text(pages: Tensor, codes: str) -> Rows:
+    return tuple(
+        tuple("".join(codes[int(code)] for code in row) for row in page) for page in pages.tolist()
+    )
+
+
+def _elements(
+    actual: Tensor, right: Expected, codes: Tensor, mistaken: MistakenOutput | None
+) -> tuple[Element, ...]:
+    flat, value = actual.flatten(), right.value.double().flatten()
+    bound = right.bound(CLASSES[0]).expand(actual.shape).flatten()
+    is_wrong = codes.flatten() >= _FIRST_WRONG
+    wrong, others = (places.nonzero().flatten() for places in (is_wrong, ~is_wrong))
+    chosen = sorted([*wrong[:_MOST_WRONG].tolist(), *others[:_MOST_RIGHT].tolist()])
+    gives = None if mistaken is None else mistaken.output.flatten()
+    return tuple(
+        Element(
+            index=tuple(int(i) for i in torch.unravel_index(torch.tensor(at), actual.shape)),
+            expected=_plain(float(value[at])),
+            actual=_plain(float(flat[at])),
+            error=_plain(float((flat[at].double() - value[at]).abs() / bound[at]), digits=4),
+            mistake=None if gives is None else _plain(float(gives[at])),
+        )
+        for at in chosen
+    )
+
+
+def _plain(number: float, digits: int = 9) -> float | str:
+    """A number with as many digits as a float32 has, or a few."""
+    return float(f"{number:.{digits}g}") if math.isfinite(number) else str(number)

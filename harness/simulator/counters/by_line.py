@@ -1,0 +1,78 @@
+"""What the lines of one source file did, all kernels of a forward together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TypeAlias
+
+from harness.simulator.counters.counters import AccessCounts, BranchCounts, LineCounts
+from harness.simulator.counters.totals import KernelProfile
+from harness.simulator.ptx.space import Space
+
+_Counted: TypeAlias = LineCounts | AccessCounts | BranchCounts
+
+
+@dataclass(frozen=True)
+class LineCounters:
+    """One line; exact, and the same in every run.
+
+    Attributes:
+        line: Its number.
+        warp_instructions: PTX instructions that warps executed.
+        thread_instructions: The same, summed over the threads that took part.
+        requests: Accesses of warps to global memory.
+        sectors: Of 32 bytes that those touched; `ideal_sectors` if neighbours were neighbours.
+        wavefronts: Passes that shared memory took; `ideal_wavefronts` without bank conflicts.
+        branches: Times that a warp came to a branch.
+        divergent: Of these, where its threads parted.
+    """
+
+    line: int
+    warp_instructions: int = 0
+    thread_instructions: int = 0
+    requests: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    branches: int = 0
+    divergent: int = 0
+
+
+def by_line(kernels: Iterable[KernelProfile], file: str) -> tuple[LineCounters, ...]:
+    """Sum up by lines of a file, by their numbers.
+
+    Args:
+        kernels: All of a forward's.
+        file: Its name, without a folder: so the compilers are told of it.
+    """
+    found: dict[int, dict[str, int]] = {}
+    for kernel in kernels:
+        counters = kernel.counters
+        counted: tuple[_Counted, ...] = (*counters.lines, *counters.accesses, *counters.branches)
+        for of in counted:
+            if of.line is not None and (of.file or "").rpartition("/")[2] == file:
+                line = found.setdefault(of.line, {})
+                for name, number in _numbers(of):
+                    line[name] = line.get(name, 0) + number
+    lines = (LineCounters(line, **numbers) for line, numbers in found.items())
+    return tuple(sorted(lines, key=attrgetter("line")))
+
+
+def _numbers(of: _Counted) -> Iterator[tuple[str, int]]:
+    match of:
+        case LineCounts():
+            yield "warp_instructions", of.warp_instructions
+            yield "thread_instructions", of.thread_instructions
+        case BranchCounts():
+            yield "branches", of.executed
+            yield "divergent", of.divergent
+        case AccessCounts(space=Space.GLOBAL):
+            yield "requests", of.requests
+            yield "sectors", of.sectors
+            yield "ideal_sectors", of.ideal_sectors
+        case AccessCounts(space=Space.SHARED):
+            yield "wavefronts", of.wavefronts
+            yield "ideal_wavefronts", of.ideal_wavefronts

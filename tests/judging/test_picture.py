@@ -1,0 +1,143 @@
+"""Pictures of wrong outputs: what each cell says, and how much is kept of a large output."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.judging.oracle import CLASSES, expected
+from harness.judging.picture import MistakenOutput, WrongOutput, _as_pages, picture
+from harness.problems.grid import Case, case_again
+from harness.problems.problem import Problem, load
+from harness.problems.runs import Run
+from harness.problems.values import runs_for, values_for
+from harness.records.picture import LEVELS, Picture
+from harness.system import codec
+from tests.support import REFERENCE, discovered
+
+UNIFORM, EXACT = "uniform", "exact"
+
+
+class Drawn:
+    """A case of the transposed convolution with a length, and its right output."""
+
+    def __init__(self, length: int, run: str = UNIFORM, batch: int = 2) -> None:
+        self.problem: Problem = load(REFERENCE / "conv_transpose1d.py")
+        arguments = {"in_channels": 2, "out_channels": 3, "kernel_size": 3, "stride": 1}
+        self.case: Case = case_again(
+            self.problem, discovered("flat_index"), "k3", "grid", arguments,
+            ((batch, 2, length),), {}, seed=5,
+        )  # fmt: skip
+        self.run: Run = next(each for each in runs_for(self.problem) if each.name == run)
+        self.values = values_for(self.problem, self.case, self.run)
+        self.right = expected(self.problem, self.case, self.values.weights, self.values.inputs)
+        self.output = self.right.value.float()
+
+    def of(
+        self, actual: Tensor, unwritten: Tensor | None = None, mistake: Tensor | None = None
+    ) -> Picture:
+        """The picture of an output in place of the right one."""
+        wrong = WrongOutput(self.run, self.values, actual, unwritten, has_gaps=False)
+        mistaken = None if mistake is None else MistakenOutput("padding ignored", mistake)
+        return picture(self.problem, self.case, wrong, mistaken)
+
+
+def test_each_cell_says_which_class_allows_its_element() -> None:
+    """Right, right in lower precision, wrong by how much, infinite, NaN, and never written."""
+    drawn = Drawn(10)
+    actual, unwritten = drawn.output.clone(), torch.zeros(drawn.output.shape, dtype=torch.bool)
+    bounds = [drawn.right.bound(each)[0, 0] for each in CLASSES]
+    for at in range(4):
+        # Just within what a class allows, and beyond what tighter ones do.
+        actual[0, 0, at] += 0.9 * bounds[at][at].float()
+    actual[0, 0, 4] += 5 * bounds[3][4].float()
+    actual[0, 0, 5] += 1e9
+    actual[0, 0, 6], actual[0, 0, 7], actual[0, 0, 8] = math.inf, math.nan, math.nan
+    unwritten[0, 0, 8] = unwritten[0, 0, 9] = True
+    found = drawn.of(actual, unwritten).overview
+    shown = found.errors[0][0]
+    # What fp16 allows, tf32 may allow too: the first class in their order that does.
+    assert shown[:2] + shown[3] == ".tb"
+    assert shown[2] == ("t" if bounds[2][2] <= bounds[1][2] else "h")
+    # What was not written and is right all the same is no wrong element.
+    assert shown[4:10] == "29inu."
+    assert found.actual[0][0][6:10] == "inuu"
+    assert found.errors[1] == ("." * 12,) * 3
+
+
+def test_exact_numbers_allow_no_error_to_fp32() -> None:
+    """Where float32 sums exactly, an element within the bound is of a lower class all the same."""
+    drawn = Drawn(6, EXACT)
+    actual = drawn.output.clone()
+    actual[0, 0, 2] = torch.nextafter(actual[0, 0, 2], torch.tensor(1e9))
+    assert drawn.of(actual).overview.errors[0][0] == "..t....."
+
+
+def test_values_show_where_numbers_went() -> None:
+    """An output that is shifted by one has the expected map's levels, one to the right."""
+    drawn = Drawn(20)
+    found = drawn.of(drawn.output.roll(1, -1)).overview
+    for right, wrong in zip(found.expected[0], found.actual[0], strict=True):
+        assert wrong[1:] == right[:-1]
+        assert set(right) <= set(LEVELS) - set("Einue")
+    assert any(level in "".join(found.expected[0]) for level in "dD")
+
+
+@pytest.mark.parametrize(("length", "batch"), [(20, 2), (20, 300), (70_000, 2), (3_000, 40)])
+def test_size_is_bounded(length: int, batch: int) -> None:
+    """However large an output is, its picture stays below 24 kB and says where it begins."""
+    drawn = Drawn(length, batch=batch)
+    found = drawn.of(-drawn.output - 1, mistake=drawn.output.double())
+    assert len(codec.encode(found)) < 24_000
+    assert found.overview.pages[0] == 0
+    assert found.shape == (batch, 3, length + 2)
+
+
+def test_large_output_has_its_first_wrong_elements_in_detail() -> None:
+    """One wrong element is seen in the reduced map, and at its place in the other one."""
+    drawn = Drawn(5_000, batch=9)
+    actual = drawn.output.clone()
+    actual[7, 1, 3_001] += 100
+    found = drawn.of(actual)
+    overview, detail = found.overview, found.detail
+    assert 7 in overview.pages
+    row = overview.errors[overview.pages.index(7)][1]
+    assert [at for at, code in enumerate(row) if code != "."] == [3_001 // overview.step[1]]
+    assert detail is not None
+    assert detail.pages == (7,)
+    assert detail.step == (1, 1)
+    top, left = detail.first
+    assert detail.errors[0][1 - top][3_001 - left] == "9"
+    assert sum(code != "." for line in detail.errors[0] for code in line) == 1
+    (wrong,) = [element for element in found.elements if element.index == (7, 1, 3_001)]
+    assert wrong.actual == pytest.approx(wrong.expected + 100)  # type: ignore[operator]
+
+
+def test_what_the_mistake_gives_stands_beside() -> None:
+    """The second map is of the mistake's own output, and so are the numbers."""
+    drawn = Drawn(8)
+    mistake = drawn.output.double().clone()
+    mistake[0, 2, 4] = 77.0
+    actual = drawn.output.clone()
+    actual[0, 2, 4], actual[1, 0, 0] = 77.0, math.nan
+    found = drawn.of(actual, mistake=mistake)
+    assert found.overview.mistake[0] == found.overview.errors[0]
+    assert found.overview.mistake[1] != found.overview.errors[1]
+    by_index = {element.index: element for element in found.elements}
+    assert by_index[0, 2, 4].mistake == 77.0
+    assert by_index[1, 0, 0].actual == "nan"
+    assert "NaN" not in codec.encode(found)
+    assert codec.decode(json.dumps(json.loads(codec.encode(found))), Picture) == found
+    assert found.mistake == "padding ignored"
+
+
+def test_any_rank_is_seen_as_pages() -> None:
+    """A vector is a row, and a number is a cell."""
+    assert _as_pages(torch.zeros(5)).shape == (1, 1, 5)
+    assert _as_pages(torch.zeros(())).shape == (1, 1, 1)
+    assert _as_pages(torch.zeros(4, 5)).shape == (1, 4, 5)
+    assert _as_pages(torch.zeros(2, 3, 4, 5)).shape == (6, 4, 5)
