@@ -33,6 +33,13 @@ def add_to(commands: Commands) -> None:
         help="write a JUnit XML file there, with a test for each case, as pytest would",
     )
     parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="write a page there: what is wrong, where, and how fast; into a folder, with "
+        "the leaderboard's page",
+    )
+    parser.add_argument(
         "--coverage",
         type=Path,
         metavar="FILE",

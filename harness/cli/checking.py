@@ -18,20 +18,27 @@ from harness import devices
 from harness.cli.narrowing import Selected, narrowed
 from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
 from harness.cli.saying import open_json, refusals, say_what_is_missing, say_what_is_refused
+from harness.defaults import RESULTS
 from harness.engines.engine import engine_for, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import Finished
 from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
-from harness.problems.discovery import discover, fits
+from harness.leaderboard.page import page as leaderboard
+from harness.leaderboard.standings import boards
+from harness.problems.discovery import Submission, discover, fits
 from harness.problems.grid import cases_for, fresh_seed
+from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
 from harness.records import render, store
 from harness.records.coverage import Coverage, lcov
 from harness.records.junit import TestCase, junit, no_submission, not_evaluated, tests_of
 from harness.records.report import Report
 from harness.records.requirements import Requirements
+from harness.report_page.data import pairs_of
+from harness.report_page.page import LEADERBOARD, NAME, page, target
+from harness.speed.result import of_problems
 from harness.system.files import write_whole
 from harness.system.output import CarefulWriter, JsonLines, say
 from harness.system.processors import cores_each
@@ -88,6 +95,8 @@ def check(options: argparse.Namespace) -> int:
         if options.junitxml:
             tests = [no_submission(*each) for each in refusals(found, problems)]
             stack.callback(checking.write_junit, options.junitxml, tests)
+        if options.html:
+            stack.callback(checking.write_html, options.html, problems, found.submissions)
         if options.coverage:
             stack.callback(checking.write_coverage, options.coverage)
         if options.resume:
@@ -125,6 +134,7 @@ class Checking:
         self._not_evaluated = 0
         self._tests: list[TestCase] = []
         self._covered: list[tuple[str, str, Coverage]] = []
+        self._reports: list[Report] = []
 
     @property
     def has_trouble(self) -> bool:
@@ -135,6 +145,24 @@ class Checking:
         """Write what is known as JUnit XML, behind some other tests."""
         text = junit((*before, *self._tests))
         self._careful.write(f"--junitxml {path}", partial(write_whole, path, text))
+
+    def write_html(
+        self, path: Path, problems: Sequence[Problem], submissions: Sequence[Submission]
+    ) -> None:
+        """Write the page of all reports; into a folder, with the leaderboard beside it."""
+        pairs = pairs_of(self._reports, of_problems(RESULTS, {r.problem for r in self._reports}))
+        file = target(path)
+        links = () if file == path else (("leaderboard", LEADERBOARD),)
+        text = page(pairs, f"{len(self._reports)} reports", links)
+        self._careful.write(f"--html {file}", partial(write_whole, file, text))
+        if links:
+            ranked = [
+                board
+                for problem in problems
+                for board in boards(problem, submissions, store.FOLDER, RESULTS)
+            ]
+            beside = partial(write_whole, file.with_name(LEADERBOARD), leaderboard(ranked, NAME))
+            self._careful.write(f"--html {path}", beside)
 
     def write_coverage(self, path: Path) -> None:
         """Write which lines of device code ran."""
@@ -199,6 +227,7 @@ class Checking:
     def _show(self, report: Report) -> None:
         self.all_passed = self.all_passed and report.is_right
         self._tests += tests_of(report)
+        self._reports.append(report)
         if report.coverage:
             title = f"{report.submission} on {report.problem}"
             self._covered.append((title, report.path, report.coverage))

@@ -46,6 +46,12 @@ def add_to(commands: Commands) -> None:
         metavar="FOLDER",
         help="where this version's speed results are, for a FILE of those (default: %(default)s)",
     )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE|FOLDER",
+        help="write a page there that shows both sides of what changed",
+    )
     add_problem_options(parser)
     add_evaluation_options(parser)
 

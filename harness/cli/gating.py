@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness import devices
@@ -17,7 +18,12 @@ from harness.gate.run import GateOptions, decide
 from harness.gate.sources import Comparison, with_file, with_revision
 from harness.problems.grid import fresh_seed
 from harness.problems.references import load_references, named
+from harness.report_page.data import pairs_of
+from harness.report_page.page import page, target
+from harness.speed.result import of_problems
+from harness.system.errors import UsageError
 from harness.system.escape import markdown
+from harness.system.files import write_whole
 from harness.system.output import say
 from harness.worker.supervisor import Deadlines
 
@@ -49,7 +55,29 @@ def gate(options: argparse.Namespace) -> int:
         for rejected in comparison.plan.rejected
     ]
     _tell(comparison, decisions, notes)
+    if options.html:
+        _write(options, decisions, f"This tree against {comparison.title}")
     return NOT_PASSED if any(decision.is_worse for decision in decisions) else PASSED
+
+
+def _write(options: argparse.Namespace, decisions: Sequence[Decision], subtitle: str) -> None:
+    """Write the page of what was evaluated.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    file = target(options.html)
+    measured = of_problems(options.results, {decision.problem for decision in decisions})
+    pairs = [
+        replace(pair, base=decision.base, change=decision.change)
+        for decision in decisions
+        if decision.head
+        for pair in pairs_of([decision.head], measured)
+    ]
+    try:
+        write_whole(file, page(pairs, subtitle))
+    except OSError as error:
+        raise UsageError(f"--html {file}: {error.strerror}") from None
 
 
 def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: Path) -> Comparison:

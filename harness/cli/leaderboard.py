@@ -27,6 +27,13 @@ def add_to(commands: Commands) -> None:
         help="html (a page with charts), or one of tabulate's: github, plain, simple, ...",
     )
     parser.add_argument(
+        "--reports",
+        default="",
+        metavar="ADDRESS",
+        help="where a page of `harness report --html` lies, seen from the leaderboard's: with "
+        "--format html, names lead there",
+    )
+    parser.add_argument(
         "--results",
         type=Path,
         default=RESULTS,

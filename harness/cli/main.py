@@ -1,4 +1,4 @@
-"""`harness check | profile | leaderboard | gate | doctor`."""
+"""`harness check | report | leaderboard | profile | gate | doctor`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 
 from harness import __version__
-from harness.cli import check, doctor, gate, leaderboard, profile
+from harness.cli import check, doctor, gate, leaderboard, profile, report
 from harness.cli.options import USAGE
 from harness.system.errors import HarnessError
 from harness.system.output import say
 
-_COMMANDS = (check, leaderboard, profile, gate, doctor)
+_COMMANDS = (check, report, leaderboard, profile, gate, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -29,7 +29,7 @@ def rank(options: argparse.Namespace) -> int:
         for problem in problems
         for board in boards(problem, submissions, store.FOLDER, options.results)
     ]
-    print(page(found) if options.format == HTML else text(found, options.format))
+    print(page(found, options.reports) if options.format == HTML else text(found, options.format))
     if options.update:
         print(f"\n{options.update}: {_update(options.update, found)}")
     return PASSED

@@ -48,12 +48,12 @@ def recorded(path: Path) -> Mapping[Key, Before]:
     Raises:
         RecordError: A line is neither, or the file cannot be read.
     """
-    records = list(_records(path))
+    found_there = list(records(path))
     found: dict[Key, Before] = {}
-    for report in (record for record in records if isinstance(record, Report)):
+    for report in (record for record in found_there if isinstance(record, Report)):
         key = (report.submission, report.problem)
         found[key] = Before(report.content_hash, report.problem_hash, report=report)
-    results = [record for record in records if isinstance(record, SpeedResult)]
+    results = [record for record in found_there if isinstance(record, SpeedResult)]
     for result in sorted(results, key=lambda result: result.measured_at):
         key = (result.submission, result.problem)
         before = found.get(key)
@@ -64,7 +64,12 @@ def recorded(path: Path) -> Mapping[Key, Before]:
     return found
 
 
-def _records(path: Path) -> Iterator[Report | SpeedResult]:
+def records(path: Path) -> Iterator[Report | SpeedResult]:
+    """Read a file of reports and speed results, one JSON object a line.
+
+    Raises:
+        RecordError: A line is neither, or the file cannot be read.
+    """
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

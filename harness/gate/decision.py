@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.records.report import Report
 from harness.speed.statistics import Interval
 
 Outcome = Literal[
@@ -60,6 +61,7 @@ class Decision:
         change: What is said of it.
         path: The head's file, where there is one.
         line: The line of it that is to blame, where one is known.
+        head, base: The reports of both sides; None of what was not evaluated or recorded.
     """
 
     submission: str
@@ -67,6 +69,8 @@ class Decision:
     change: Change
     path: Path | None = None
     line: int | None = None
+    head: Report | None = None
+    base: Report | None = None
 
     @property
     def is_worse(self) -> bool:

@@ -153,7 +153,11 @@ def _decision(
     pair = sides.pair
     threshold = thresholds.of(pair.problem.name)
     change, line = _change(sides, options, evidence, threshold)
-    return Decision(pair.submission, pair.problem.name, change, pair.path, line)
+    head, base = (each if isinstance(each, Report) else None for each in (sides.head, sides.base))
+    recorded = pair.before.report if pair.before else None
+    return Decision(
+        pair.submission, pair.problem.name, change, pair.path, line, head, base or recorded
+    )
 
 
 def _change(

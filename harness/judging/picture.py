@@ -21,11 +21,11 @@ from harness.problems.runs import Run
 from harness.problems.values import Values
 from harness.records.picture import CODES, LEVELS, Element, Picture, Rows, View
 
-MOST_ROWS, MOST_COLUMNS = 32, 64
+MOST_ROWS, MOST_COLUMNS = 32, 96
 """Of cells; a larger output is shown reduced."""
 _MOST_PAGES = 8
 # Of a view; a page that fills it is shown alone.
-_MOST_CELLS = 2048
+_MOST_CELLS = 3072
 _DETAIL_ROWS, _DETAIL_COLUMNS = 16, 64
 _MOST_WRONG, _MOST_RIGHT = 30, 10
 _FIRST_WRONG = CODES.index("0")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.leaderboard.standings import Board, Standing
 from harness.records.report import AMISS
-from harness.speed.result import Timing
+from harness.speed.result import milliseconds
 
 
 @dataclass(frozen=True)
@@ -160,20 +160,6 @@ def _lines_run_text(standing: Standing) -> str:
 def _measured(standing: Standing) -> str:
     result = standing.result
     return f"{result.device}, {result.measured_at[:10]}" if result else ""
-
-
-def milliseconds(timing: Timing) -> str:
-    """A median with half its 95 % interval, in two digits of the latter.
-
-    >>> milliseconds(Timing(4.2371, (4.2255, 4.2501), ()))
-    '4.237 ± 0.013'
-    """
-    low, high = timing.interval_ms
-    half = max(high - timing.median_ms, timing.median_ms - low)
-    if not half > 0:
-        return f"{timing.median_ms:.4g}"
-    places = min(max(1 - math.floor(math.log10(half)), 0), 6)
-    return f"{timing.median_ms:.{places}f} ± {half:.{places}f}"
 
 
 _PASSED, _DECLINED, _FAILED = _count("passed"), _count("declined"), _count(*AMISS)

@@ -1,18 +1,16 @@
-"""Boards as one HTML page that needs nothing else: no scripts, fonts or styles from elsewhere."""
+"""Boards as one HTML page that needs nothing else: no fonts, styles or scripts from elsewhere."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from harness.leaderboard.chart import Chart, chart_of
 from harness.leaderboard.columns import Column, baseline_rows, caption, columns_of
 from harness.leaderboard.standings import Board, Standing
+from harness.report_page.marks import Mark, chart, mark
+from harness.report_page.shell import Link, rendered
 from harness.system.escape import one_line
 
 
@@ -21,6 +19,7 @@ class _Cell:
     text: str
     sort_key: str | float
     align: str
+    address: str
 
 
 @dataclass(frozen=True)
@@ -31,50 +30,77 @@ class _List:
 
 @dataclass(frozen=True)
 class _Section:
+    """`chart` is its place among the page's; None where nothing was measured."""
+
     title: str
     columns: Sequence[Column]
     lists: Sequence[_List]
-    baselines: Sequence[tuple[str, str, str]]
+    baselines: Sequence[Sequence[str]]
     caption: str
-    chart: Chart | None
+    chart: int | None
 
 
-def page(boards: Sequence[Board]) -> str:
-    """The whole page; every text of a submission's is escaped."""
-    environment = Environment(
-        loader=PackageLoader("harness.leaderboard", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def page(boards: Sequence[Board], reports: str = "") -> str:
+    """The whole page; every text of a submission's is escaped.
+
+    Args:
+        boards: What to show.
+        reports: The address of a page of their reports, relative to this one; names lead there.
+    """
+    charts = [None if board.measured is None else chart_of(board) for board in boards]
+    places = [None if each is None else number for number, each in enumerate(charts)]
+    links: tuple[Link, ...] = (("reports", reports),) if reports else ()
+    return rendered(
+        "Leaderboard of CUDA submissions",
+        "",
+        {"kind": "leaderboard", "charts": charts},
+        links,
+        "page.html.jinja",
+        sections=[
+            _section(board, place, reports) for board, place in zip(boards, places, strict=True)
+        ],
     )
-    script = files("harness.leaderboard").joinpath("page.js").read_text()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("page.html.jinja").render(
-        sections=[_section(board) for board in boards],
-        script=script,
-        # A browser runs this script, and none that came in with a name.
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-    )
 
 
-def _section(board: Board) -> _Section:
+def chart_of(board: Board) -> dict[str, Any]:
+    """The times of a board on which something was measured."""
+    assert board.measured is not None  # noqa: S101 - for the type checker
+    title = f"Times on {one_line(board.title)}, in milliseconds"
+    return chart(title, list(_marks(board)), board.measured.floor_ms)
+
+
+def _marks(board: Board) -> Iterator[Mark]:
+    for standing in board.standings:
+        if standing.fresh:
+            yield mark(standing.submission, standing.fresh.timing, "submission")
+    for name, timing in board.measured.baselines.items() if board.measured else ():
+        yield mark(name, timing, "baseline")
+
+
+def _section(board: Board, place: int | None, reports: str) -> _Section:
     columns = columns_of(board)
     lists = [
-        _List(title, [[_cell(column, standing) for column in columns] for standing in standings])
+        _List(
+            title,
+            [[_cell(column, standing, reports) for column in columns] for standing in standings],
+        )
         for title, standings in board.lists()
     ]
     return _Section(
         one_line(board.title),
         columns,
         lists,
-        baseline_rows(board),
-        caption(board),
-        chart_of(board),
+        [tuple(map(one_line, row)) for row in baseline_rows(board)],
+        one_line(caption(board)),
+        place,
     )
 
 
-def _cell(column: Column, standing: Standing) -> _Cell:
+def _cell(column: Column, standing: Standing, reports: str) -> _Cell:
     text = one_line(column.text(standing))
     number = column.number(standing) if column.number else None
-    return _Cell(text, text if number is None else number, column.align)
+    address = ""
+    if reports and standing.report and column.header == "submission":
+        names = (standing.report.submission, standing.report.problem)
+        address = f"{reports}#{'/'.join(quote(one_line(name), safe='') for name in names)}"
+    return _Cell(text, text if number is None else number, column.align, address)

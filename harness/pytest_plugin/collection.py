@@ -26,10 +26,11 @@ from harness.problems.grid import Grid, cases_for, fresh_seed
 from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
 from harness.problems.references import load_references
-from harness.pytest_plugin import checks
+from harness.pytest_plugin import checks, pages
 from harness.pytest_plugin.hints import is_pythons_own
 from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
 from harness.records.render import headline
+from harness.records.report import Report
 from harness.records.store import FOLDER
 from harness.speed.measure import baseline_name
 from harness.system.device import Device
@@ -437,13 +438,25 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if SUITE in config.stash:
         for trouble in config.stash[SUITE].troubles:
             terminalreporter.write_line(trouble)
+    if pages.TOLD in config.stash:
+        terminalreporter.write_line(config.stash[pages.TOLD])
 
 
-REPORTS = pytest.StashKey[list[Any]]()
+REPORTS = pytest.StashKey[list[Report]]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End what is under way, keep what is done."""
-    if SUITE in session.config.stash:
-        session.config.stash[REPORTS] = session.config.stash[SUITE].finish()
+    config = session.config
+    if SUITE in config.stash:
+        config.stash[REPORTS] = config.stash[SUITE].finish()
+    if config.getoption("--harness-html"):
+        reports = config.stash.get(REPORTS, None)
+        pages.finish(config, reports or [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the reports of one of pytest-xdist's processes."""
+    pages.take(node.config, getattr(node, "workeroutput", {}))

@@ -67,6 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="take over the reports that an earlier run had finished, of the same contents and by "
         "the same means, and run the rest",
     )
+    group.addoption(
+        "--harness-html",
+        type=Path,
+        metavar="FILE",
+        help="write a page there that shows what is wrong, where, and how fast",
+    )
     option_types.add_limits(group.addoption)
     option_types.add_sandbox(group.addoption)
     group.addoption(

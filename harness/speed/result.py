@@ -5,7 +5,8 @@ Lines are added, never changed: the newest that was made of a file's very conten
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,20 @@ class Timing:
     median_ms: float
     interval_ms: tuple[float, float]
     samples_ms: tuple[float, ...]
+
+
+def milliseconds(timing: Timing) -> str:
+    """A median with half its 95 % interval, in two digits of the latter.
+
+    >>> milliseconds(Timing(4.2371, (4.2255, 4.2501), ()))
+    '4.237 ± 0.013'
+    """
+    low, high = timing.interval_ms
+    half = max(high - timing.median_ms, timing.median_ms - low)
+    if not half > 0:
+        return f"{timing.median_ms:.4g}"
+    places = min(max(1 - math.floor(math.log10(half)), 0), 6)
+    return f"{timing.median_ms:.{places}f} ± {half:.{places}f}"
 
 
 @dataclass(frozen=True)
@@ -155,3 +170,8 @@ def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
             yield SpeedResult.from_json(line)
         except ValueError:
             continue
+
+
+def of_problems(folder: Path, problems: Iterable[str]) -> list[SpeedResult]:
+    """The results of several problems, as `read` gives them."""
+    return [result for problem in sorted(problems) for result in read(folder, problem)]

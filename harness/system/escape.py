@@ -32,11 +32,24 @@ def printable(line: str) -> str:
     >>> printable("  left\r  right\x07")
     '  left?  right?'
     """
-    plain = "".join("?" if unicodedata.category(c) in _UNSHOWN else c for c in line)
+    plain = _without_controls(line)
     start = len(plain) - len(plain.lstrip())
     if plain.startswith("::", start):
         plain = f"{plain[:start]}?{plain[start + 1 :]}"
     return plain.replace("##[", "#?[")
+
+
+def visible(text: str) -> str:
+    r"""Text of one line or several, without control characters, for where nothing else means much.
+
+    >>> visible("\treturn 1; // \x1b[31m")
+    '        return 1; // ?[31m'
+    """
+    return "\n".join(_without_controls(line.expandtabs(8)) for line in text.split("\n"))
+
+
+def _without_controls(line: str) -> str:
+    return "".join("?" if unicodedata.category(c) in _UNSHOWN else c for c in line)
 
 
 def markdown(text: str) -> str:

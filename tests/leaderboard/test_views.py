@@ -8,15 +8,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.leaderboard.chart import chart_of
-from harness.leaderboard.columns import milliseconds
-from harness.leaderboard.page import page
+from harness.leaderboard.page import chart_of, page
 from harness.leaderboard.standings import Board, Standing, portable
 from harness.leaderboard.tables import text
 from harness.records.coverage import Coverage
 from harness.records.report import BuildReport, Verdict
 from harness.simulator.counters.totals import Totals
-from harness.speed.result import Timing
+from harness.speed.result import Timing, milliseconds
 from tests.support import case, report, speed_result
 
 EVIL = "a|<script>alert(1)</script>`*[x](y)\x1b[31m"
@@ -139,7 +137,7 @@ def test_names_of_strangers_are_text() -> None:
     """A file may be called anything: no markup, no table cell and no terminal code comes of it."""
     evil = replace(BOARD, standings=(replace(FAST, submission=EVIL), *BOARD.standings[1:]))
     found = _Elements(page([evil]))
-    assert [tag for tag, _ in found.tags].count("script") == 1
+    assert [tag for tag, _ in found.tags].count("script") == 2
     assert any("<script>alert(1)" in word for word in found.words)
     markdown = text([evil], "github")
     assert "a\\|\\<script\\>alert(1)\\</script\\>\\`\\*\\[x\\](y)?\\[31m" in markdown
@@ -149,33 +147,36 @@ def test_names_of_strangers_are_text() -> None:
 def test_page_needs_nothing_else() -> None:
     """No address is asked for, and only the page's own script may run."""
     found = _Elements(page([BOARD]))
-    asked = {"src", "href", "data", "action"}
+    asked = {"src", "href", "data", "action", "style", "onclick"}
     assert not [tag for tag, attributes in found.tags if asked & attributes.keys()]
     assert "@import" not in page([BOARD])
     (policy,) = [a["content"] for _, a in found.tags if "http-equiv" in a]
     assert policy is not None
     assert policy.startswith("default-src 'none'; ")
     assert "script-src 'sha256-" in policy
+    assert "unsafe" not in policy
 
 
-def test_chart_has_every_contender_in_its_order() -> None:
-    """From left to right as the times are; the floor left of all that is to be believed."""
+def test_chart_has_every_contender() -> None:
+    """Each fresh time and each baseline, with its interval, and the floor."""
     chart = chart_of(BOARD)
-    assert chart is not None
-    names = [mark.name for mark in chart.marks]
-    assert names[:2] == ["odd", "fast"]
-    assert len(names) == 2 + 6
-    places = [mark.x for mark in chart.marks]
-    assert places == sorted(places)
-    assert places[0] < chart.floor < places[1]
-    assert all(mark.low <= mark.x <= mark.high for mark in chart.marks)
-    assert chart.left <= places[0]
-    assert places[-1] < chart.values
-    assert {"1", "10"} <= {tick.label for tick in chart.ticks}
-    believed = chart_of(replace(BOARD, standings=(FAST,)))
-    assert believed is not None
-    assert chart.left <= believed.floor < believed.marks[0].x
-    assert chart_of(Board("conv", None, BOARD.standings)) is None
+    assert {mark["name"] for mark in chart["marks"]} == {
+        "fast", "odd", "eager fp32", "eager tf32", "cudnn.benchmark fp32", "cudnn.benchmark tf32",
+        "torch.compile fp32", "torch.compile tf32",
+    }  # fmt: skip
+    assert all(mark["low"] <= mark["value"] <= mark["high"] for mark in chart["marks"])
+    kinds = {mark["name"]: mark["kind"] for mark in chart["marks"]}
+    assert (kinds["fast"], kinds["eager fp32"]) == ("submission", "baseline")
+    assert chart["floor"] == 1.0
+    assert "<div data-chart" not in page([Board("conv", None, BOARD.standings)])
+
+
+def test_names_lead_to_their_reports() -> None:
+    """Where there is a page of reports, a name that was checked is a link to its own."""
+    found = _Elements(page([BOARD], "index.html"))
+    links = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
+    # Of what was never checked there is no report.
+    assert links == ["index.html", *["index.html#mine/conv"] * 3]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""`--harness-html`: one page of a session's reports, whichever process they were made in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from harness.records.report import Report
+from harness.report_page.data import pairs_of
+from harness.report_page.page import page, target
+from harness.speed.result import of_problems
+from harness.system.escape import one_line
+from harness.system.files import write_whole
+from harness.system.output import CarefulWriter
+
+TOLD = pytest.StashKey[str]()
+"""What there is to say of the page, in a line."""
+_TAKEN = pytest.StashKey[list[Report]]()
+_KEY = "harness_reports"
+
+
+def take(config: pytest.Config, output: Mapping[str, Any]) -> None:
+    """Keep what a process of pytest-xdist hands over when it ends."""
+    taken = config.stash.setdefault(_TAKEN, [])
+    taken += map(Report.from_json, output.get(_KEY, ()))
+
+
+def finish(config: pytest.Config, reports: Sequence[Report]) -> None:
+    """Write the page, or hand the reports over to the process that does."""
+    if hasattr(config, "workerinput"):
+        config.workeroutput[_KEY] = [report.to_json() for report in reports]  # type: ignore[attr-defined]
+        return
+    every = [*reports, *config.stash.get(_TAKEN, [])]
+    folder = config.invocation_params.dir
+    results = folder / config.getoption("--harness-results")
+    file = target(folder / config.getoption("--harness-html"))
+    config.stash[TOLD] = one_line(f"page: {file}")
+    pairs = pairs_of(every, of_problems(results, {report.problem for report in every}))
+    careful = CarefulWriter(partial(config.stash.__setitem__, TOLD))
+    text = page(pairs, f"{len(every)} reports")
+    careful.write("--harness-html", partial(write_whole, file, text))

@@ -1,0 +1,273 @@
+"""What the page's script draws, as plain data: reports and measured speeds; see docs/report.md."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.finding import Finding
+from harness.gate.decision import Change
+from harness.problems.grid import OWN
+from harness.records.comparison import PRECISIONS
+from harness.records.findings import describe_finding
+from harness.records.report import CaseReport, Report
+from harness.report_page.history import Version, commits, versions
+from harness.report_page.marks import chart, mark, short
+from harness.speed.result import SpeedResult
+
+SCHEMA = 1
+"""Of the page's data.
+
+1: the first.
+"""
+
+_MOST_DETAIL = 8 << 10
+
+
+@dataclass(frozen=True)
+class Pair:
+    """All that is known of one submission on one problem.
+
+    Attributes:
+        reports: The oldest first; at least one. The last one is shown.
+        results: Measured speeds, the oldest first.
+        base: What the shown report is compared with; None where nothing is.
+        change: The gate's verdict on the step from there.
+    """
+
+    reports: tuple[Report, ...]
+    results: tuple[SpeedResult, ...] = ()
+    base: Report | None = None
+    change: Change | None = None
+
+
+def pairs_of(reports: Iterable[Report], results: Iterable[SpeedResult]) -> tuple[Pair, ...]:
+    """Put together what is about one submission and one problem, in the reports' order."""
+    found: dict[tuple[str, str], list[Report]] = {}
+    for report in reports:
+        found.setdefault((report.submission, report.problem), []).append(report)
+    measured: dict[tuple[str, str], list[SpeedResult]] = {}
+    for result in sorted(results, key=lambda result: result.measured_at):
+        measured.setdefault((result.submission, result.problem), []).append(result)
+    return tuple(
+        Pair(tuple(sorted(each, key=lambda r: r.checked_at)), tuple(measured.get(key, ())))
+        for key, each in found.items()
+    )
+
+
+def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """The page's data."""
+    shown = [report for pair in pairs for report in (pair.reports[-1], pair.base) if report]
+    return {
+        "schema": SCHEMA,
+        "classes": list(PRECISIONS),
+        "sources": {r.content_hash: r.source for r in shown},
+        "entries": [_entry(pair) for pair in pairs],
+    }
+
+
+def _entry(pair: Pair) -> dict[str, Any]:
+    report = pair.reports[-1]
+    known = commits(Path(report.path))
+    history = versions(pair.reports, pair.results)
+    current = next((v for v in history if v.content_hash == report.content_hash), None)
+    return {
+        **_facts(report),
+        "commit": known.get(report.content_hash, ""),
+        "speed": _speed(current.result) if current and current.result else None,
+        "history": [_version(version, known) for version in history] if len(history) > 1 else [],
+        "base": _facts(pair.base) if pair.base else None,
+        "change": _change(pair.change),
+    }
+
+
+def _facts(report: Report) -> dict[str, Any]:
+    """What one report says."""
+    parameters = _parameters(report.cases)
+    runs = list(dict.fromkeys(name for case in report.cases for name in case.errors))
+    coverage = report.coverage
+    return {
+        "submission": report.submission,
+        "problem": report.problem,
+        "file": Path(report.path).name,
+        "hash": report.content_hash,
+        "verdict": report.verdict,
+        "right": report.is_right,
+        "message": report.message,
+        "class": report.precision,
+        "worst": report.worst,
+        "pattern": report.shared,
+        "own": report.own_configuration,
+        "ownWork": report.own_work,
+        "deterministic": report.is_deterministic,
+        "smallest": report.smallest_failure,
+        "others": [[o.count, o.case, o.message] for o in report.other_failures],
+        "device": report.device,
+        "grid": report.grid,
+        "command": _command(report),
+        "versions": dict(report.versions),
+        "seconds": report.seconds,
+        "checkedAt": report.checked_at,
+        "notes": report.notes,
+        "detail": report.detail[:_MOST_DETAIL],
+        "coverage": [coverage.reached, coverage.missed] if coverage else None,
+        "counters": asdict(report.counters) if report.counters else None,
+        "lines": [astuple(line) for line in report.lines],
+        "parameters": list(parameters),
+        "runs": runs,
+        "cases": [_case(case, report, parameters, runs) for case in report.cases],
+        "findings": _findings(report.cases),
+    }
+
+
+def _parameters(cases: Sequence[CaseReport]) -> Mapping[str, Callable[[CaseReport], object]]:
+    """The matrix's columns: constructor arguments, constants, and dimensions of the inputs."""
+    found: dict[str, Callable[[CaseReport], object]] = {}
+    for name in dict.fromkeys(name for case in cases for name in case.arguments):
+        found[name] = lambda case, name=name: case.arguments.get(name)  # type: ignore[misc]
+    for name in dict.fromkeys(name for case in cases for name in case.constants):
+        found[name] = lambda case, name=name: case.constants.get(name)  # type: ignore[misc]
+    most = max((len(case.input_shapes) for case in cases), default=0)
+    for number in range(most):
+        rank = max(len(case.input_shapes[number]) for case in cases)
+        for axis in range(rank):
+            title = f"input{number or ''}[{axis}]"
+            found[title] = lambda case, n=number, a=axis: _size(case, n, a)  # type: ignore[misc]
+    # What is the same in every case tells nothing about any.
+    return {n: of for n, of in found.items() if len({str(of(case)) for case in cases}) > 1}
+
+
+def _size(case: CaseReport, number: int, axis: int) -> int | None:
+    shape = case.input_shapes[number] if number < len(case.input_shapes) else ()
+    return shape[axis] if axis < len(shape) else None
+
+
+def _case(
+    case: CaseReport,
+    report: Report,
+    parameters: Mapping[str, Callable[[CaseReport], object]],
+    runs: Sequence[str],
+) -> dict[str, Any]:
+    full: dict[str, Any] = {
+        "id": case.id,
+        "label": case.label,
+        "verdict": case.verdict,
+        "own": (case.label in OWN) or None,
+        "values": [_value(of(case)) for of in parameters.values()],
+        "message": case.message,
+        "class": case.precision,
+        "worst": case.worst,
+        "wrong": [runs.index(run) for run in case.wrong_runs if run in runs],
+        "errors": [case.errors.get(run) for run in runs] if case.errors else [],
+        "limits": [case.limits[name] for name in PRECISIONS[1:] if name in case.limits],
+        "diagnosis": case.diagnosis,
+        "notes": list(case.notes),
+    }
+    kept = {name: value for name, value in full.items() if value or value == 0.0}
+    if case.picture or case.id == report.smallest_failure:
+        kept |= {
+            "call": case.constructor_call,
+            "shapes": case.input_shapes,
+            "stride": case.arguments.get("stride"),
+            "picture": asdict(case.picture) if case.picture else None,
+            "detail": case.detail[:_MOST_DETAIL],
+            "findings": [_finding(finding) for finding in case.findings],
+        }
+    return kept
+
+
+def _value(value: object) -> object:
+    return value if isinstance(value, bool | int | float | None) else str(value)
+
+
+def _findings(cases: Sequence[CaseReport]) -> list[dict[str, Any]]:
+    """One for each place in the source and kind, over all cases, and in how many there is one."""
+    first: dict[tuple[object, ...], Finding] = {}
+    count: dict[tuple[object, ...], int] = {}
+    for case in cases:
+        for finding in case.findings:
+            about = () if finding.kernel else (finding.message,)
+            place = (finding.check, finding.severity, finding.kernel, finding.file, finding.line)
+            key = (*place, *about)
+            first.setdefault(key, finding)
+            count[key] = count.get(key, 0) + 1
+    return [{**_finding(finding), "cases": count[key]} for key, finding in first.items()]
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "severity": finding.severity,
+        "text": describe_finding(finding),
+        "message": finding.message,
+        "kernel": finding.kernel,
+        "file": Path(finding.file).name if finding.file else "",
+        "line": finding.line,
+        "block": finding.block,
+        "thread": finding.thread,
+        "address": f"0x{finding.address:x}" if finding.address else "",
+        "count": finding.count,
+        "allocation": finding.allocation,
+        "offset": finding.offset,
+    }
+
+
+def _command(report: Report) -> str:
+    """The command that checks it again with the same values."""
+    words = ["harness", "check", report.path, "--problem", report.problem]
+    return shlex.join([*words, "--seed", str(report.seed)])
+
+
+def _speed(result: SpeedResult) -> dict[str, Any]:
+    facts = ("device", "driver", "cuda", "torch", "cudnn", "measured_at")
+    numbers = (
+        "speedup", "speedup_interval", "bytes", "flops", "rounds", "discarded",
+        "clocks_mhz", "power_watts", "temperature_celsius", "bandwidth_gbs",
+    )  # fmt: skip
+    return {
+        **{name: getattr(result, name) for name in facts},
+        **{name: getattr(result, name) for name in numbers},
+        "precision": result.precision,
+        "baseline": result.baseline,
+        "findings": result.findings,
+        "samples": [short(sample) for sample in result.samples_ms],
+        "chart": chart(
+            "Times in milliseconds",
+            [
+                mark(result.submission, result.timing, "submission"),
+                *(mark(name, timing, "baseline") for name, timing in result.baselines.items()),
+            ],
+            result.floor_ms,
+        ),
+    }
+
+
+def _version(version: Version, known: Mapping[str, str]) -> dict[str, Any]:
+    report, result = version.report, version.result
+    counters = report.counters if report else None
+    return {
+        "hash": version.content_hash[:12],
+        "commit": known.get(version.content_hash, ""),
+        "at": version.known_at,
+        "verdict": report.verdict if report else "",
+        "class": result.precision if result else (report.precision if report else None),
+        "time": mark("", result.timing, "submission") if result else None,
+        "device": result.device if result else "",
+        "instructions": counters.warp_instructions if counters else None,
+        "change": _change(version.change),
+    }
+
+
+def _change(change: Change | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    ratio = change.ratio.value if change.ratio else None
+    return {
+        "outcome": change.outcome,
+        "by": change.evidence,
+        "reason": change.reason,
+        "ratio": ratio,
+    }

@@ -1,0 +1,88 @@
+"""Earlier versions of a submission, each step with what the gate says of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.gate import git
+from harness.gate.decision import Change
+from harness.gate.settings import DEFAULT_THRESHOLD
+from harness.gate.speed import by_counters, by_results
+from harness.records.report import Report
+from harness.speed.result import SpeedResult
+
+_MOST_COMMITS = 40
+
+
+@dataclass(frozen=True)
+class Version:
+    """What is known of a submission's file with one content.
+
+    Attributes:
+        content_hash: SHA-256 of the file.
+        report: The newest report; None where there is none.
+        result: The newest measured speed; None where there is none.
+        change: The gate's verdict on the step to it from the version before, where both were
+            measured, or else counted; None where nothing can be said.
+    """
+
+    content_hash: str
+    report: Report | None = None
+    result: SpeedResult | None = None
+    change: Change | None = None
+
+    @property
+    def known_at(self) -> str:
+        """When something was first known of it: UTC, ISO 8601; empty where that is not known."""
+        times = [self.result.measured_at] if self.result else []
+        times += [self.report.checked_at] if self.report else []
+        return min(filter(None, times), default="")
+
+
+def versions(reports: Sequence[Report], results: Iterable[SpeedResult]) -> tuple[Version, ...]:
+    """All versions of one submission on one problem, the oldest first.
+
+    Args:
+        reports: Of that pair, the oldest first.
+        results: The same.
+    """
+    measured = {result.content_hash: result for result in results}
+    checked = {report.content_hash: report for report in reports}
+    names = {**measured, **checked}
+    found = [Version(name, checked.get(name), measured.get(name)) for name in names]
+    current = reports[-1].content_hash if reports else ""
+    found.sort(key=lambda version: (version.content_hash == current, version.known_at))
+    steps = zip([None, *found], found, strict=False)
+    return tuple(replace(after, change=_change(before, after)) for before, after in steps)
+
+
+def _change(before: Version | None, after: Version) -> Change | None:
+    if before is None:
+        return None
+    if before.result and after.result:
+        return by_results(after.result, before.result, DEFAULT_THRESHOLD)
+    old, new = (each.report.counters if each.report else None for each in (before, after))
+    return by_counters(new, old, DEFAULT_THRESHOLD) if old and new else None
+
+
+def commits(path: Path) -> Mapping[str, str]:
+    """Which commit brought each content of a file, the first of them; by SHA-256 of the content.
+
+    Nothing where it lies in no git repository, or git is missing.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        told = git.ask(path.parent, "log", f"-{_MOST_COMMITS}", "--format=%h", "--", path.name)
+        names = told.split()
+        objects = [f"{name}:./{path.name}" for name in names]
+        contents = list(git.blobs(path.parent, [each for each in objects if "\n" not in each]))
+    except (git.RevisionError, ValueError, IndexError):
+        return {}
+    return {
+        hashlib.sha256(content).hexdigest(): name
+        for name, content in zip(names, contents, strict=False)
+    }

@@ -1,0 +1,205 @@
+"""The page in a browser: what people see and do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.report_page.data import pairs_of
+from harness.report_page.page import page
+from tests.report_page import samples
+from tests.report_page.browser import Browser
+
+ROWS = "[...document.querySelectorAll('#overview tbody tr')].filter(row => !row.hidden)"
+FIRST_MAP = "document.querySelector('.picture canvas[data-map=errors]')"
+PIXEL = (
+    f"(at => [...{FIRST_MAP}.getContext('2d').getImageData(at, 3, 1, 1).data].slice(0, 3).join())"
+)
+
+
+def choose(browser: Browser, selector: str, value: str) -> None:
+    """Set a field as a person does."""
+    browser.run(
+        f"(field => {{ field.value = {value!r}; for (const kind of ['input', 'change'])"
+        f" field.dispatchEvent(new Event(kind)); }})(document.querySelector({selector!r}))"
+    )
+
+
+@pytest.mark.parametrize("fragment", ["", "#mine", "#fast", "#nobody/nothing", "#%"])
+def test_page_needs_nothing_and_complains_of_nothing(
+    browser: Browser, shown: Path, fragment: str
+) -> None:
+    """Nothing but the file is loaded, no script fails, and the policy refuses nothing of it."""
+    browser.open(shown, fragment)
+    assert browser.complaints == []
+    assert browser.asked == [shown.as_uri()]
+
+
+def test_overview_is_sorted_and_filtered(browser: Browser, shown: Path) -> None:
+    """A click on a header sorts; words and a verdict narrow it."""
+    browser.open(shown)
+    names = f"{ROWS}.map(row => row.cells[0].textContent)"
+    assert browser.run(names) == ["mine", "fast"]
+    browser.run("document.querySelector('#overview th button').click()")
+    assert browser.run(names) == ["fast", "mine"]
+    choose(browser, "#overview input", "divisib")
+    assert browser.run(names) == ["mine"]
+    choose(browser, "#overview input", "")
+    choose(browser, "#overview select", "passed")
+    assert browser.run(names) == ["fast"]
+    assert "4.45" in browser.run(f"{ROWS}[0].textContent")
+
+
+def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
+    """The name is a link that can be sent, and the way back is one."""
+    browser.open(shown)
+    browser.run("document.querySelector('#overview a').click()")
+    browser.run("new Promise(done => setTimeout(done, 0))")
+    assert browser.run("location.hash") == "#mine/conv"
+    assert browser.run("document.title") == "mine on conv"
+    text = browser.run("document.querySelector('main').textContent")
+    for words in (
+        "Diagnosis: no divisibility test", "Pattern: all 3 with stride > 1 fail", "a note",
+        "harness check mine.py --problem conv --seed 7 --case k3-s2-1", "something else",
+    ):  # fmt: skip
+        assert words in text
+
+
+def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
+    """Arrows move over the cells; each says where it is, its residue, and its numbers."""
+    browser.open(shown, "#mine")
+    said = "document.querySelector('.readout').textContent"
+    # It starts at the first wrong element.
+    assert browser.run(said).startswith("[batch 0, channel 0, position 1]: wrong by")
+    assert "position mod stride 2 = 1; expected " in browser.run(said)
+    assert "the mistake gives" in browser.run(said)
+    browser.run(f"{FIRST_MAP}.focus()")
+    browser.press("ArrowLeft")
+    assert browser.run(said).startswith("[batch 0, channel 0, position 0]: within the fp32 bound")
+    browser.press("ArrowDown")
+    assert browser.run(said).startswith("[batch 0, channel 1, position 0]")
+    choose(browser, "input[type=number]", "8")
+    for _ in range(80):
+        browser.press("ArrowRight")
+    assert browser.run(said).startswith("[batch 0, channel 1, position 80]: never written")
+    assert "tile 10, 0 in it" in browser.run(said)
+    choose(browser, "select[aria-label=page]", "1")
+    assert browser.run(said).startswith("[batch 1, channel 1, position 80]")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_right_wrong_and_unwritten_have_their_colours(
+    browser: Browser, shown: Path, dark: bool
+) -> None:
+    """In either theme three kinds of cells are three colours, none of them the page's."""
+    browser.open(shown, "#mine", dark=dark)
+    size = browser.run(f"{FIRST_MAP}.width / 81")
+    right, wrong, gap = (browser.run(f"{PIXEL}({(at + 0.5) * size})") for at in (2, 3, 80))
+    paper = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert len({right, wrong, gap, paper}) == 4
+    assert paper == ("rgb(21, 25, 30)" if dark else "rgb(255, 255, 255)")
+
+
+def test_switch_turns_the_theme(browser: Browser, shown: Path) -> None:
+    """Whatever the system prefers; maps are drawn again."""
+    browser.open(shown, "#mine")
+    before = browser.run(f"{PIXEL}(3)")
+    browser.run("document.getElementById('theme').click()")
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(21, 25, 30)"
+    assert browser.run(f"{PIXEL}(3)") != before
+    browser.run("document.getElementById('theme').click(); localStorage.clear()")
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_large_output_is_shown_whole_and_in_detail(browser: Browser, shown: Path) -> None:
+    """The part around the first wrong element comes first, the reduced whole can be chosen."""
+    browser.open(shown, "#mine")
+    second = "document.querySelectorAll('.picture')[1]"
+    said = f"{second}.querySelector('.readout').textContent"
+    assert browser.run(said).startswith("[batch 0, channel 0, position 1]")
+    browser.run(
+        f"(field => {{ field.value = 'overview'; field.dispatchEvent(new Event('change')); }})"
+        f"({second}.querySelector('select'))"
+    )
+    assert browser.run(said).startswith("[batch 0, channel 0, position 0 to 83]")
+
+
+def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
+    """All with a stride above 1 are seen together, and each can be run again."""
+    browser.open(shown, "#mine")
+    rows = "[...document.querySelectorAll('#cases tbody tr')].filter(row => !row.hidden)"
+    assert browser.run(f"{rows}.length") == 6
+    choose(browser, "select[aria-label='stride is']", "> 1")
+    assert browser.run(f"{rows}.map(row => row.cells[0].textContent)") == ["failed"] * 3
+    browser.run(f"{rows}[0].querySelector('button').click()")
+    command = "harness check mine.py --problem conv --seed 7 --case k3-s2-1"
+    assert command in browser.run(f"{rows}[0].textContent")
+    choose(browser, "select[aria-label='stride is']", "= 1")
+    choose(browser, "select[aria-label='verdict is']", "declined")
+    assert browser.run(f"{rows}.length") == 1
+
+
+def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path) -> None:
+    """A finding opens at its line; what never ran is marked; the hottest line comes first."""
+    browser.open(shown, "#mine")
+    line = "document.querySelector('[data-line=\"%d\"]')"
+    browser.run(f"{line % 12}.querySelector('button').click()")
+    told = browser.run(f"{line % 12}.nextSibling.textContent")
+    for words in ("4-byte store", "(1, 0, 0)", "(31, 0, 0)", "0x1000", "in 3 cases", "fill"):
+        assert words in told
+    assert browser.run(f"{line % 14}.className") == "never"
+    assert "1,200" in browser.run(f"{line % 12}.textContent")
+    assert browser.run("document.querySelector('#source .row button').textContent") == (
+        "line 12: 1,200"
+    )
+    choose(browser, "#source select", "1")
+    assert "48 a request, 4 would do" in browser.run(f"{line % 12}.textContent")
+
+
+def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
+    """Contenders in their order from the floor on, and the step that made it faster."""
+    browser.open(shown, "#fast")
+    marks = browser.run(
+        "[...document.querySelectorAll('#speed .mark')].map(m => [m.dataset.name, +m.dataset.x])"
+    )
+    assert [name for name, _ in marks][:2] == ["fast", "cudnn.benchmark tf32"]
+    assert len(marks) == 7
+    floor = browser.run("+document.querySelector('#speed .floor').getAttribute('x1')")
+    places = [floor, *(x for _, x in marks)]
+    assert places == sorted(places)
+    assert browser.run("document.querySelectorAll('#speed svg').length") == 3
+    steps = browser.run(
+        "[...document.querySelectorAll('#history tbody .badge')].map(b => b.textContent)"
+    )
+    assert steps == ["passed", "faster"]
+
+
+@pytest.mark.parametrize("fragment", ["", "#mine", "#fast"])
+def test_narrow_screen_is_enough(browser: Browser, shown: Path, fragment: str) -> None:
+    """At 400 pixels nothing makes the page itself wider; tables scroll by themselves."""
+    browser.open(shown, fragment, width=400)
+    assert browser.run("document.documentElement.scrollWidth") <= 400
+
+
+def test_everything_is_reached_by_keyboard(browser: Browser, shown: Path) -> None:
+    """What reacts to a click is a button, a link or a field."""
+    browser.open(shown, "#mine")
+    clicked = "[...document.querySelectorAll('canvas[data-map]')].every(c => c.tabIndex === 0)"
+    assert browser.run(clicked)
+    assert browser.run("document.querySelectorAll('[onclick]').length") == 0
+    named = (
+        "[...document.querySelectorAll('select, input')].every(f => f.labels.length || f.ariaLabel)"
+    )
+    assert browser.run(named)
+
+
+def test_twenty_submissions_are_below_two_megabytes() -> None:
+    """On three problems each, with eighty cases, a source of 300 lines and three pictures."""
+    one = samples.wrong()
+    pictured = one.cases[1].picture, one.cases[2].picture
+    many = [
+        samples.replaced(one, number, pictured if number % 3 == 0 else ()) for number in range(60)
+    ]
+    text = page(pairs_of(many, samples.results()), "")
+    assert len(text.encode()) < 2_000_000
