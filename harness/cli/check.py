@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.cli import option_types
 from harness.cli.options import (
     Commands,
+    add_colour,
     add_evaluation_options,
     add_problem_options,
     check_references,
@@ -68,6 +69,7 @@ def add_to(commands: Commands) -> None:
         help="permute the order of blocks and warps with this seed, to find what depends on it "
         "(default: 0, the natural order)",
     )
+    add_colour(parser)
     parser.add_argument(
         "--resume",
         action="store_true",

@@ -18,6 +18,7 @@ from harness import devices
 from harness.cli.narrowing import Selected, narrowed
 from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
 from harness.cli.saying import open_json, refusals, say_what_is_missing, say_what_is_refused
+from harness.cli.showing import show
 from harness.defaults import RESULTS
 from harness.engines.engine import engine_for, evaluate_all
 from harness.engines.evaluator import EvaluationError
@@ -31,7 +32,7 @@ from harness.problems.discovery import Submission, discover, fits
 from harness.problems.grid import cases_for, fresh_seed
 from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
-from harness.records import render, store
+from harness.records import store
 from harness.records.coverage import Coverage, lcov
 from harness.records.junit import TestCase, junit, no_submission, not_evaluated, tests_of
 from harness.records.report import Report
@@ -91,7 +92,8 @@ def check(options: argparse.Namespace) -> int:
         say_what_is_missing(out)
         refused = say_what_is_refused(found, problems, out)
         required = Requirements(options.require, options.require_coverage)
-        checking = Checking(Finished(FINISHED, device), json_lines, out, required)
+        finished = Finished(FINISHED, device)
+        checking = Checking(finished, json_lines, out, required, no_color=options.no_color)
         if options.junitxml:
             tests = [no_submission(*each) for each in refusals(found, problems)]
             stack.callback(checking.write_junit, options.junitxml, tests)
@@ -124,9 +126,12 @@ class Checking:
         json_lines: JsonLines | None,
         out: IO[str],
         required: Requirements,
+        *,
+        no_color: bool,
     ) -> None:
         self.all_passed = True
         self._required = required
+        self._no_color = no_color
         self._finished = finished
         self._json_lines = json_lines
         self._out = out
@@ -231,7 +236,7 @@ class Checking:
         if report.coverage:
             title = f"{report.submission} on {report.problem}"
             self._covered.append((title, report.path, report.coverage))
-        print(render.full(report), file=self._out, flush=True)
+        show(report, self._out, no_color=self._no_color)
         for unmet in self._required.unmet(report):
             self.all_passed = False
             say(f"{report.submission} on {report.problem}: not enough: {unmet}", self._out)

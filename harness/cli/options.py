@@ -62,6 +62,13 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
     option_types.add_sandbox(parser.add_argument)
 
 
+def add_colour(parser: argparse.ArgumentParser) -> None:
+    """--no-color."""
+    parser.add_argument(
+        "--no-color", action="store_true", help="no colours on a terminal; so does NO_COLOR"
+    )
+
+
 def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
     """See that there is a sandbox, where the submissions need one, and what they may read.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Commands
+from harness.cli.options import Commands, add_colour
 from harness.defaults import RESULTS
 from harness.system.files import require
 
@@ -29,6 +29,7 @@ def add_to(commands: Commands) -> None:
         metavar="FILE|FOLDER",
         help="write a page there, which needs nothing else, instead of text",
     )
+    add_colour(parser)
     parser.add_argument(
         "--results",
         type=Path,

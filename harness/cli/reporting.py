@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.cli.options import NOT_PASSED, PASSED
+from harness.cli.showing import show
 from harness.gate.before import records
-from harness.records import render, store
+from harness.records import store
 from harness.records.report import Report
 from harness.report_page.data import Pair, pairs_of
 from harness.report_page.page import page, target
@@ -36,7 +37,7 @@ def report(options: argparse.Namespace) -> int:
         _write(options.html, pairs, f"{len(reports)} reports")
     else:
         for pair in pairs:
-            print(render.full(pair.reports[-1]))
+            show(pair.reports[-1], sys.stdout, no_color=options.no_color)
     return PASSED if all(pair.reports[-1].is_right for pair in pairs) else NOT_PASSED
 
 

@@ -1,0 +1,31 @@
+"""A report on a terminal, which may show more than a file of text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import IO
+
+from harness.records.render import full
+from harness.records.report import Report
+from harness.records.sketch import MARKS, sketch
+
+
+def show(report: Report, out: IO[str], *, no_color: bool) -> None:
+    """Print a report; on a terminal that can, with a small map of what is wrong."""
+    lines = [full(report)]
+    if _is_able(out):
+        # https://no-color.org: any text, but not an empty one.
+        colour = not (no_color or os.environ.get("NO_COLOR"))
+        lines += sketch(report, shutil.get_terminal_size().columns, colour=colour)
+    print("\n".join(lines), file=out, flush=True)
+
+
+def _is_able(out: IO[str]) -> bool:
+    if not out.isatty() or os.environ.get("TERM") == "dumb":
+        return False
+    try:
+        MARKS.encode(getattr(out, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
