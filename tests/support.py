@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -100,6 +101,13 @@ def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Re
     grid = cases_for(load(problem), found, asked.grid, asked.device, seed=asked.seed)
     cases = tuple(case for case in grid if not ids or case.id in ids)
     return replace(asked, cases=cases, is_whole=not ids)
+
+
+def page_data(page: Path) -> dict[str, Any]:
+    """What a page's script draws."""
+    _, _, rest = page.read_text().partition('<script type="application/json" id="data">')
+    data: dict[str, Any] = json.loads(rest.partition("</script>")[0])
+    return data
 
 
 def reports(lines: str) -> dict[str, Report]:

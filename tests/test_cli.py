@@ -24,6 +24,7 @@ from tests.support import (
     Outcome,
     harness,
     harness_process,
+    page_data,
     reports,
     run,
 )
@@ -48,7 +49,8 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     for name in ("flat_index", "grid3d"):
         shutil.copy(SUBMISSIONS / f"{name}.py", folder / "submissions")
     options = ("--reference", PROBLEM, "--seed", "7", "--json", "-", "--jobs", "2")
-    return Checked(folder, harness_process("check", "submissions", *options, folder=folder))
+    pages = ("--html", "pages")
+    return Checked(folder, harness_process("check", "submissions", *options, *pages, folder=folder))
 
 
 def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked) -> None:
@@ -69,6 +71,19 @@ def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked
     assert data["counters"]["flop"] == 2 * 128 * 128 * 64 * 3 * 2
     assert "flat_index on conv_transpose1d: passed" in done.err
     assert "grid3d on conv_transpose1d: passed" in done.err
+
+
+def test_pages_are_in_the_folder(checked: Checked) -> None:
+    """The page of all reports and the leaderboard's are written when all is done, and linked."""
+    pages = checked.folder / "pages"
+    data = page_data(pages / "index.html")
+    assert sorted(entry["submission"] for entry in data["entries"]) == ["flat_index", "grid3d"]
+    assert all(entry["lines"] and entry["cases"] for entry in data["entries"])
+    assert set(data["sources"].values()) == {
+        path.read_text() for path in (checked.folder / "submissions").glob("*.py")
+    }
+    assert 'href="leaderboard.html"' in (pages / "index.html").read_text()
+    assert 'href="index.html#grid3d/conv_transpose1d"' in (pages / "leaderboard.html").read_text()
 
 
 def test_same_seed_gives_the_same_numbers(checked: Checked, tmp_path: Path) -> None:

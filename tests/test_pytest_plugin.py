@@ -15,7 +15,15 @@ from harness.problems.discovery import discover
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import cases_for
 from harness.problems.problem import load
-from tests.support import REFERENCE, ROOT, SUBMISSIONS, Outcome, pytest_, pytest_arguments
+from tests.support import (
+    REFERENCE,
+    ROOT,
+    SUBMISSIONS,
+    Outcome,
+    page_data,
+    pytest_,
+    pytest_arguments,
+)
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 CACHES = default_root().parent
@@ -62,13 +70,16 @@ def test_collects_the_generic_tests(run: Run) -> None:
 def test_keyword_selection_junit_and_several_processes(
     kernels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """-k, --junitxml and -n 2 work as they do for any other tests."""
+    """-k, --junitxml and -n 2 work as they do for any other tests; one page has all reports."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(CACHES))
     done = pytest_(
         "kernels", "--reference", PROBLEM, "-k", "builds or s8", "-n", "2", "--junitxml", "out.xml",
-        folder=kernels.parent,
+        "--harness-html", "page.html", folder=kernels.parent,
     )  # fmt: skip
     assert done.status == 0, done.out
+    (entry,) = page_data(kernels.parent / "page.html")["entries"]
+    assert entry["submission"] == "flat_index"
+    assert f"page: {kernels.parent / 'page.html'}" in done.out
     names = re.findall(r'<testcase [^>]*\bname="([^"]*)"', (kernels.parent / "out.xml").read_text())
     assert "test_builds" in names
     assert len(names) > 3

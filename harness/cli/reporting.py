@@ -24,11 +24,12 @@ _SUFFIXES = (".json", ".jsonl")
 
 def report(options: argparse.Namespace) -> int:
     """Show the newest report of each submission on each problem; answers the exit status."""
-    paths = options.paths or [store.FOLDER]
-    found = [record for path in paths for file in _files(path) for record in records(file)]
+    found = [record for path in options.paths for file in _files(path) for record in records(file)]
     reports = [record for record in found if isinstance(record, Report)]
+    if not options.paths:
+        reports = store.every(store.FOLDER)
     if not reports:
-        named = ", ".join(map(str, paths))
+        named = ", ".join(map(str, options.paths or [store.FOLDER]))
         raise UsageError(f"{named}: no reports there; harness check keeps and writes some")
     measured = [record for record in found if isinstance(record, SpeedResult)]
     problems = {each.problem for each in reports}

@@ -22,8 +22,18 @@ def save(report: Report, folder: Path) -> None:
 
 def find(folder: Path, problem: str, submission: str) -> Report | None:
     """The report that was kept, or None where there is none that can be read."""
+    return _read(_path(folder, problem, submission))
+
+
+def every(folder: Path) -> list[Report]:
+    """All reports that were kept and can be read, in the order of their problems' names."""
+    found = map(_read, sorted(folder.glob("*/*.json")))
+    return [report for report in found if report]
+
+
+def _read(path: Path) -> Report | None:
     try:
-        return Report.from_json(_path(folder, problem, submission).read_text())
+        return Report.from_json(path.read_text())
     except (OSError, ValueError):
         return None
 

@@ -16,7 +16,7 @@ from harness.gate.settings import read
 from harness.gate.sources import with_revision
 from harness.problems.references import load_references
 from harness.worker.supervisor import Deadlines
-from tests.support import ROOT, SUBMISSIONS, Outcome, harness
+from tests.support import ROOT, SUBMISSIONS, Outcome, harness, page_data
 
 # Small, and with few parameters: so there are few cases.
 REFERENCE = """
@@ -148,7 +148,7 @@ def test_every_verdict_against_a_revision(
     summary = repository.folder / "summary.md"
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    done = repository.gate("--base", "HEAD")
+    done = repository.gate("--base", "HEAD", "--html", "gate.html")
     assert done.status == 1, done.err
     assert verdicts(done) == {
         "flat_index": "slower",
@@ -167,6 +167,12 @@ def test_every_verdict_against_a_revision(
     assert f"::error file=submissions/grid3d.py,line={line},title=refused" in done.out
     assert "::warning title=removed%3A gone on conv::" in done.out
     assert "| added\\|x " in summary.read_text()
+    # The page has both sides of what was evaluated.
+    entries = page_data(repository.folder / "gate.html")["entries"]
+    changes = {entry["submission"]: entry["change"]["outcome"] for entry in entries}
+    assert changes == {"flat_index": "slower", "grid3d": "refused", "grouped_bias": "refused"}
+    assert all(entry["base"]["verdict"] == "passed" for entry in entries)
+    assert all(entry["base"]["hash"] != entry["hash"] for entry in entries)
 
 
 def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repository) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import torch
 
@@ -26,6 +27,7 @@ SOURCE = "\n".join(f"line {number}" for number in range(1, 41))
 RUNS = ("uniform", "exact")
 
 
+@cache
 def drawn(length: int = 40, batch: int = 2) -> Picture:
     """Of an output whose every other position is wrong, whose last four nobody wrote."""
     problem = load(REFERENCE / "conv_transpose1d.py")
