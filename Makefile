@@ -12,7 +12,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 # What failed stands in the table, too; the status is pytest's.
 leaderboard: $(VENV)/ready
-	@echo '$(BIN)/pytest submissions/'; $(BIN)/pytest submissions/; status=$$?; \
+	@echo '$(BIN)/pytest submissions/'; \
+	  $(BIN)/pytest submissions/ --harness-html .harness/report.html; status=$$?; \
 	  $(BIN)/harness leaderboard --update LEADERBOARD.md && exit $$status
 
 # Two processes, a file in one of them: the tests of a file share what they check. The order is that

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from harness.system.interpreter import command
-from tests.support import REFERENCE, ROOT, run
+from tests.support import REFERENCE, ROOT, page_data, run
 
 
 def test_leaderboard_is_printed_where_a_submission_fails(tmp_path: Path) -> None:
@@ -30,4 +30,6 @@ def test_leaderboard_is_printed_where_a_submission_fails(tmp_path: Path) -> None
     assert done.status == 2
     assert "Error 1" in done.err
     assert "LEADERBOARD.md: changed" in done.out
+    (entry,) = page_data(tmp_path / ".harness" / "report.html")["entries"]
+    assert entry["verdict"] == "error"
     assert "| mine         | error " in (tmp_path / "LEADERBOARD.md").read_text()

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.support import REFERENCE, ROOT, SUBMISSIONS, run
+from tests.support import REFERENCE, ROOT, SUBMISSIONS, page_data, run
 
 
 def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
@@ -42,12 +42,13 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
         [
             str(home / "bin" / "harness"), "check", str(SUBMISSIONS / "flat_index.py"),
             "--reference", str(REFERENCE / "conv_transpose1d.py"), "--seed", "1",
-            "--case", "k2-s3-b1x3x17-to8",
+            "--case", "k2-s3-b1x3x17-to8", "--html", "page.html",
         ],
         tmp_path,
         **alone,
     )  # fmt: skip
     assert checked.status == 0, checked.out + checked.err
     assert "flat_index on conv_transpose1d: passed" in checked.out
+    assert len(page_data(tmp_path / "page.html")["entries"]) == 1
     where = "import harness; print(harness.__file__)"
     assert str(home) in run([str(python), "-c", where], tmp_path, **alone).out

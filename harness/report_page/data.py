@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ SCHEMA = 1
 """
 
 _MOST_DETAIL = 8 << 10
+_DIGITS = 5
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,19 @@ def pairs_of(reports: Iterable[Report], results: Iterable[SpeedResult]) -> tuple
 
 def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
     """The page's data."""
+    # One file stands for several problems.
+    known = {path: commits(Path(path)) for path in {pair.reports[-1].path for pair in pairs}}
     shown = [report for pair in pairs for report in (pair.reports[-1], pair.base) if report]
     return {
         "schema": SCHEMA,
         "classes": list(PRECISIONS),
         "sources": {r.content_hash: r.source for r in shown},
-        "entries": [_entry(pair) for pair in pairs],
+        "entries": [_entry(pair, known[pair.reports[-1].path]) for pair in pairs],
     }
 
 
-def _entry(pair: Pair) -> dict[str, Any]:
+def _entry(pair: Pair, known: Mapping[str, str]) -> dict[str, Any]:
     report = pair.reports[-1]
-    known = commits(Path(report.path))
     history = versions(pair.reports, pair.results)
     current = next((v for v in history if v.content_hash == report.content_hash), None)
     return {
@@ -87,7 +90,8 @@ def _entry(pair: Pair) -> dict[str, Any]:
 def _facts(report: Report) -> dict[str, Any]:
     """What one report says."""
     parameters = _parameters(report.cases)
-    runs = list(dict.fromkeys(name for case in report.cases for name in case.errors))
+    # Few cases have a call again: what most lack comes last, and is left out there.
+    runs = [name for name, _ in Counter(n for c in report.cases for n in c.errors).most_common()]
     coverage = report.coverage
     return {
         "submission": report.submission,
@@ -159,10 +163,10 @@ def _case(
         "values": [_value(of(case)) for of in parameters.values()],
         "message": case.message,
         "class": case.precision,
-        "worst": case.worst,
+        "worst": None if case.worst is None else short(case.worst),
         "wrong": [runs.index(run) for run in case.wrong_runs if run in runs],
-        "errors": [case.errors.get(run) for run in runs] if case.errors else [],
-        "limits": [case.limits[name] for name in PRECISIONS[1:] if name in case.limits],
+        "errors": _errors(case, runs),
+        "limits": [short(case.limits[name]) for name in PRECISIONS[1:] if name in case.limits],
         "diagnosis": case.diagnosis,
         "notes": list(case.notes),
     }
@@ -177,6 +181,13 @@ def _case(
             "findings": [_finding(finding) for finding in case.findings],
         }
     return kept
+
+
+def _errors(case: CaseReport, runs: Sequence[str]) -> list[float | None]:
+    """In the runs' order, without those at the end that the case does not have."""
+    most = max((place for place, run in enumerate(runs) if run in case.errors), default=-1)
+    known = (case.errors.get(run) for run in runs[: most + 1])
+    return [None if error is None else short(error) for error in known]
 
 
 def _value(value: object) -> object:
@@ -233,7 +244,7 @@ def _speed(result: SpeedResult) -> dict[str, Any]:
         "precision": result.precision,
         "baseline": result.baseline,
         "findings": result.findings,
-        "samples": [short(sample) for sample in result.samples_ms],
+        "samples": [short(sample, _DIGITS) for sample in result.samples_ms],
         "chart": chart(
             "Times in milliseconds",
             [

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from harness.speed.result import Timing, milliseconds
 
 _DIGITS = 5
+"""Of a time: more than its interval leaves sure."""
 
 Mark = dict[str, Any]
 """A row of a chart: whose time, of which kind, its median and 95 % interval in ms, and in words."""
@@ -20,17 +21,17 @@ def mark(name: str, timing: Timing, kind: Literal["submission", "baseline"]) -> 
         "name": name,
         "kind": kind,
         "text": milliseconds(timing),
-        "value": short(timing.median_ms),
-        "low": short(low),
-        "high": short(high),
+        "value": short(timing.median_ms, _DIGITS),
+        "low": short(low, _DIGITS),
+        "high": short(high, _DIGITS),
     }
 
 
 def chart(title: str, marks: Sequence[Mark], floor_ms: float) -> dict[str, Any]:
     """Times on a logarithmic axis; the script puts the fastest first."""
-    return {"title": title, "marks": list(marks), "floor": short(floor_ms)}
+    return {"title": title, "marks": list(marks), "floor": short(floor_ms, _DIGITS)}
 
 
-def short(number: float) -> float:
+def short(number: float, digits: int = 3) -> float:
     """A number with as many digits as a drawing shows."""
-    return float(f"{number:.{_DIGITS}g}")
+    return float(f"{number:.{digits}g}")

@@ -408,7 +408,7 @@ function mapsOf(each, picture) {
     const numbers = element
       ? `expected ${element.expected}, got ${element.actual}` +
         (element.mistake === null ? "" : `, the mistake gives ${element.mistake}`) +
-        `; ${short(element.error)} times the fp32 bound`
+        (typeof element.error === "number" ? `; ${short(element.error)} times the fp32 bound` : "")
       : `expected: ${saysLevel(code("expected"))}; got: ${saysLevel(code("actual"))}`;
     readout.replaceChildren(
       h("strong", {}, `[${words.join(", ")}]: ${says(code("errors"))}`),
@@ -647,7 +647,7 @@ function findingOf(finding) {
     ["address", finding.address],
     ["how often", `${finding.count} accesses` + (finding.cases ? `, in ${plural(finding.cases, "case")}` : "")],
   ];
-  return h("div", { class: "told" }, h("p", {}, h("strong", {}, finding.message)),
+  return h("div", { class: `told ${finding.severity}` }, h("p", {}, h("strong", {}, finding.message)),
     finding.kernel ? facts(place) : null, memoryStrip(finding));
 }
 
