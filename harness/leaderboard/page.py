@@ -56,6 +56,7 @@ def page(boards: Sequence[Board], reports: str = "") -> str:
         {"kind": "leaderboard", "charts": charts},
         links,
         "page.html.jinja",
+        __package__,
         sections=[
             _section(board, place, reports) for board, place in zip(boards, places, strict=True)
         ],

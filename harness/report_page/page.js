@@ -391,13 +391,13 @@ function mapsOf(each, picture) {
     const from = [view.first[0] + r * view.step[0], view.first[1] + c * view.step[1]];
     const to = [0, 1].map((at) =>
       Math.min(from[at] + view.step[at], shape.at(at - 2) ?? 1) - 1);
-    const index = [...unravel(view.pages[state.page], shape.slice(0, -2)),
-      ...from.slice(-Math.min(shape.length, 2))].slice(-shape.length || shape.length + 3);
+    const near = shape.length ? from.slice(-Math.min(shape.length, 2)) : [];
+    const index = [...unravel(view.pages[state.page], shape.slice(0, -2)), ...near];
     const single = view.step[0] === 1 && view.step[1] === 1;
     const span = (at) => (from[at] === to[at] ? from[at] : `${from[at]} to ${to[at]}`);
     const words = shape.length ? index.map((value, at) => {
-      const near = at - shape.length + 2;
-      return `${axes[at]} ${near >= 0 ? span(near) : value}`;
+      const last = at - shape.length + 2;
+      return `${axes[at]} ${last >= 0 ? span(last) : value}`;
     }) : ["the only number"];
     const position = [];
     if (stride && single) position.push(`position mod stride ${stride} = ${from[1] % stride}`);
@@ -690,7 +690,7 @@ function casesOf(entry) {
     cell(each.verdict, each.verdict, `${each.verdict} nowrap`),
     entry.parameters.map((_, at) => {
       const value = each.values?.[at] ?? "";
-      return cell(String(value), String(Number(value) || value), `${each.verdict} right`);
+      return cell(String(value), String(value), `${each.verdict} right`);
     }),
     cell([each.id, each.own ? " (own)" : ""], each.id, "nowrap"),
     cell(each.label, each.label, "nowrap"),
@@ -859,8 +859,7 @@ function gateOf(entry) {
     wide("base and head", h("table", {},
       h("thead", {}, h("tr", {}, ["", "base", "head"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, rows.map(([name, then, here]) => h("tr", {}, h("th", { scope: "row" }, name),
-        h("td", {}, String(then.textContent ?? "") === "" ? String(then) : then),
-        h("td", {}, String(here.textContent ?? "") === "" ? String(here) : here)))))),
+        h("td", {}, then), h("td", {}, here)))))),
     other.map((each) => h("p", {}, `${each.id}: `, badge(before.get(each.id).verdict), " before, ",
       badge(each.verdict), ` now: ${each.message ?? ""}`)),
   ];

@@ -24,6 +24,7 @@ def rendered(
     data: object,
     links: Sequence[Link] = (),
     template: str = "shell.html.jinja",
+    package: str = "harness.report_page",
     **more: object,
 ) -> str:
     """Make a page.
@@ -34,6 +35,7 @@ def rendered(
         data: What its script draws, as plain data.
         links: Other pages.
         template: One that extends `shell.html.jinja`, or that itself.
+        package: Where that template lies.
         more: What the template has beside these.
 
     Returns:
@@ -41,9 +43,7 @@ def rendered(
         characters; in `data`, numbers that are not finite are text.
     """
     environment = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("harness.report_page", "."), PackageLoader("harness.leaderboard", ".")]
-        ),
+        loader=ChoiceLoader([PackageLoader(package, "."), PackageLoader(__package__, ".")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

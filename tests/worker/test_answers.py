@@ -16,6 +16,7 @@ NONCE = "ab" * 16
 FINDING = {
     "check": "memcheck", "severity": "error", "message": "m", "kernel": "k", "file": None,
     "line": None, "block": [0, 0, 0], "thread": [1, 0, 0], "address": 0, "count": 1,
+    "allocation": None, "offset": -4,
 }  # fmt: skip
 REMARK = {"check": "state", "severity": "info", "message": "m", "kernel": "", "count": 1}
 LAUNCHED = {"name": "gather(float const*)", "count": 1, "nanoseconds": 1500}
