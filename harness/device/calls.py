@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import TypeVar
 
 import torch
 
-from harness.device.operators import Operators
+from harness.device.operators import LEAST_OF_A_CALL, Operators
 from harness.device.record import FROM_HOST, TO_HOST, Record
 from harness.device.simulated import SimulatedDevice
 from harness.device.values import Malformed
@@ -39,6 +40,14 @@ _NUMBER = struct.Struct("<Q")
 _MOST_MODULES = 1024
 _MOST_NAME_BYTES = 1 << 16
 _MOST_READ_BYTES = 64 << 20
+_RAISED: Sequence[tuple[type[Exception], Raised]] = (
+    (UnsupportedCall, Raised.NotImplementedError),
+    (LibraryCall, Raised.NotImplementedError),
+    (NotImplementedError, Raised.NotImplementedError),
+    (IndexError, Raised.IndexError),
+    (TypeError, Raised.TypeError),
+    (ValueError, Raised.ValueError),
+)
 
 
 class Refused(Exception):
@@ -71,6 +80,7 @@ class Calls:
         self._record = record
         self._trusted = trusted
         self._kept: dict[int, bool] = {}
+        self._arguments: dict[tuple[int, bytes], bytes] = {}
         self._operators = Operators(memory, record)
         self._modules = 0
         self._answers: Mapping[Call, Callable[[bytes], bytes]] = {
@@ -168,17 +178,19 @@ class Calls:
     def _write(self, data: bytes) -> bytes:
         address = _number(data[: _NUMBER.size])
         self._memory.write(address, data[_NUMBER.size :])
-        self._record.add("copy", FROM_HOST, len(data) - _NUMBER.size)
+        self._came(len(data) - _NUMBER.size)
         return b""
 
     def _copy(self, data: bytes) -> bytes:
         asked = _entry(CopyEntry, data)
         self._memory.copy(asked.target, asked.source, asked.size)
+        self._came()
         return b""
 
     def _fill(self, data: bytes) -> bytes:
         asked = _entry(FillEntry, data)
         self._memory.fill(asked.start, asked.value & 0xFF, asked.size)
+        self._came()
         return b""
 
     def _find(self, data: bytes) -> bytes:
@@ -192,6 +204,10 @@ class Calls:
             self._memory.forget_peak()
         memory = self._memory
         return bytes(MemoryEntry(memory.limit, memory.live_bytes, memory.peak_bytes))
+
+    def _came(self, count: int = 0) -> None:
+        """Add to the record what a call has brought from the host."""
+        self._record.add("copy", FROM_HOST, max(count, LEAST_OF_A_CALL))
 
     # Kernels
 
@@ -216,6 +232,10 @@ class Calls:
         if not nul or len(arguments) != expected:
             raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {expected}")
         self._device.launch(module, _name(name), request, arguments)
+        # What came with the kernel's last launch as well tells nothing.
+        known = self._arguments.get((module, name), b"").ljust(len(arguments), b"\0")
+        self._arguments[module, name] = arguments
+        self._came(sum(map(operator.ne, arguments, known)))
         return b""
 
     def _symbol(self, data: bytes) -> bytes:
@@ -248,24 +268,22 @@ class Calls:
             return self._operators.run(data)
         except Malformed:
             raise
-        except UnsupportedCall as error:
-            self._device.unsupported(error.what)
-            raise Refused(Raised.NotImplementedError, str(error)) from None
-        except LibraryCall as error:
-            self._device.library(error.function)
-            raise Refused(Raised.NotImplementedError, str(error)) from None
-        except OutOfDeviceMemory as error:
-            raise Refused(Raised.OutOfMemoryError, f"CUDA out of memory. {error}") from None
-        except NotImplementedError as error:
-            raise Refused(Raised.NotImplementedError, str(error)) from None
-        except IndexError as error:
-            raise Refused(Raised.IndexError, str(error)) from None
-        except TypeError as error:
-            raise Refused(Raised.TypeError, str(error)) from None
-        except ValueError as error:
-            raise Refused(Raised.ValueError, str(error)) from None
         except Exception as error:
-            raise Refused(Raised.RuntimeError, str(error)) from None
+            refused = self._raised(error)
+            # The words of an error may tell of values.
+            self._record.add("copy", TO_HOST, len(refused.why))
+            raise refused from None
+
+    def _raised(self, error: Exception) -> Refused:
+        """How a worker is told what an operator has raised."""
+        if isinstance(error, UnsupportedCall):
+            self._device.unsupported(error.what)
+        if isinstance(error, LibraryCall):
+            self._device.library(error.function)
+        if isinstance(error, OutOfDeviceMemory):
+            return Refused(Raised.OutOfMemoryError, f"CUDA out of memory. {error}")
+        raised = next((kind for base, kind in _RAISED if isinstance(error, base)), None)
+        return Refused(raised or Raised.RuntimeError, str(error))
 
     def _seed(self, data: bytes) -> bytes:
         torch.manual_seed(_number(data))

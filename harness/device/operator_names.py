@@ -18,9 +18,9 @@ _LIBRARY = re.compile(
 _MOVING = """
     arange as_strided cat channel_shuffle clone constant_pad_nd copy copy_from diag diag_embed
     efficientzerotensor empty empty_strided expand eye fill flip full gather im2col index
-    index_copy index_fill index_put index_put_impl index_select linspace masked_fill
+    index_copy index_fill index_put index_put_impl index_select masked_fill
     masked_scatter masked_select narrow_copy native_channel_shuffle nonzero nonzero_static
-    normal ones pad permute pixel_shuffle pixel_unshuffle put random randperm range
+    ones pad permute pixel_shuffle pixel_unshuffle put random randperm range
     reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave
     replication_pad1d replication_pad2d replication_pad3d resize roll rot90 scatter
     select_scatter set slice_scatter sort split stack take to_copy tril tril_indices triu
@@ -49,23 +49,25 @@ _MULTIPLYING = """
     fill_diagonal float_power floor_divide fmax fmin fmod frac fused_dropout gcd gelu geometric
     ger glu group_norm hardshrink hardsigmoid hardswish hardtanh heaviside histc huber_loss
     hypot i0 ilshift imag index_reduce irshift isclose isin kron kthvalue l1_loss layer_norm lcm
-    ldexp leaky_relu lerp lgamma linalg_vector_norm log log10 log1p log2 log_normal
+    ldexp leaky_relu lerp lgamma linalg_vector_norm linspace log log10 log1p log2 log_normal
     log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logical_xor logit logspace
     logsumexp lshift masked_softmax mean median mish mode mse_loss mul multinomial multiply
     nan_to_num nanmedian nansum native_batch_norm native_batch_norm_legit native_dropout
-    native_group_norm native_layer_norm nextafter norm normal_functional outer poisson polar pow
-    prelu prelu_kernel prod quantize_per_channel quantize_per_tensor rad2deg rand rand_like
-    randint randn randn_like real reciprocal remainder renorm rrelu_with_noise rshift rsqrt
-    scatter_reduce searchsorted segment_reduce selu sigmoid signbit silu sin sinc sinh
+    native_group_norm native_layer_norm nextafter norm normal normal_functional outer poisson
+    polar pow prelu prelu_kernel prod quantize_per_channel quantize_per_tensor rad2deg rand
+    rand_like randint randn randn_like real reciprocal remainder renorm rrelu_with_noise rshift
+    rsqrt scatter_reduce searchsorted segment_reduce selu sigmoid signbit silu sin sinc sinh
     smooth_l1_loss softmax softplus softshrink sqrt square std std_mean tan tanh tanhshrink
     threshold topk trace true_divide vander var var_mean weight_norm_interface xlogy
 """
 _MOVING_NAMES = frozenset(_MOVING.split())
 _KNOWN = frozenset(f"{_MOVING} {_ADDING} {_MULTIPLYING}".split())
 
-SCALED, COMPLEX = " (scaled)", " (complex)"
-"""What the device adds to the name of a call that also multiplies by a number, and of one on
-complex numbers, whose elements count four times."""
+SCALED, JOINED, COMPLEX = " (scaled)", " (joined)", " (complex)"
+"""What the device adds to the name of a call that also multiplies by a number; that joins what it
+moves with what was there, by a sum or a product; that is on complex numbers, whose elements count
+four times."""
+_MARKS = (SCALED, JOINED)
 
 
 def is_known(name: str) -> bool:
@@ -88,10 +90,12 @@ def computes(name: str) -> bool:
 
     Products can be had from sums, and from choices, too.
     """
-    return not is_library(name) and (name.endswith(SCALED) or plain_name(name) not in _MOVING_NAMES)
+    return not is_library(name) and (name.endswith(_MARKS) or plain_name(name) not in _MOVING_NAMES)
 
 
 def plain_name(name: str) -> str:
     """An operator's name without namespace, underscores, and what says a variant of it."""
-    own = name.removesuffix(SCALED).removesuffix(COMPLEX).rpartition("::")[2].strip("_")
+    for mark in (*_MARKS, COMPLEX):
+        name = name.removesuffix(mark)
+    own = name.rpartition("::")[2].strip("_")
     return own.removeprefix("foreach_").removesuffix("_backward")

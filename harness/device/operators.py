@@ -9,10 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.device.operator_names import is_known, is_library
-from harness.device.record import Record
+from harness.device.operator_names import COMPLEX, JOINED, SCALED, is_known, is_library
+from harness.device.record import FROM_HOST, TO_HOST, Record
 from harness.device.tensors import WRITTEN, Place, put, shadow_at, tensor_at
-from harness.device.values import Argument, Device, Malformed, OnDevice, Reader, written
+from harness.device.values import (
+    Argument,
+    Device,
+    Malformed,
+    OnDevice,
+    Reader,
+    bytes_told,
+    written,
+)
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.layout.scalar_types import DTYPES
@@ -31,9 +39,15 @@ _REFUSED = re.compile(
 )
 # They make a tensor of nothing but numbers.
 _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")
+# How large their results are depends on values.
+_TELLING = re.compile(
+    r"bincount|::_?index$|masked_select|nonzero|repeat_interleave|unique|::where$"
+)
 _MEMORY_FORMATS = range(4)
 _STRIDED = 0
 
+LEAST_OF_A_CALL = 8
+"""Bytes that each call brings from the host at least: which tensor it is about tells something."""
 
 # What an operator that makes its result takes, and one that has an `out` sees there.
 _OF_RESULTS = ("dtype", "layout", "device", "pin_memory")
@@ -63,6 +77,10 @@ class Operators:
         call = _Call(self._memory, op, arguments)
         results = call.copy() if name == "aten::copy_" else call.run()
         call.record(self._record, name)
+        self._record.add("copy", FROM_HOST, LEAST_OF_A_CALL + reader.told)
+        told = bytes_told(results) + call.bytes_of_shapes()
+        if told:
+            self._record.add("copy", TO_HOST, told)
         return written(results)
 
 
@@ -200,11 +218,27 @@ class _Call:
         multiplied = products(name, self._tensors, output) if output is not None else 0
         if any(tensor.is_complex() for tensor in tensors):
             # A complex product is four real ones.
-            name += " (complex)"
+            name += COMPLEX
             elements *= 4
         elif self._is_scaled():
-            name += " (scaled)"
+            name += SCALED
+        elif self._is_joining():
+            name += JOINED
         record.add("operator", name, elements, multiplied)
+
+    def bytes_of_shapes(self) -> int:
+        """What the shapes of results tell of values, in bytes."""
+        if not _TELLING.search(self._schema.name):
+            return 0
+        return sum(bytes_told(each.shape) for each in self._results)
+
+    def _is_joining(self) -> bool:
+        """Whether what it moves is added to, or multiplied by, what was there."""
+        return any(
+            (argument.name == "accumulate" and value is True)
+            or (argument.name == "reduce" and value is not None)
+            for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
+        )
 
     def _is_scaled(self) -> bool:
         return any(

@@ -18,10 +18,12 @@ class Work:
 
     Attributes:
         worker: An operator of torch, a kernel, or a copy from or to the host.
-        name: The operator's schema, with ` (scaled)` where it also multiplies by a number; the
-            kernel's mangled name; `from host` or `to host`.
+        name: The operator's schema, with ` (scaled)` where it also multiplies by a number and
+            ` (joined)` where it joins what it moves with what was there; the kernel's mangled name;
+            `from host` or `to host`.
         count: How often.
-        elements: Of the largest tensor of each call; bytes of copies; 0 for kernels.
+        elements: Of the largest tensor of each call; bytes that went to the host or came from it;
+            0 for kernels.
         multiplied: Products that an operator formed, where that is known.
     """
 

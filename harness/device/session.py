@@ -68,6 +68,8 @@ class DeviceSession:
         self._before: list[dict[str, Any]] = []
         self._schedule = schedule
         self._malformed = ""
+        # While it starts it asks what the device is.
+        self._is_open = True
         self._steps: Mapping[str, Callable[[Message], Answer]] = {
             "trust": self._trust,
             "inputs": self._put_inputs,
@@ -80,19 +82,25 @@ class DeviceSession:
         }
 
     def serve(self) -> None:
-        """Answer both until the trusted side hangs up."""
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self._control, selectors.EVENT_READ)
-            waiting.register(self._worker, selectors.EVENT_READ)
+        """Answer both until the trusted side hangs up, the worker in steps alone.
+
+        What a worker asks for between the steps waits for the next one, whose work it is: no call
+        is made that nobody looks at, before a call begins or after its output was handed in.
+        """
+        with selectors.DefaultSelector() as both, selectors.DefaultSelector() as trusted:
+            both.register(self._control, selectors.EVENT_READ)
+            trusted.register(self._control, selectors.EVENT_READ)
+            both.register(self._worker, selectors.EVENT_READ)
             while True:
-                for key, _ in waiting.select():
-                    if key.fileobj is self._worker:
-                        if not self._serve_worker():
-                            waiting.unregister(self._worker)
-                            self._worker.close()
-                    elif not self._serve_trusted():
+                ready = [key.fileobj for key, _ in (both if self._is_open else trusted).select()]
+                # One of them at a time: an end of a step is the end.
+                if self._control in ready:
+                    if not self._serve_trusted():
                         self._device.close()
                         return
+                elif not self._serve_worker():
+                    both.unregister(self._worker)
+                    self._worker.close()
 
     # The worker
 
@@ -193,6 +201,7 @@ class DeviceSession:
     def _begin(self, message: Message) -> Answer:
         """Look from now on at what a step does."""
         self._before = self._work()
+        self._is_open = True
         self._device.reorder(message.header.get("schedule", self._schedule))
         self._device.allow(message.header.get("budget"))
         if message.header.get("counting"):
@@ -201,6 +210,7 @@ class DeviceSession:
 
     def _end(self, message: Message) -> Answer:
         """Tell what was done since the beginning, and what inputs and parameters are now."""
+        self._is_open = False
         header: dict[str, Any] = {
             "malformed": self._malformed,
             "work": {"before": self._before, "during": self._work()},

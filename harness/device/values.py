@@ -9,7 +9,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from harness.simulator.layout.scalar_types import DTYPES
 
 _MOST_ITEMS = 1 << 16
 _MOST_LEVELS = 4
+_REAL_BYTES = 8
+
+T = TypeVar("T")
 
 
 class Malformed(ValueError):
@@ -48,11 +51,17 @@ class Device:
 
 
 class Reader:
-    """Takes a message apart."""
+    """Takes a message apart.
+
+    Attributes:
+        told: Bytes of the numbers that came with it so far: those of tensors of the host, and of
+            each number what it takes to write it.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+        self.told = 0
 
     def value(self, levels: int = _MOST_LEVELS) -> Any:
         """The next value.
@@ -67,11 +76,11 @@ class Reader:
             case Value.TRUTH:
                 return bool(self._unpack("B"))
             case Value.INTEGER:
-                return self._unpack("q")
+                return self._number(self._unpack("q"))
             case Value.REAL:
-                return self._unpack("d")
+                return self._number(self._unpack("d"))
             case Value.COMPLEX:
-                return complex(self._unpack("d"), self._unpack("d"))
+                return self._number(complex(self._unpack("d"), self._unpack("d")))
             case Value.TEXT:
                 return self._text()
             case Value.LIST if levels:
@@ -88,6 +97,10 @@ class Reader:
     def is_at_end(self) -> bool:
         """Whether nothing follows."""
         return self._at == len(self._data)
+
+    def _number(self, number: T) -> T:
+        self.told += _bytes_of(number)
+        return number
 
     def _take(self, count: int) -> bytes:
         data = self._data[self._at : self._at + count]
@@ -134,9 +147,35 @@ class Reader:
         for size in place.shape:
             count *= size
         data = bytearray(self._take(count * dtype.itemsize))
+        self.told += len(data)
         if not data:
             return torch.empty(place.shape, dtype=dtype)
         return torch.frombuffer(data, dtype=torch.uint8).view(dtype).reshape(place.shape)
+
+
+def bytes_told(values: Sequence[object]) -> int:
+    """Bytes of the numbers among results, which tell the host of values on the device."""
+    return sum(
+        bytes_told(each) if isinstance(each, list | tuple) else _bytes_of(each) for each in values
+    )
+
+
+def _bytes_of(value: object) -> int:
+    """What it takes to write a number; 0 for what is none.
+
+    >>> [_bytes_of(value) for value in (True, 0, 7, -300, 1.0, 0.3, 1j, None)]
+    [1, 1, 1, 2, 1, 8, 16, 0]
+    """
+    match value:
+        case bool():
+            return 1
+        case int():
+            return max(1, -(-value.bit_length() // 8))
+        case float():
+            return 1 if value in (-1.0, 0.0, 1.0) else _REAL_BYTES
+        case complex():
+            return 2 * _REAL_BYTES
+    return 0
 
 
 def written(values: Sequence[object]) -> bytes:

@@ -31,7 +31,9 @@ _MOST_PASSES = 4
 # The least arithmetic of kernels, in operations for each product: algorithms that save products
 # save a few times, not more.
 _LEAST_OPERATIONS = 0.25
-# An output that came from the host is told apart from tables and sizes.
+# An output that came from the host is told apart from tables and sizes. So little of it that no
+# precision class holds may come: four bits of each number.
+_MOST_OF_OUTPUT = 1 / 8
 _LEAST_HOST_BYTES = 4096
 _NUMBER_BYTES = 4
 
@@ -87,17 +89,18 @@ def judge_work(
     return Judged(tuple(Finding(CHECK, message) for message in messages), share)
 
 
-def judge_arithmetic(need: Need | None, operations: int) -> tuple[Finding, ...]:
+def judge_arithmetic(need: Need | None, operations: int, when: str = "") -> tuple[Finding, ...]:
     """Judge what the kernels of a call counted.
 
     Args:
         need: What the call takes.
         operations: Floating-point operations of all its kernels.
+        when: In which call, if not in every one.
     """
     if need is None or operations >= _LEAST_OPERATIONS * need.products:
         return ()
     message = (
-        f"its kernels did {operations:,} floating-point operations; the output is made of "
+        f"{when}its kernels did {operations:,} floating-point operations; the output is made of "
         f"{need.products:,} products"
     )
     return (Finding(CHECK, message),)
@@ -160,7 +163,7 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
 def of_host(during: Iterable[Work], output: Tensor) -> Iterator[str]:
     """Say that an output came from the host."""
     came = sum(work.elements for work in during if work.name == "from host")
-    if came >= max(output.nbytes / 2, _LEAST_HOST_BYTES):
+    if came >= max(_MOST_OF_OUTPUT * output.nbytes, _LEAST_HOST_BYTES):
         yield f"{came:,} bytes came from the host during the call, the output is {output.nbytes:,}"
 
 

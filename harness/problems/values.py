@@ -123,13 +123,16 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     first = next(i for i, run in enumerate(runs) if run.weights == "A" and run.is_plain)
     runs[0], runs[first] = runs[first], runs[0]
     calls = [Call(run.name, run) for run in runs]
+    is_own = case.label in OWN
+    # Of a plain one it is known what arithmetic it takes.
+    choices = [run for run in runs if run.is_plain] if is_own else runs
     extra: tuple[tuple[RunKind, Run], ...] = (
         ("touched", runs_for(problem)[0]),
         # The last to be put in: nothing comes between it and its run.
-        ("again", chance.choice(runs)),
+        ("again", chance.choice(choices)),
     )
     for kind, of in extra:
-        if chance.random() < _EXTRA_SHARE or case.label in OWN:
+        if chance.random() < _EXTRA_SHARE or is_own:
             after = next(i for i, call in enumerate(calls) if call.name == of.name)
             # The same values at once, so that a cache of only the last answer is found too.
             place = after + 1 if kind == "again" else chance.randint(after + 1, len(calls))

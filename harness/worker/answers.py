@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 from typing import Any, get_args
 
 from harness.finding import SEVERITIES, DeviceCheck, Finding, Severity
-from harness.worker.kinds import FaultKind
+from harness.worker.kinds import ClaimedKind
 from harness.worker.protocol import Message, ProtocolError
 
 Test = Callable[[object], bool]
@@ -115,7 +115,7 @@ _OF_THE_PROCESS = record(
 _FINDINGS = list_of(lambda value: _OF_A_KERNEL(value) or _OF_THE_PROCESS(value))
 _LAUNCHED = list_of(record(name=is_line, count=is_count, nanoseconds=is_count))
 _FAULT = {
-    "fault": record(kind=one_of(*get_args(FaultKind)), message=is_line, detail=is_text),
+    "fault": record(kind=one_of(*get_args(ClaimedKind)), message=is_line, detail=is_text),
     "findings": _FINDINGS,
 }
 _OUTPUT = {
@@ -162,7 +162,6 @@ _STEPS_ON_DEVICE: Mapping[str, Mapping[str, Test]] = {
     },
     "weights": {},
     "forward": _OUTPUT_ON_DEVICE,
-    "profile": _OUTPUT_ON_DEVICE,
     "leaks": {},
 }
 _TENSOR_ON_DEVICE = {"device": is_line, "shares": optional(is_line), "place": optional(_PLACE)}
@@ -206,7 +205,7 @@ def check(step: str, nonce: str, answer: Message, *, on_device: bool = False) ->
 def _check_on_device(step: str, answer: Message) -> None:
     header = answer.header
     _require(header, _STEPS_ON_DEVICE[step])
-    if header.get("type") == "torch.Tensor" and step in ("forward", "profile"):
+    if header.get("type") == "torch.Tensor" and step == "forward":
         _require(header, _TENSOR_ON_DEVICE)
     if step == "construct":
         _require_names(header["names"], len(header["places"]))

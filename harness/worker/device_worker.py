@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import select
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -29,9 +30,6 @@ from harness.worker.protocol import (
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker, start_confined
 
-# Of outputs, which must not be handed out twice.
-_REMEMBERED = 2
-
 _Range = tuple[int, int]
 
 
@@ -50,7 +48,9 @@ class DeviceWorker(Worker):
         self._set: list[str] = []
         self._inputs: list[_Range] = []
         self._outputs: list[_Range] = []
-        self._device = process.begin(self._output, settings.schedule, settings.cores)
+        # The worker can read what it prints itself, and shall not read there what kernels print.
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._device = process.begin(self._printed, settings.schedule, settings.cores)
         worker_socket = self._device.worker_socket
         try:
             return start_confined(settings, descriptor, self._output, worker_socket.fileno())
@@ -60,6 +60,7 @@ class DeviceWorker(Worker):
     def close(self) -> None:
         """Kill the worker and everything that it started, and end its device."""
         self._device.close()
+        self._printed.close()
         super().close()
 
     def request(
@@ -92,7 +93,9 @@ class DeviceWorker(Worker):
             self._parameters, self._set, self._inputs, self._outputs = {}, [], [], []
         known = {key: header.pop(key) for key in ("schedule", "budget") if key in header}
         self._ask_device(step, limit, "begin", counting=step == "profile", **known)
-        answer = super().request(step, header, (), seconds, max_tensor_bytes)
+        # That this call is counted the worker is not told.
+        asked: Step = "forward" if step == "profile" else step
+        answer = super().request(asked, header, (), seconds, max_tensor_bytes)
         parameters = {name: self._parameters[name] for name in self._set}
         evidence = self._ask_device(step, limit, "end", parameters=parameters)
         if evidence["malformed"]:
@@ -150,7 +153,8 @@ class DeviceWorker(Worker):
             header["shares"] = "its input"
         elif _overlap(here, self._outputs):
             header["shares"] = "an earlier output"
-        self._outputs = [*self._outputs, here][-_REMEMBERED:]
+        # An address comes once: who has been there before holds the same memory still.
+        self._outputs.append(here)
         return Message(header, found.tensors)
 
     def _values(

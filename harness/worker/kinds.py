@@ -2,16 +2,17 @@
 
 from typing import Literal, get_args
 
-FaultKind = Literal[
+ClaimedKind = Literal[
     "build",
     "refusal",
     "launch refused",
     "unsupported",
-    "library",
-    "budget",
     "out of memory",
     "exception",
 ]
+"""Of faults that a worker tells."""
+FaultKind = ClaimedKind | Literal["library", "budget"]
+"""The last two the device alone can know."""
 
 BaselineKind = Literal["eager", "cudnn.benchmark", "torch.compile"]
 BASELINE_KINDS: tuple[BaselineKind, ...] = get_args(BaselineKind)

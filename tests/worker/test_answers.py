@@ -100,7 +100,7 @@ THERE: dict[str, Any] = {
     [
         ("construct", answer(names=["weight"], places=[PLACE], findings=[])),
         ("forward", answer(**THERE)),
-        ("profile", answer(**{**THERE, "device": "cpu", "place": None})),
+        ("forward", answer(**{**THERE, "device": "cpu", "place": None})),
         ("forward", answer(type="builtins.tuple", findings=[])),
     ],
 )

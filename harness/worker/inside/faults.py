@@ -16,7 +16,7 @@ import torch
 
 from harness.compiler.extension import ExtensionBuildError
 from harness.simulator.hardware.errors import UnsupportedCall
-from harness.worker.kinds import FaultKind
+from harness.worker.kinds import ClaimedKind
 
 # Shorter string literals turn up in messages that are not the submission's own.
 _TELLING_LITERAL = 8
@@ -28,7 +28,7 @@ _MOST_OF_A_LINE = 1000
 class Fault:
     """Why a step of a submission did not end well."""
 
-    kind: FaultKind
+    kind: ClaimedKind
     message: str
     """One line."""
     detail: str = ""

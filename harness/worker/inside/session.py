@@ -73,7 +73,6 @@ class Session:
             "construct": self.construct,
             "weights": self.set_weights,
             "forward": self.run,
-            "profile": self.run,
             "attach": self.attach,
             "time": self.run,
             "repeat": self.run,
