@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
@@ -12,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from harness.device.operators import LEAST_OF_A_CALL, Operators
-from harness.device.record import FROM_HOST, TO_HOST, Record
+from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Record
 from harness.device.simulated import SimulatedDevice
 from harness.device.values import Malformed
 from harness.simulator.hardware.cuda_error import CudaError
@@ -37,6 +36,7 @@ from harness.simulator.layout.structure import Structure
 S = TypeVar("S", bound=Structure)
 
 _NUMBER = struct.Struct("<Q")
+_WORD_BYTES = 4
 _MOST_MODULES = 1024
 _MOST_NAME_BYTES = 1 << 16
 _MOST_READ_BYTES = 64 << 20
@@ -73,12 +73,22 @@ class Calls:
         device: SimulatedDevice,
         record: Record,
         trusted: Collection[str] | None = None,
+        fresh: Collection[str] = (),
     ) -> None:
-        """`trusted` are the SHA-256 digests of fat binaries that may be loaded; None for any."""
+        """Begin with no module.
+
+        Args:
+            memory: The device's.
+            device: What runs on it.
+            record: Is told of all that is done.
+            trusted: SHA-256 digests of fat binaries that may be loaded; None for any.
+            fresh: Those of them that were built in this step.
+        """
         self._memory = memory
         self._device = device
         self._record = record
         self._trusted = trusted
+        self._fresh = fresh
         self._kept: dict[int, bool] = {}
         self._arguments: dict[tuple[int, bytes], bytes] = {}
         self._operators = Operators(memory, record)
@@ -212,12 +222,16 @@ class Calls:
     # Kernels
 
     def _module(self, image: bytes) -> bytes:
-        if self._trusted is not None and sha256(image).hexdigest() not in self._trusted:
+        digest = sha256(image).hexdigest()
+        if self._trusted is not None and digest not in self._trusted:
             self._device.unsupported("device code that the harness has not compiled")
             raise Refused(CudaError.NOT_SUPPORTED)
         self._modules += 1
         if self._modules > _MOST_MODULES:
             raise Malformed(f"more than {_MOST_MODULES} modules")
+        if digest in self._fresh:
+            # Who has seen the inputs may have written anything into it.
+            self._record.add("copy", IN_MODULES, len(image))
         return _NUMBER.pack(self._device.load(image))
 
     def _parameters(self, data: bytes) -> bytes:
@@ -233,9 +247,10 @@ class Calls:
             raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {expected}")
         self._device.launch(module, _name(name), request, arguments)
         # What came with the kernel's last launch as well tells nothing.
-        known = self._arguments.get((module, name), b"").ljust(len(arguments), b"\0")
-        self._arguments[module, name] = arguments
-        self._came(sum(map(operator.ne, arguments, known)))
+        told = data[_NUMBER.size :]
+        known = self._arguments.get((module, name), bytes(len(told)))
+        self._arguments[module, name] = told
+        self._came(_changed_bytes(known, told))
         return b""
 
     def _symbol(self, data: bytes) -> bytes:
@@ -320,6 +335,15 @@ def _number(data: bytes) -> int:
     if len(data) != _NUMBER.size:
         raise Malformed(f"{len(data)} bytes for a number")
     return int(_NUMBER.unpack(data)[0])
+
+
+def _changed_bytes(before: bytes, now: bytes) -> int:
+    """Of two that are equally long: bytes of the words that differ."""
+    return sum(
+        _WORD_BYTES
+        for at in range(0, len(now), _WORD_BYTES)
+        if now[at : at + _WORD_BYTES] != before[at : at + _WORD_BYTES]
+    )
 
 
 def _name(data: bytes) -> str:

@@ -60,6 +60,7 @@ _MULTIPLYING = """
     smooth_l1_loss softmax softplus softshrink sqrt square std std_mean tan tanh tanhshrink
     threshold topk trace true_divide vander var var_mean weight_norm_interface xlogy
 """
+_LOOKING_UP = frozenset(("gather", "index", "index_select", "take"))
 _MOVING_NAMES = frozenset(_MOVING.split())
 _KNOWN = frozenset(f"{_MOVING} {_ADDING} {_MULTIPLYING}".split())
 
@@ -91,6 +92,11 @@ def computes(name: str) -> bool:
     Products can be had from sums, and from choices, too.
     """
     return not is_library(name) and (name.endswith(_MARKS) or plain_name(name) not in _MOVING_NAMES)
+
+
+def looks_up(name: str) -> bool:
+    """Whether an operator looks numbers up by others."""
+    return plain_name(name) in _LOOKING_UP
 
 
 def plain_name(name: str) -> str:

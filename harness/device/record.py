@@ -8,8 +8,8 @@ from typing import Literal, get_args
 Worker = Literal["operator", "kernel", "copy"]
 WORKERS: tuple[Worker, ...] = get_args(Worker)
 
-FROM_HOST, TO_HOST = "from host", "to host"
-"""The names of copies."""
+FROM_HOST, TO_HOST, IN_MODULES = "from host", "to host", "in modules"
+"""The names of copies; the last is of device code that was built in the very step."""
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Work:
     """One kind of work on the device, all of it summed.
 
     Attributes:
-        worker: An operator of torch, a kernel, or a copy from or to the host.
+        worker: An operator of torch, a kernel, or a copy from or to the host, in whatever message.
         name: The operator's schema, with ` (scaled)` where it also multiplies by a number and
             ` (joined)` where it joins what it moves with what was there; the kernel's mangled name;
-            `from host` or `to host`.
+            the name of a copy.
         count: How often.
         elements: Of the largest tensor of each call; bytes that went to the host or came from it;
             0 for kernels.

@@ -58,10 +58,11 @@ class DeviceSession:
         self._memory = Memory(library)
         self._record = Record()
         self._trusted = trusted
+        self._fresh: set[str] = set()
         self._device = SimulatedDevice(
             self._memory, self._record, usage or self._asked_usage, schedule, cores
         )
-        self._calls = Calls(self._memory, self._device, self._record, trusted)
+        self._calls = Calls(self._memory, self._device, self._record, trusted, self._fresh)
         self._inputs: list[Place] = []
         self._arrangement: Arrangement = "contiguous"
         self._weights: list[Place] = []
@@ -157,6 +158,7 @@ class DeviceSession:
         """Let modules be loaded, by the digests of their fat binaries."""
         if self._trusted is not None:
             self._trusted.update(message.header["digests"])
+        self._fresh.update(message.header["digests"])
         return {}, ()
 
     def _put_inputs(self, message: Message) -> Answer:
@@ -201,6 +203,7 @@ class DeviceSession:
     def _begin(self, message: Message) -> Answer:
         """Look from now on at what a step does."""
         self._before = self._work()
+        self._fresh.clear()
         self._is_open = True
         self._device.reorder(message.header.get("schedule", self._schedule))
         self._device.allow(message.header.get("budget"))

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.device.record import IN_MODULES
 from harness.finding import Finding
 from harness.gpu.recording import works
 from harness.gpu.reference_time import reference_seconds
@@ -35,7 +36,7 @@ from harness.judging.picture import WrongOutput
 from harness.problems.grid import Case
 from harness.problems.operations import Operation, operations_of
 from harness.problems.problem import Problem
-from harness.problems.runs import Run, Weights
+from harness.problems.runs import Weights
 from harness.problems.values import (
     Call,
     Values,
@@ -265,7 +266,7 @@ class CaseCheck:
             unwritten = writers == UNWRITTEN
             if bool(unwritten.any()):
                 self._faults.append(_describe_unwritten(unwritten))
-            self._judge_work(run, answer, actual, writers)
+            self._judge_work(call, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
             # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
             has_gaps = any(finding.kernel for finding in failing_findings(self._findings))
@@ -323,10 +324,13 @@ class CaseCheck:
         elif call.kind == "again" and call.run.name in self._bits:
             self._deterministic = self._bits[call.run.name] == digest(actual)
 
-    def _judge_work(self, run: Run, answer: Message, actual: Tensor, writers: Tensor) -> None:
+    def _judge_work(self, call: Call, answer: Message, actual: Tensor, writers: Tensor) -> None:
         during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
+        if call is self._calls[0]:
+            # What is built for the sizes at hand is built when they are first seen.
+            during = tuple(work for work in during if work.name != IN_MODULES)
         # A kernel may pass over inputs that are zero.
-        writers_of_all = writers if run.is_dense else None
+        writers_of_all = writers if call.run.is_dense else None
         source = self._conversation.source
         if self._need is None:
             own = self._operations

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from harness.device.operator_names import computes, is_library
-from harness.device.record import Work
+from harness.device.operator_names import computes, is_library, looks_up
+from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Work
 from harness.device.tensors import KERNEL
 from harness.finding import Check, Finding
 from harness.judging.operators import called_as
@@ -26,7 +26,7 @@ CHECK: Final[Check] = "own work"
 
 # Torch may form less than this share of the products, or so many for each number that goes in or
 # comes out: a few passes over input, weight and output are preparation, however small the case.
-_MOST_SHARE = 0.5
+_MOST_SHARE = 0.25
 _MOST_PASSES = 4
 # The least arithmetic of kernels, in operations for each product: algorithms that save products
 # save a few times, not more.
@@ -82,6 +82,7 @@ def judge_work(
         *_of_library(library, need, source),
         *_of_operators(everything, torch_products, need if not library else None),
         *([] if has_kernels else ["no kernel of its own was launched"]),
+        *_of_lookups(everything, need),
         *from_host,
         *_of_operands_on_host(during, need),
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
@@ -160,16 +161,29 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
         )
 
 
-def of_host(during: Iterable[Work], output: Tensor) -> Iterator[str]:
+def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
+    """Products and sums of a few bits can be had from tables, several times for each product."""
+    looked_up = sum(w.elements for w in everything if w.worker == "operator" and looks_up(w.name))
+    if looked_up > need.products + _MOST_PASSES * need.numbers:
+        yield f"operators of torch looked up {looked_up:,} numbers for {need.products:,} products"
+
+
+def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
     """Say that an output came from the host."""
-    came = sum(work.elements for work in during if work.name == "from host")
-    if came >= max(_MOST_OF_OUTPUT * output.nbytes, _LEAST_HOST_BYTES):
+    most = max(_MOST_OF_OUTPUT * output.nbytes, _LEAST_HOST_BYTES)
+    came, built = (
+        sum(work.elements for work in during if work.name == name)
+        for name in (FROM_HOST, IN_MODULES)
+    )
+    if built >= most:
+        yield f"{built:,} bytes of device code were built during a call that is not the first"
+    if came >= most:
         yield f"{came:,} bytes came from the host during the call, the output is {output.nbytes:,}"
 
 
 def _of_operands_on_host(during: Iterable[Work], need: Need) -> Iterator[str]:
     """Work on the host needs the operands there; weights alone may be laid out there."""
-    went = sum(work.elements for work in during if work.name == "to host")
+    went = sum(work.elements for work in during if work.name == TO_HOST)
     if went >= max(_NUMBER_BYTES * (need.operands - need.inputs / 2), _LEAST_HOST_BYTES):
         of_all = _NUMBER_BYTES * need.operands
         yield f"{went:,} bytes went to the host during the call, input and weights are {of_all:,}"

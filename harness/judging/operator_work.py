@@ -25,6 +25,7 @@ _MOST_SHARE = 0.5
 # A number that a kernel has computed may be read by the host, which makes the output from it.
 _MOST_NUMBERS_BY_HOST = 16
 _MOST_BYTES_BY_HOST = 64
+_PRODUCTS = "products"
 
 
 def judge_operators(
@@ -75,7 +76,7 @@ def _is_work(name: str) -> bool:
 
 def _kind(name: str) -> str:
     """What an operator does; a sum of products goes by many names."""
-    return "products" if is_summing(name) else plain_name(name)
+    return _PRODUCTS if is_summing(name) else plain_name(name)
 
 
 def _cost(operation: Operation) -> int:
@@ -92,6 +93,13 @@ def _left_to_torch(essential: Sequence[Operation], ran: Sequence[Work]) -> list[
         kind = _kind(each.name)
         if each.elements and elements[kind] >= _MOST_SHARE * each.elements:
             elements[kind] -= each.elements
+            left.append(each)
+    # Products can be formed one by one, and summed by other operators.
+    spare = sum(count for kind, count in elements.items() if kind != _PRODUCTS)
+    for each in essential:
+        is_left = any(each is other for other in left)
+        if not is_left and 0 < _MOST_SHARE * each.products <= spare:
+            spare -= each.products
             left.append(each)
     return left
 

@@ -370,6 +370,43 @@ CHEATS: Mapping[str, Cheat] = {
     "managed_on_host": Cheat(
         "G", "work on the host in managed memory", OWN_WORK, unlike_naive=_ELSEWHERE
     ),
+    "joined_by_scatter": Cheat("G", "products and sums by operators that move", OWN_WORK),
+    "half_by_operators": Cheat("G", "four products of ten by torch's mul", OWN_WORK),
+    "looked_up": Cheat("G", "products of bytes out of a table", OWN_WORK),
+    "numbers_as_results": Cheat(
+        "G",
+        "operands as operators' results, the answer as an argument",
+        OWN_WORK,
+        unlike_naive=_ELSEWHERE,
+    ),
+    "told_by_errors": Cheat(
+        "G", "operands in the words of errors", OWN_WORK, unlike_naive=_ELSEWHERE
+    ),
+    "printed_by_kernels": Cheat(
+        "G", "operands printed by kernels", "nothing to be read", unlike_naive=_ELSEWHERE
+    ),
+    "weights_read_when_set": Cheat(
+        "G", "weights read when they are set", OWN_WORK, unlike_naive=_ELSEWHERE
+    ),
+    "writes_after_the_call": Cheat(
+        "G",
+        "the answer written when the call is over",
+        f"{OWN_WORK}|{WRONG}",
+        unlike_naive=_ELSEWHERE,
+    ),
+    "answers_in_modules": Cheat(
+        "G", "the answer compiled into device code", "built during a call", unlike_naive=_ELSEWHERE
+    ),
+    "memo_on_device": Cheat("B", "a memo that the device compares", OWN_WORK),
+    "ring_of_outputs": Cheat(
+        "G",
+        "outputs handed out again",
+        "shares memory",
+        unlike_naive="it looks at one output at a time",
+    ),
+    "claims_a_budget": Cheat(
+        "H", "claims what only the device knows", PROTOCOL, unlike_naive=_ELSEWHERE
+    ),
     "module_of_its_own": Cheat(
         "G",
         "device code that the harness has not compiled",
@@ -418,6 +455,7 @@ HONEST: Mapping[str, str] = {
     "atomic_scatter": "zero-fill and atomicAdd",
     "autotuned": "autotuning by shape",
     "buffers": "register_buffer",
+    "built_at_first_call": "compiled when sizes are known",
     "built_in_a_thread": "an extension built in a thread",
     "configured": "environment, dataclass, logging, prints",
     "container": "nn.ConvTranspose1d as a container of parameters",
@@ -427,6 +465,7 @@ HONEST: Mapping[str, str] = {
     "layers_of_classes": "base classes, a mixin, a child module",
     "made_contiguous": "operands laid out and cast in PyTorch",
     "managed_table": "managed and constant memory, cooperative groups, fast math",
+    "many_small_operators": "many operators and launches, with numbers of the host",
     "output_in_python": "output allocated in Python, several launches",
     "packed_weights": "weights packed once for each value",
     "pipeline": "three kernels and a workspace",
