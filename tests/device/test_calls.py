@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import sys
 import tempfile
 import time
@@ -21,6 +22,8 @@ from harness.simulator.layout.calls import (
     Call,
     RangeEntry,
     RequestEntry,
+    TensorEntry,
+    Value,
 )
 from harness.simulator.native.library import build_machine_library
 from harness.worker.protocol import Disconnected, Message
@@ -98,6 +101,52 @@ def test_devices_of_one_process_do_not_see_each_other(
     assert call(other.worker_socket, Call.READ, bytes(there)) == (1, b"")
     assert ask(one, "read", places=[place]).tensors[0].tolist() == [0, 1, 2, 3]
     assert "wrong" in ask(other, "read", places=[place]).header
+    done = [ask(device, "end", parameters={}).header["work"]["during"] for device in devices]
+    assert [[work["name"] for work in each] for each in done] == [["to host"], []]
+
+
+def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceClient]) -> None:
+    """What it asks for when a step has ended is done in the next, and in its record."""
+    device, _ = devices
+    _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
+    place = plain(Place(int.from_bytes(data, "little"), (16,), (1,), 6))
+    ask(device, "end", parameters={})
+    write = bytes(RequestEntry(Call.WRITE, 0, 72)) + data + bytes(64)
+    device.worker_socket.sendall(write)
+    for _ in range(2):
+        writers = ask(device, "read", places=[place]).tensors[1]
+        assert writers.tolist() == [0] * 16
+    ask(device, "begin")
+    assert AnswerEntry.from_buffer_copy(received(device.worker_socket, 16)).error == 0
+    during = ask(device, "end", parameters={}).header["work"]["during"]
+    assert [(work["name"], work["elements"]) for work in during] == [("from host", 64)]
+
+
+def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClient]) -> None:
+    """Whatever tells the host of values, or brings some, is in the record, in bytes."""
+    device, _ = devices
+    (place,) = ask(device, "inputs", torch.tensor([3.5]), **PLAINLY).header["places"]
+    there = TensorEntry(place["address"], place["dtype"], 0, 0)
+    one = bytes([Value.TENSOR]) + bytes(there)
+    ask(device, "begin")
+    told = call(device.worker_socket, Call.OPERATOR, operator("_local_scalar_dense", "", one))
+    assert told == (0, struct.pack("<Bd", Value.REAL, 3.5))
+    here = bytes([Value.HOST_TENSOR]) + bytes(TensorEntry(0, 6, 0, 0)) + struct.pack("<f", 2)
+    scale = struct.pack("<Bq", Value.INTEGER, 1000)
+    assert (
+        call(device.worker_socket, Call.OPERATOR, operator("add", "Tensor", one + here + scale))[0]
+        == 0
+    )
+    during = ask(device, "end", parameters={}).header["work"]["during"]
+    bytes_of = {work["name"]: work["elements"] for work in during if work["worker"] == "copy"}
+    # Of both calls eight; of the second a number of four bytes, and one of two.
+    assert bytes_of == {"to host": 8, "from host": 8 + 8 + 4 + 2}
+
+
+def operator(name: str, overload: str, arguments: bytes) -> bytes:
+    """The message of an operator of torch."""
+    texts = (f"aten::{name}".encode(), overload.encode())
+    return b"".join(struct.pack("<BQ", Value.TEXT, len(each)) + each for each in texts) + arguments
 
 
 def test_inputs_stay_until_the_judge_lets_them_go(
