@@ -28,7 +28,7 @@ class ModelNew(nn.Module):
 ODD = {
     "pipe": "is not a regular file",
     "link": "is a link to nowhere.py, which does not exist",
-    "huge": "is longer than 1 MiB",
+    "huge": "is longer than 256 KiB",
     "latin1": "is not UTF-8: byte 0xe9 in line 1",
     "null": "does not parse: source code string cannot contain null bytes",
     "deep": "does not parse: ",

@@ -20,8 +20,11 @@ from harness.problems.problem import Problem
 from harness.problems.source_numbers import counts_multiprocessors, numbers_in
 
 _ENTRY = "ModelNew"
-# Parsing takes a thousand times as much memory, and what people write is a hundredth of it.
-_MOST_BYTES = 1 << 20
+# Parsing takes a thousand times as much memory, and the square of an f-string's length in time: here
+# seconds. What people write is a tenth of it.
+_MOST_BYTES = 1 << 18
+# Of the files that share a name: of thousands each message would name them all.
+_MOST_NAMED = 3
 # Bases that add nothing to a constructor.
 _PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "torch.nn.Module"})
 
@@ -229,10 +232,12 @@ def _clashes(submissions: Sequence[Submission]) -> Iterator[Rejected]:
     for submission in submissions:
         by_name.setdefault(submission.name, []).append(submission.path)
     for name, paths in by_name.items():
-        for path in paths:
-            others = ", ".join(str(other) for other in paths if other != path)
-            if others:
-                yield Rejected(path, f"has the same name as {others}; rename one ({name})")
+        for path in paths if len(paths) > 1 else ():
+            others = [str(other) for other in paths[: _MOST_NAMED + 1] if other != path]
+            told = ", ".join(others[:_MOST_NAMED])
+            left = len(paths) - 1 - len(others[:_MOST_NAMED])
+            told += f" and {left} more" if left else ""
+            yield Rejected(path, f"has the same name as {told}; rename one ({name})")
 
 
 def _read(path: Path) -> Submission:
@@ -242,7 +247,7 @@ def _read(path: Path) -> Submission:
     if why_not is not None:
         raise UnreadableError(why_not)
     try:
-        parameters = _constructor(_ENTRY, _definitions(_parse(content).body), ())
+        parameters = _constructor(_ENTRY, _definitions(_parse(content).body), (), set())
     except RecursionError as error:
         raise UnreadableError("is nested too deeply to be read") from error
     digest = hashlib.sha256(content).hexdigest()
@@ -276,7 +281,7 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}") from error
     if len(content) > _MOST_BYTES:
-        raise UnreadableError(f"is longer than {_MOST_BYTES >> 20} MiB, and is not read")
+        raise UnreadableError(f"is longer than {_MOST_BYTES >> 10} KiB, and is not read")
     return content
 
 
@@ -367,17 +372,25 @@ def _branches(statement: ast.If | ast.Try | ast.With) -> list[list[ast.stmt]]:
 
 
 def _constructor(
-    name: str, names: Mapping[str, _Definition], seen: tuple[str, ...]
+    name: str, names: Mapping[str, _Definition], seen: tuple[str, ...], without: set[str]
 ) -> tuple[Parameter, ...]:
-    """Read the constructor's parameters of the class that `name` stands for in this file."""
+    """Read the constructor's parameters of the class that `name` stands for in this file.
+
+    Args:
+        name: What it is called there.
+        names: What each name stands for.
+        seen: The names that led here.
+        without: The bases that take nothing, to which some are added: each is looked at once, since
+            classes that share their bases can have exponentially many ways to them.
+    """
     definition = names.get(name)
     if name in seen:
         raise UnreadableError(f"{_ENTRY} is defined in terms of itself")
     match definition:
         case ast.ClassDef():
-            return _class_constructor(definition, names, (*seen, name))
+            return _class_constructor(definition, names, (*seen, name), without)
         case ast.Name(id=other):
-            return _constructor(other, names, (*seen, name))
+            return _constructor(other, names, (*seen, name), without)
         case ast.Attribute() | _Import():
             return _torch_constructor(_dotted(definition, names))
         case None if name == _ENTRY:
@@ -392,7 +405,7 @@ def _constructor(
 
 
 def _class_constructor(
-    node: ast.ClassDef, names: Mapping[str, _Definition], seen: tuple[str, ...]
+    node: ast.ClassDef, names: Mapping[str, _Definition], seen: tuple[str, ...], without: set[str]
 ) -> tuple[Parameter, ...]:
     if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         raise UnreadableError(
@@ -408,7 +421,11 @@ def _class_constructor(
         if isinstance(target, ast.Name) and isinstance(
             names.get(target.id), ast.ClassDef | ast.Name
         ):
-            inherited = _constructor(target.id, names, seen)
+            if target.id in without:
+                continue
+            inherited = _constructor(target.id, names, seen, without)
+            if not inherited:
+                without.add(target.id)
         else:
             inherited = _torch_constructor(_dotted(target, names))
         if inherited:

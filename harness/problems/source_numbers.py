@@ -9,7 +9,9 @@ from collections import Counter
 _LEAST = 4
 _MOST = 2048
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#(?!\s*define\b)[^\n]*", re.DOTALL | re.MULTILINE)
+_COMMENT = re.compile(
+    r"//[^\n]*|/\*.*?\*/|^[ \t]*#(?![ \t]*define\b)[^\n]*", re.DOTALL | re.MULTILINE
+)
 # With the suffixes of C++; neither part of a name, nor of a floating-point number.
 _INTEGER = re.compile(r"(?<![\w.])(\d{1,4})(?:[uU]?[lL]{0,2})(?![\w.])")
 _SHIFTED = re.compile(r"\b1\s*<<\s*(\d{1,2})\b")

@@ -5,6 +5,7 @@ import pytest
 
 from harness.problems.discovery import Discovery, Kind, Parameter, Submission, discover, fits
 from harness.problems.problem import Problem, load
+from harness.problems.source_numbers import numbers_in
 from tests.support import REFERENCE
 
 SIMPLE = """
@@ -330,3 +331,28 @@ def test_folder_too_deep_for_the_system_is_left_out(tmp_path: Path) -> None:
         folder = below
     os.close(folder)
     assert [found.name for found in discover([tmp_path]).submissions] == ["right"]
+
+
+def test_texts_made_to_take_for_ever_are_read(tmp_path: Path) -> None:
+    """2**60 ways to a base, and a text whose lines would be looked at from each of them."""
+    classes = [f"class C{n}(C{n + 1}, C{n + 1}): pass\n" for n in range(60)]
+    text = f"{''.join(classes)}class C60: pass\nclass ModelNew(C0): pass\n"
+    assert names(read(tmp_path, text)) == []
+    assert numbers_in("\n" * (1 << 22)) == ()
+
+
+def test_text_that_no_one_writes_is_not_read(tmp_path: Path) -> None:
+    """Parsing an f-string of a megabyte takes minutes."""
+    text = f'{SIMPLE}\nx = f"{"{1}" * (1 << 17)}"\n'
+    assert rejection(tmp_path, text) == "is longer than 256 KiB, and is not read"
+
+
+def test_of_many_files_of_one_name_some_are_named(tmp_path: Path) -> None:
+    """Else a thousand messages would have a thousand paths each."""
+    for number in range(6):
+        write(tmp_path / str(number) / "one.py")
+    messages = [rejected.message for rejected in discover([tmp_path]).rejected]
+    assert len(messages) == 6
+    for message in messages:
+        assert message.count("one.py") == 3
+        assert message.endswith(" and 2 more; rename one (one)")
