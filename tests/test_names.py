@@ -14,6 +14,18 @@ COMMAND = "::error file=x::boom"
 LONG = "a" * 251
 
 
+DECLINES = """
+import harness.worker.inside.faults as faults
+from torch import nn
+
+faults._one_line = str
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        raise NotImplementedError("first\\n::error::second")
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Submissions under such names, and one under a plain one; none is right."""
@@ -21,6 +33,9 @@ def folder(tmp_path: Path) -> Path:
     submissions.mkdir()
     for name in (COMMAND, LONG, "a\nb", "zeta"):
         (submissions / f"{name}.py").write_text(PLAIN.format(""))
+    (submissions / "a\n::error::b").mkdir()
+    (submissions / "a\n::error::b" / "beta.py").write_text(PLAIN.format(""))
+    (submissions / "c\n::error::d.py").write_text("x = 1\n")
     (submissions / "away.py").symlink_to("/nowhere/::error::x.py")
     Path(os.fsdecode(bytes(submissions) + b"/n\xffme.py")).write_text(PLAIN.format(""))
     return tmp_path
@@ -48,7 +63,8 @@ def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
     assert "has a control character in its name; rename it" in done.out
     assert "is a link to /nowhere/::error::x.py, which does not exist" in done.out
     assert [path.name for path in (folder / ".harness" / "reports").rglob("*.json")] == [
-        "zeta.json"
+        "zeta.json",
+        "beta.json",
     ]
 
 
@@ -60,6 +76,15 @@ def test_pytest_prints_no_commands_either(folder: Path) -> None:
     assert done.status == 1, done.out + done.err
     check_no_commands(done)
     assert "has :: in its name; rename it" in done.out
+    assert "a ::error::b: the folder has :: in its name; rename it" in done.out
+
+
+def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
+    """A worker can send any text for one line: here it does not make it one."""
+    (tmp_path / "mine.py").write_text(DECLINES)
+    done = pytest_("mine.py", "--reference", REFERENCE, "-rsf", "-k", "[double", folder=tmp_path)
+    check_no_commands(done)
+    assert "declined: first ::error::second" in done.out
 
 
 def test_report_that_cannot_be_stored_is_that_reports_matter(tmp_path: Path) -> None:

@@ -70,6 +70,15 @@ def test_orders_of_a_folder_of_submissions_are_refused(root: Path, name: str, te
     assert not (root / "ran").exists()
 
 
+def test_orders_above_what_is_named_are_refused(root: Path) -> None:
+    """A conftest file counts for the folders below it."""
+    (root / "submissions" / "team").mkdir()
+    shutil.copy(SUBMISSIONS / "flat_index.py", root / "submissions" / "team" / "other.py")
+    (root / "submissions" / "conftest.py").write_text("open('ran', 'w')\n")
+    check_refused(collected(root, "submissions/team"), "submissions/conftest.py")
+    assert not (root / "ran").exists()
+
+
 def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
     """The root's settings and conftest count; so do those of tests that have submissions below."""
     (root / "submissions" / "setup.cfg").write_text("[metadata]\nname = x\n")
@@ -92,10 +101,19 @@ def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
         pytest.skip("no sandbox here")
     assert done.status == 0, done.out + done.err
     assert "test_mine" not in done.out
-    for name in ("empty/conftest.py", "__init__.py"):
+    (root / "tools").mkdir()
+    (root / "submissions" / "link").symlink_to("../tools")
+    for name, asked in (
+        ("empty/conftest.py", "submissions"),
+        ("__init__.py", "submissions"),
+        # Above what is asked for, and behind a link, pytest looks as well.
+        ("conftest.py", "submissions/empty"),
+        ("link/conftest.py", "submissions"),
+        ("conftest.py", "submissions/link"),
+    ):
         path = root / "submissions" / name
         path.write_text("open('ran', 'w')\n")
-        check_refused(collected(root, "--untrusted", "submissions"), f"submissions/{name}")
+        check_refused(collected(root, "--untrusted", asked), f"submissions/{name}")
         path.unlink()
     assert not (root / "ran").exists()
 

@@ -21,7 +21,7 @@ from harness.compiler.toolchain import Toolchain
 HEADER = "prelude.h"
 _PRECOMPILED = f"{HEADER}.gch"
 _TEXT = "#include <torch/extension.h>\n"
-_INCLUDED = re.compile(r'^\s*#\s*include\s*[<"]torch/extension\.h[>"]', re.MULTILINE)
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]torch/extension\.h[>"]', re.MULTILINE)
 
 # One file for each list of options: for others than these it would hardly be used again.
 _USUAL_FLAG = re.compile(r"-O\w*|-std=[\w+]+|-W[\w-]+|-w")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 
 from harness.problems.runs import Arrangement
+from harness.problems.source_numbers import without_comments
 
 # Who asks for strides, or has inputs copied, does so for inputs that lie otherwise; who asks for an
 # address's remainder does so for those that do not start where allocations do.
 _MENTIONS_STRIDES = re.compile(r"contiguous|\.stride\(")
 _MENTIONS_ALIGNMENT = re.compile(r"uintptr_t|is_?aligned", re.IGNORECASE)
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#(?!\s*define\b)[^\n]*", re.DOTALL | re.MULTILINE)
 
 WORDS: Mapping[Arrangement, str] = {
     "strided": "an input whose last two dimensions are swapped in memory",
@@ -31,6 +31,6 @@ def promises(source: str, arrangement: Arrangement) -> bool:
         source: The submission's text.
         arrangement: How the inputs lie.
     """
-    code = _COMMENT.sub("", source)
+    code = without_comments(source)
     pattern = _MENTIONS_ALIGNMENT if arrangement == "offset" else _MENTIONS_STRIDES
     return bool(pattern.search(code))

@@ -9,13 +9,24 @@ from collections import Counter
 _LEAST = 4
 _MOST = 2048
 
+# From no place is more looked at than up to the next such place: a stranger's text may have any
+# number of them.
 _COMMENT = re.compile(
-    r"//[^\n]*|/\*.*?\*/|^[ \t]*#(?![ \t]*define\b)[^\n]*", re.DOTALL | re.MULTILINE
+    r"//[^\n]*|/\*(?:(?!/\*).)*?\*/|^[ \t]*#(?![ \t]*define\b)[^\n]*", re.DOTALL | re.MULTILINE
 )
 # With the suffixes of C++; neither part of a name, nor of a floating-point number.
 _INTEGER = re.compile(r"(?<![\w.])(\d{1,4})(?:[uU]?[lL]{0,2})(?![\w.])")
 _SHIFTED = re.compile(r"\b1\s*<<\s*(\d{1,2})\b")
 _MULTIPROCESSORS = re.compile(r"multi_?processor_?count", re.IGNORECASE)
+
+
+def without_comments(text: str) -> str:
+    r"""Give a text without C++'s comments, Python's, and directives but `#define`.
+
+    >>> without_comments("int a; /* b */ // c" + chr(10) + "  #pragma d" + chr(10) + "# define E")
+    'int a;  \n\n# define E'
+    """
+    return _COMMENT.sub("", text)
 
 
 def numbers_in(text: str) -> tuple[int, ...]:
@@ -26,7 +37,7 @@ def numbers_in(text: str) -> tuple[int, ...]:
     >>> numbers_in("constexpr int TILE = 64;  // not 63" + chr(10) + "x[128] + y[64] * 2.5f")
     (64, 128)
     """
-    code = _COMMENT.sub("", text)
+    code = without_comments(text)
     stated = [int(number) for number in _INTEGER.findall(code)]
     stated += [1 << int(bits) for bits in _SHIFTED.findall(code)]
     counted = Counter(number for number in stated if _LEAST <= number <= _MOST)

@@ -7,6 +7,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from harness.engines.suite import PendingEvaluation
 from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, NotTimed, Outcome, SpeedFailure
+from harness.system.escape import one_line
 
 
 def test_builds(evaluation: PendingEvaluation) -> None:
@@ -20,13 +21,13 @@ def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
     """Every output of one configuration is what the reference gives, within its error bound."""
     report = evaluation.wait_for_case(case)
     if report.verdict == "declined":
-        pytest.skip(f"declined: {report.message}")
+        pytest.skip(one_line(f"declined: {report.message}"))
     if report.verdict == "not run":
         whole = evaluation.report()
         if whole.verdict == "unsupported":
             # So much was left out that nothing is known of the submission.
-            pytest.fail(whole.message, pytrace=False)
-        pytest.skip(report.message)
+            pytest.fail(one_line(whole.message), pytrace=False)
+        pytest.skip(one_line(report.message))
     if report.verdict != "passed":
         pytest.fail(evaluation.explain(case), pytrace=False)
 
@@ -38,9 +39,9 @@ def test_speed(
     try:
         timing = outcome.timing(contender)
     except NotTimed as reason:
-        pytest.skip(str(reason))
+        pytest.skip(one_line(str(reason)))
     except SpeedFailure as reason:
-        pytest.fail(str(reason), pytrace=False)
+        pytest.fail(one_line(str(reason)), pytrace=False)
     if timing is None:
         pytest.skip("left out; see above")
     result = outcome.result
@@ -62,4 +63,4 @@ def test_speed(
         samples_ms=list(result.samples_ms),
     )
     if result.findings:
-        pytest.fail("; ".join(result.findings), pytrace=False)
+        pytest.fail(one_line("; ".join(result.findings)), pytrace=False)

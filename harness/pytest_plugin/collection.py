@@ -114,12 +114,25 @@ def pytest_collect_file(
     """Collect a submission as one, and never as a test module, which would import it."""
     others = yield
     if _speaks_of_model_new(file_path) and why_no_name(file_path.stem):
-        # A test's name is printed as it is: this one's must not be the file's.
-        return [UnnameableFile.from_parent(parent, path=parent.path, file=file_path)]
+        rejected = discover([file_path]).rejected[0]
+        return [Unnameable.from_parent(parent, path=parent.path, rejected=rejected)]
     if _speaks_of_model_new(file_path) or _is_unreadable(file_path):
         return [SubmissionFile.from_parent(parent, path=file_path)]
     # A stranger's module of tests is a program too.
     return [] if parent.config.stash[OPTIONS].untrusted else others
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_directory(
+    path: Path, parent: pytest.Collector
+) -> Generator[None, pytest.Collector | None, pytest.Collector | None]:
+    """Refuse a folder whose name would be printed before each test in it."""
+    collector = yield
+    why_not = why_no_name(path.name)
+    if collector is None or why_not is None:
+        return collector
+    rejected = Rejected(path, f"the folder {why_not}")
+    return Unnameable.from_parent(parent, path=parent.path, rejected=rejected)
 
 
 def _speaks_of_model_new(path: Path) -> bool:
@@ -194,17 +207,19 @@ class RejectedFile(pytest.Item):
         return self.path, None, "is a submission"
 
 
-class UnnameableFile(pytest.File):
-    """A submission by whose name nothing can be called; it is known as its folder."""
+class Unnameable(pytest.File):
+    """A submission, or a folder of them, by whose name nothing can be called.
 
-    def __init__(self, *, file: Path, **options: Any) -> None:
+    A test's name is printed as it is: this one's is that of the folder above.
+    """
+
+    def __init__(self, *, rejected: Rejected, **options: Any) -> None:
         super().__init__(**options)
-        self._file = file
+        self._rejected = rejected
 
     def collect(self) -> Iterable[pytest.Item]:
         """One test, which fails."""
-        rejected = discover([self._file]).rejected[0]
-        yield RejectedFile.from_parent(self, name="is_submission", rejected=rejected)
+        yield RejectedFile.from_parent(self, name="is_submission", rejected=self._rejected)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -374,7 +389,7 @@ def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None
         for path in sorted(folder.glob("*.py")):
             if not is_pythons_own(path) and not _speaks_of_model_new(path):
                 for rejected in discover([path]).rejected:
-                    message = f"not collected: {rejected.path}: {rejected.message}"
+                    message = one_line(f"not collected: {rejected.path}: {rejected.message}")
                     session.warn(pytest.PytestWarning(message))
 
 

@@ -24,8 +24,8 @@ _SETTINGS = (
     "tox.ini",
     "setup.cfg",
 )
-_SECTION = re.compile(rb"^\s*\[(tool:)?pytest\]", re.MULTILINE)
-_SUBMISSION = re.compile(rb"^\s*(class\s+ModelNew\b|ModelNew\s*=)", re.MULTILINE)
+_SECTION = re.compile(rb"^[ \t]*\[(tool:)?pytest\]", re.MULTILINE)
+_SUBMISSION = re.compile(rb"^[ \t\f]*(class\s+ModelNew\b|ModelNew\s*[=:])", re.MULTILINE)
 # What pytest imports beside tests: no order by its name, and a program all the same.
 _PROGRAMS = ("conftest.py", "__init__.py")
 _MOST_BYTES = 1 << 20
@@ -46,10 +46,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         return
     given = [str(each).partition("::")[0] for each in known.file_or_dir]
     paths = [root / each for each in given or early_config.getini("testpaths") or ["."]]
-    folders = {path if path.is_dir() else path.parent for path in map(_resolved, paths)}
+    # pytest looks above a link where it lies, and below it where it leads.
+    paths = [each for path in paths for each in (Path(os.path.normpath(path)), _resolved(path))]
+    folders = {path if path.is_dir() else path.parent for path in paths}
     chosen = None if known.inifilename else early_config.inipath
     for path in _found(folders, chosen, early_config, untrusted=untrusted):
-        if not root.is_relative_to(path.parent):
+        if not root.is_relative_to(_resolved(path.parent)):
             shown = path.relative_to(root) if path.is_relative_to(root) else path
             raise pytest.UsageError(
                 f"{str(shown)!a} lies among submissions, and pytest would take orders from it: "
@@ -74,15 +76,21 @@ def _is_used(config: pytest.Config, root: Path) -> bool:
 def _found(
     folders: Iterable[Path], chosen: Path | None, config: pytest.Config, *, untrusted: bool
 ) -> Iterator[Path]:
-    """What would give orders: the settings that were chosen, plugins, and what lies below."""
+    """What would give orders: the settings that were chosen, plugins, what lies below or above.
+
+    Above a path pytest follows conftest files, and settings only if it has chosen them.
+    """
     if chosen is not None:
         # They may be those that lie with a reference, which pytest looks at as well.
         is_theirs = any(_are_related(chosen.parent, folder) for folder in folders)
         if (untrusted and is_theirs) or _has_submissions(chosen.parent):
             yield chosen
     for folder in sorted(folders):
-        below = [Path(here) for here, _, _ in _walk(folder)]
+        below = list(_walk(folder))
         holding = {here for here in below if _has_submissions(here)}
+        for above in folder.parents:
+            if untrusted or _has_submissions(above):
+                yield from _programs(above, untrusted=untrusted)
         for here in below:
             leads_there = here in holding or (
                 any(each.is_relative_to(here) for each in holding) and not _has_tests(here)
@@ -97,16 +105,23 @@ def _are_related(one: Path, other: Path) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """The folders that pytest would look into, and some more."""
-    for here, below, names in os.walk(folder):
+def _walk(folder: Path) -> Iterator[Path]:
+    """The folders that pytest would look into, and some more; each once, whatever leads to it."""
+    seen = set()
+    # pytest follows a link, to a folder as to a file.
+    for here, below, _ in os.walk(folder, followlinks=True):
+        real = os.path.realpath(here)
+        if real in seen:
+            below.clear()
+            continue
+        seen.add(real)
         below[:] = sorted(
             each
             for each in below
             if each not in ("__pycache__", ".git", ".harness")
             and not (Path(here) / each / "pyvenv.cfg").exists()
         )
-        yield here, below, names
+        yield Path(here)
 
 
 def _orders(folder: Path, *, untrusted: bool) -> Iterator[Path]:
@@ -114,6 +129,10 @@ def _orders(folder: Path, *, untrusted: bool) -> Iterator[Path]:
         path = folder / name
         if path.exists() and _has_settings(path):
             yield path
+    yield from _programs(folder, untrusted=untrusted)
+
+
+def _programs(folder: Path, *, untrusted: bool) -> Iterator[Path]:
     for name in _PROGRAMS if untrusted else _PROGRAMS[:1]:
         if os.path.lexists(folder / name):
             yield folder / name

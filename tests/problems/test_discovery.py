@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.compiler.prelude import begins
 from harness.problems.discovery import Discovery, Kind, Parameter, Submission, discover, fits
 from harness.problems.problem import Problem, load
 from harness.problems.source_numbers import numbers_in
@@ -338,7 +339,9 @@ def test_texts_made_to_take_for_ever_are_read(tmp_path: Path) -> None:
     classes = [f"class C{n}(C{n + 1}, C{n + 1}): pass\n" for n in range(60)]
     text = f"{''.join(classes)}class C60: pass\nclass ModelNew(C0): pass\n"
     assert names(read(tmp_path, text)) == []
-    assert numbers_in("\n" * (1 << 22)) == ()
+    for piece in ("\n", "/* ", "# "):
+        assert numbers_in(piece * (1 << 22)) == ()
+    assert not begins("\n" * (1 << 22))
 
 
 def test_text_that_no_one_writes_is_not_read(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 _MAGIC = 0xBA55ED50
 _MAGIC_BYTES = struct.pack("<I", _MAGIC)
 _HEADER = struct.Struct("<IHHQ")
+_BEGINNING = struct.pack("<IHH", _MAGIC, 1, _HEADER.size)
+"""With the only version that there is."""
 _ENTRY = struct.Struct("<HHIQ")
 _KIND_PTX = 1
 
@@ -32,13 +34,20 @@ class FatBinaryError(ValueError):
 
 
 def images_in(library: bytes) -> Iterator[bytes]:
-    """The fat binaries in a shared object, and whatever else begins as one."""
-    start = library.find(_MAGIC_BYTES)
+    """The fat binaries in a shared object, one behind the other.
+
+    None lies within another: a stranger's library, full of beginnings, would else be given again
+    from each of them.
+    """
+    start = library.find(_BEGINNING)
     while start >= 0:
+        end = start + 1
         if start + _HEADER.size <= len(library):
-            _, _, header_size, size = _HEADER.unpack_from(library, start)
-            yield library[start : start + header_size + size]
-        start = library.find(_MAGIC_BYTES, start + 1)
+            size = _HEADER.unpack_from(library, start)[-1]
+            if size <= len(library) - start - _HEADER.size:
+                end = start + _HEADER.size + size
+                yield library[start:end]
+        start = library.find(_BEGINNING, end)
 
 
 def device_code_of(image: bytes) -> DeviceCode:
