@@ -27,6 +27,25 @@ class ModelNew(nn.Module):
         return self.layer(x)
 """
 
+HALF_A_CALL = """
+import os
+import stat
+import torch.nn as nn
+
+def is_socket(descriptor):
+    try:
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:  # that of the listing itself
+        return False
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = x + x
+        # The device's socket is the worker's last one.
+        os.write(max(filter(is_socket, map(int, os.listdir("/proc/self/fd")))), b"x")
+        return y
+"""
+
 BUILDS = """
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
@@ -54,6 +73,18 @@ def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
     why = "no answer within 5 s in all, the last while running forward; killed"
     assert f"{why}; --check-seconds gives it longer" in done.out
     assert cases[-1].verdict == "not run"
+    assert cases[-1].message == "not run: the time for all steps is used up"
+
+
+def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
+    """Who leaves half a call behind keeps the device busy, not the check beyond its deadline."""
+    (tmp_path / "half.py").write_text(HALF_A_CALL)
+    command = ("check", "half.py", "--reference", REFERENCE, "--device", "simulator")
+    limits = ("--step-seconds", "4", "--check-seconds", "6", "--json", "reports")
+    done = harness(*command, *limits, folder=tmp_path)
+    assert (done.status, done.err) == (1, "")
+    cases = reports((tmp_path / "reports").read_text())["half"].cases
+    assert sum(case.verdict == "error" for case in cases) <= 2
     assert cases[-1].message == "not run: the time for all steps is used up"
 
 

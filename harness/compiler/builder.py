@@ -90,8 +90,22 @@ class Builder:
                 *flags.link_command(extension, self.toolchain, self.target, (), LIBRARY),
                 *_overlay_digests(),
                 *self._compiler.visible(),
-                *([self._run or secrets.token_hex()] if _reads_unseen(extension) else ()),
+                *([self._run or secrets.token_hex()] if self._reads_unseen(extension) else ()),
+                # What was built of any file of the machine is nothing for those who see a few.
+                *(() if self._compiler.is_confined else ("without a sandbox",)),
             )
+        )
+
+    def _reads_unseen(self, extension: Extension) -> bool:
+        """Whether a build may read files of which nobody tells: it is made anew in every run."""
+        options = (*extension.cpp_flags, *extension.cuda_flags, *extension.link_flags)
+        texts = [text for _, text in extension.sources]
+        return (
+            any(_READING.search(text) for text in texts)
+            or any(_READING_FLAG.search(flag) for flag in options)
+            or any(_READING_LINK_FLAG.search(flag) for flag in extension.link_flags)
+            # A file that is not there is no dependency; in a sandbox the key has those that are.
+            or (not self._compiler.is_confined and any("__has_include" in text for text in texts))
         )
 
     def _compile_or_refuse(
@@ -162,16 +176,6 @@ class Builder:
     def _command(self, extension: Extension, name: str, *, light: bool) -> tuple[str, ...]:
         make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
         return make(extension, self.toolchain, self.target, name, light=light)
-
-
-def _reads_unseen(extension: Extension) -> bool:
-    """Whether a build may read files of which nobody tells: it is made anew in every run."""
-    options = (*extension.cpp_flags, *extension.cuda_flags, *extension.link_flags)
-    return (
-        any(_READING.search(text) for _, text in extension.sources)
-        or any(_READING_FLAG.search(flag) for flag in options)
-        or any(_READING_LINK_FLAG.search(flag) for flag in extension.link_flags)
-    )
 
 
 def _has_prelude(source: tuple[str, str]) -> bool:

@@ -13,7 +13,7 @@ from harness.compiler.cache import file_digest
 from harness.compiler.job import Job, Result
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import Toolchain
-from harness.sandbox import view
+from harness.sandbox import bubblewrap, view
 from harness.sandbox.confined import Confined, Confinement
 from harness.system import codec, interpreter
 from harness.system.allowance import Allowance
@@ -51,6 +51,9 @@ class Compiler:
         self._confinement = Confinement(
             (*own, *readable), self._sources, must_hold=must_be_confined
         )
+        self.is_confined = bubblewrap.usable() is not None
+        """Whether compilers see no other files than they are shown."""
+        self._covered = (*view.system(), *view.python(), *own)
         self._readable = readable
         self._seconds = seconds
         self._together = together or Allowance(math.inf)
@@ -58,7 +61,8 @@ class Compiler:
     def run(self, job: Job, readable: tuple[Path, ...] = ()) -> Result:
         """Do a job, which may read the harness's own files at `readable`, too.
 
-        Its dependencies are files that are readable to the submission.
+        Its dependencies are files that are readable to the submission; without a sandbox, all that
+        are no part of the system, of Python or of the toolchain.
 
         Raises:
             CompileTimeout: the deadline passed.
@@ -97,7 +101,7 @@ class Compiler:
                 raise CompileError(f"error: the compiler {ended}\n{tail}".strip()) from None
         if result.product is None:
             raise CompileError(result.output)
-        return replace(result, dependencies=tuple(filter(self._is_readable, result.dependencies)))
+        return replace(result, dependencies=tuple(filter(self._is_watched, result.dependencies)))
 
     def visible(self) -> list[str]:
         """What a build may read and no list of dependencies tells: text for its key.
@@ -113,9 +117,16 @@ class Compiler:
         }
         return sorted([*own, *(_state_of(path) for path in paths if path.suffix != ".py")])
 
-    def _is_readable(self, path: str) -> bool:
-        """Whether it is among the submission's readable files: others are covered by the key."""
+    def _is_watched(self, path: str) -> bool:
+        """Whether a build depends on a file that its key does not cover.
+
+        In a sandbox it is one of the readable files. Without one it is any: whoever includes it
+        need not have named it.
+        """
         file = Path(path).resolve()
+        if not self.is_confined:
+            is_covered = any(file.is_relative_to(each.resolve()) for each in self._covered)
+            return file.is_file() and not is_covered
         is_below = any(file.is_relative_to(each.resolve()) for each in self._readable)
         return is_below and file.is_file()
 

@@ -44,6 +44,9 @@ def _do(job: Job, folder: Path) -> Result:
         else:
             break
     run_ninja(folder, job.then)
+    if not (folder / job.product).is_file():
+        # By options that keep a compiler or linker from its work, or have it write elsewhere.
+        raise CompileError(f"error: the commands succeed, and make no {job.product}")
     read = dependencies(folder, job.depfiles)
     # What lies in this folder came with the job.
     outside = {str(path.resolve()) for path in read if not path.resolve().is_relative_to(folder)}

@@ -69,12 +69,12 @@ def find_or_make(
             then=(),
             product=_PRECOMPILED,
         )
-        try:
-            result = compiler.run(job)
-        except (CompileError, CompileTimeout):
-            # It does as it is, only more slowly.
-            return Product(folder / HEADER)
+        result = compiler.run(job)
         (folder / _PRECOMPILED).write_bytes(result.product or b"")
         return Product(folder / _PRECOMPILED)
 
-    return cache.get_or_build(key, build).library.with_name(HEADER)
+    try:
+        return cache.get_or_build(key, build).library.with_name(HEADER)
+    except (CompileError, CompileTimeout):
+        # It does without, only more slowly. That is not kept: another submission's time may do.
+        return None

@@ -20,8 +20,8 @@ from harness.problems.problem import Problem
 from harness.problems.source_numbers import counts_multiprocessors, numbers_in
 
 _ENTRY = "ModelNew"
-# Parsing takes a thousand times as much memory, and for an f-string the square of its length in time:
-# seconds of this one. What people write is a tenth of it.
+# Parsing takes a thousand times as much memory, and for an f-string the square of its length in
+# time: seconds of this one. What people write is a tenth of it.
 _MOST_BYTES = 1 << 18
 # Of the files that share a name: of thousands each message would name them all.
 _MOST_NAMED = 3

@@ -45,6 +45,7 @@ class DeviceWorker(Worker):
             settings.libraries.machine, settings.cores, must_be_confined=settings.untrusted
         )
         self._parameters: dict[str, Any] = {}
+        self._served_seconds = 0.0
         self._set: list[str] = []
         self._inputs: list[_Range] = []
         self._outputs: list[_Range] = []
@@ -184,20 +185,32 @@ class DeviceWorker(Worker):
     def _device_message(
         self, step: Step, limit: float, do: str, tensors: Sequence[Tensor] = (), **header: object
     ) -> Message:
-        deadline = time.monotonic() + limit
+        # A worker can keep the device busy, with kernels or half a call: that is its time, too.
+        within = self._left.steps.limit(limit)
+        start, self._served_seconds = time.monotonic(), 0.0
         try:
-            return self._device.ask(do, deadline, self._serve_device, tensors, **header)
+            return self._device.ask(do, start + within, self._serve_device, tensors, **header)
         except DeadlineExceeded:
-            self._fail(step, "timeout", f"the simulated device did not answer within {limit:.0f} s")
+            words = f"the simulated device did not answer within {limit:.0f} s"
+            if within < limit:
+                every = self._left.steps.seconds
+                words = f"no answer within {every:g} s in all (--check-seconds gives it longer)"
+                words += ", the last of the simulated device"
+            self._fail(step, "timeout", words)
         except (Disconnected, ProtocolError):
             self._fail(step, "crash", "the simulated device has ended")
+        finally:
+            self._left.steps.spend(time.monotonic() - start - self._served_seconds)
 
     def _serve_device(self, header: dict[str, Any]) -> dict[str, Any]:
         code = DeviceCode(header["ptx"], tuple(header["options"]))
+        start = time.monotonic()
         try:
             return {"usage": self._build_service.resources(code)}
         except CompileTimeout:
             return {"usage": ""}
+        finally:
+            self._served_seconds += time.monotonic() - start
 
     def _await_message(self, deadline: float) -> float:
         """Answer what the device asks for, until the worker says something."""

@@ -14,6 +14,7 @@ from harness.compiler.compiler import Compiler, CompileTimeout
 from harness.compiler.flags import Extension, Target
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import find_toolchain
+from harness.sandbox import bubblewrap
 
 # Small sources without torch's headers: what is under test is not the compiler's speed.
 CALLER = "int answer();\nint asked() { return answer(); }\n"
@@ -90,6 +91,48 @@ def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
         built = builder(tmp_path / "cache", data.parent).build(extension(code))
         held.append([word in built.library.read_bytes() for word in (b"first", b"other")])
     assert held == [[True, False], [False, True]]
+
+
+@pytest.mark.parametrize("how", ["absolute", "folder", "option", "question"])
+def test_any_file_is_watched_without_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """There compilers see everything, whether somebody has named it or not."""
+    monkeypatch.setattr(bubblewrap, "usable", lambda: None)
+    header = tmp_path / "value.h"
+    header.write_text("#define VALUE 1\n")
+    other = tmp_path / "other.h"
+    end = "\nint answer() { return VALUE; }"
+    asked = {
+        "absolute": extension(f'#include "{header}"{end}'),
+        "folder": extension(f'#include "value.h"{end}', include_paths=(str(tmp_path),)),
+        "option": extension(end, cpp_flags=("-include", str(header))),
+        "question": extension(
+            f'#if __has_include("other.h")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif{end}',
+            include_paths=(str(tmp_path),),
+        ),
+    }[how]
+    cache = tmp_path / "cache"
+    builder(cache, run="first").build(asked)
+    assert builder(cache, run="first").build(asked).reused
+    header.write_text("#define VALUE 2\n")
+    other.write_text("")
+    assert not builder(cache, run="second").build(asked).reused
+
+
+def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
+    """Options can have a linker do nothing: that is the submission's error, in a line."""
+    with pytest.raises(CompileError) as error:
+        builder(tmp_path).build(extension("int answer() { return 1; }", link_flags=("--version",)))
+    assert error.value.output == "error: the commands succeed, and make no module.so"
+
+
+def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
+    """One submission's time was over, or it had no memory: the next one's is its own."""
+    asked = Extension("small", (("main.cpp", "#include <torch/extension.h>\n"),))
+    with pytest.raises(CompileTimeout):
+        builder(tmp_path, seconds=0.1).build(asked)
+    assert not list(tmp_path.glob("*/prelude.h"))
 
 
 @pytest.mark.parametrize(
