@@ -38,7 +38,7 @@ from harness.records.junit import TestCase, junit, no_submission, not_evaluated,
 from harness.records.report import Report
 from harness.records.requirements import Requirements
 from harness.report_page.data import pairs_of
-from harness.report_page.page import LEADERBOARD, NAME, page, target
+from harness.report_page.page import LEADERBOARD, NAME, counted, page, target
 from harness.speed.result import of_problems
 from harness.system.files import write_whole
 from harness.system.output import CarefulWriter, JsonLines, say
@@ -158,7 +158,7 @@ class Checking:
         pairs = pairs_of(self._reports, of_problems(RESULTS, {r.problem for r in self._reports}))
         file = target(path)
         links = () if file == path else (("leaderboard", LEADERBOARD),)
-        text = page(pairs, f"{len(self._reports)} reports", links)
+        text = page(pairs, counted(len(self._reports)), links)
         self._careful.write(f"--html {file}", partial(write_whole, file, text))
         if links:
             ranked = [

@@ -13,7 +13,7 @@ from harness.gate.before import records
 from harness.records import store
 from harness.records.report import Report
 from harness.report_page.data import Pair, pairs_of
-from harness.report_page.page import page, target
+from harness.report_page.page import counted, page, target
 from harness.speed.result import SpeedResult, of_problems
 from harness.system.errors import UsageError
 from harness.system.files import write_whole
@@ -35,7 +35,7 @@ def report(options: argparse.Namespace) -> int:
     problems = {each.problem for each in reports}
     pairs = pairs_of(reports, [*of_problems(options.results, problems), *measured])
     if options.html:
-        _write(options.html, pairs, f"{len(reports)} reports")
+        _write(options.html, pairs, counted(len(reports)))
     else:
         for pair in pairs:
             show(pair.reports[-1], sys.stdout, no_color=options.no_color)

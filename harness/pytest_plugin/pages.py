@@ -10,7 +10,7 @@ import pytest
 
 from harness.records.report import Report
 from harness.report_page.data import pairs_of
-from harness.report_page.page import page, target
+from harness.report_page.page import counted, page, target
 from harness.speed.result import of_problems
 from harness.system.escape import one_line
 from harness.system.files import write_whole
@@ -40,5 +40,5 @@ def finish(config: pytest.Config, reports: Sequence[Report]) -> None:
     config.stash[TOLD] = one_line(f"page: {file}")
     pairs = pairs_of(every, of_problems(results, {report.problem for report in every}))
     careful = CarefulWriter(partial(config.stash.__setitem__, TOLD))
-    text = page(pairs, f"{len(every)} reports")
+    text = page(pairs, counted(len(every)))
     careful.write("--harness-html", partial(write_whole, file, text))

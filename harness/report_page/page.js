@@ -556,7 +556,8 @@ function overview(entries) {
     }],
     ...(entries.some((e) => e.change) ? [["gate", (e) => (e.change
       ? [badge(e.change.outcome), e.change.outcome] : ["", ""])]] : []),
-    ["why", (e) => [diagnosisOf(e) || e.message, ""]],
+    ...(entries.some((e) => e.message)
+      ? [["why", (e) => [diagnosisOf(e) || e.message, ""]]] : []),
   ];
   const rows = entries.map((entry) => h("tr", {}, columns.map(([name, of]) => {
     const [content, key] = of(entry);
@@ -618,10 +619,14 @@ function headOf(entry) {
   ];
 }
 
+const FEW = 12;
+
 function picturesOf(entry) {
   const shown = entry.cases.filter((each) => each.call !== undefined);
-  // The smallest first, then what shows more.
-  shown.sort((one, two) => (two.id === entry.smallest) - (one.id === entry.smallest));
+  // The smallest first, unless it is so small that there is no more to see than is said.
+  const size = (each) => (each.picture ? each.picture.shape.reduce((a, b) => a * b, 1) : FEW);
+  const order = (each) => 2 * (size(each) >= FEW) + (each.id === entry.smallest);
+  shown.sort((one, two) => order(two) - order(one));
   return shown.map((each) => h("section", { class: "picture" },
     h("h3", {}, each.id, each.id === entry.smallest ? ", the smallest failing case" : ""),
     h("p", { class: "note" }, `${each.call} on input ` +
@@ -883,14 +888,15 @@ function detailOf(entry, entries) {
     siblings.length > 1 ? h("nav", { class: "row", "aria-label": "problems" }, siblings.map((other) =>
       h("a", { href: linkOf(other), "aria-current": other === entry ? "page" : null }, other.problem))) : null,
     headOf(entry),
-    h("nav", { class: "row", "aria-label": "sections" }, sections.map(([id, title]) =>
-      h("button", { type: "button", onclick: () =>
-        document.getElementById(id).scrollIntoView() }, title))),
+    h("nav", { class: "row", "aria-label": "sections" },
+      sections.map(([id, title]) => h("a", { href: `${linkOf(entry)}/${id}` }, title))),
     sections.map(([id, title, make]) => h("section", { id }, h("h2", {}, title), make())));
 }
 
+let current = null;
+
 function show() {
-  const [submission, problem] = location.hash.slice(1).split("/").map((part) => {
+  const [submission, problem, section] = location.hash.slice(1).split("/").map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
   });
   const { entries } = data;
@@ -898,14 +904,23 @@ function show() {
   // Of several problems, the first that has something to tell.
   const entry = named.find((each) => each.problem === problem) ??
     named.find((each) => !each.right) ?? named[0] ?? (entries.length === 1 ? entries[0] : undefined);
+  const isAnother = entry === undefined || entry !== current;
+  current = entry;
+  if (isAnother) draw(entry, entries);
+  const place = section && document.getElementById(section);
+  if (place) place.scrollIntoView();
+  else scrollTo(0, 0);
+}
+
+function draw(entry, entries) {
   redraws.clear();
   const main = document.querySelector("main");
   main.replaceChildren(entry
     ? h("div", {}, entries.length > 1 ? h("p", {}, h("a", { href: "#" }, "← all submissions")) : null,
       detailOf(entry, entries))
     : entries.length ? overview(entries) : h("p", {}, "There is no report."));
-  document.title = entry ? `${entry.submission} on ${entry.problem}` : document.querySelector("h1").textContent;
-  scrollTo(0, 0);
+  document.title = entry ? `${entry.submission} on ${entry.problem}`
+    : document.querySelector("h1").textContent;
 }
 
 if (data.kind === "report") {

@@ -17,6 +17,15 @@ def page(pairs: Sequence[Pair], subtitle: str, links: Sequence[Link] = ()) -> st
     return rendered("CUDA submissions", subtitle, {"kind": "report", **page_data(pairs)}, links)
 
 
+def counted(reports: int) -> str:
+    """A page's subtitle.
+
+    >>> counted(1), counted(20)
+    ('1 report', '20 reports')
+    """
+    return f"{reports} report{'s' * (reports != 1)}"
+
+
 def target(path: Path) -> Path:
     """The file that is meant: a folder's page, where a folder is named.
 

@@ -1,4 +1,9 @@
-"""A headless Chromium that tests look at pages with, over its DevTools protocol by pipes."""
+"""A headless Chromium that tests look at pages with, over its DevTools protocol by pipes.
+
+    python -m tests.report_page.browser PAGE FRAGMENT PNG WIDTH HEIGHT
+
+writes what is seen of a page, such as the screenshots in docs/.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -96,12 +102,18 @@ class Browser:
         return self._ask(method, self._session, **parameters)
 
     def open(
-        self, path: Path, fragment: str = "", *, width: int = 1200, dark: bool = False
+        self,
+        path: Path,
+        fragment: str = "",
+        *,
+        width: int = 1200,
+        height: int = 900,
+        dark: bool = False,
     ) -> None:
         """Show a file, and wait until its script has run."""
         self.ask(
             "Emulation.setDeviceMetricsOverride",
-            width=width, height=900, deviceScaleFactor=1, mobile=False,
+            width=width, height=height, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
@@ -167,3 +179,10 @@ class Browser:
             self.complaints.append(parameters["entry"]["text"])
         elif event.get("method") == "Network.requestWillBeSent":
             self.asked.append(parameters["request"]["url"])
+
+
+if __name__ == "__main__":
+    page, fragment, png, width, height = sys.argv[1:]
+    with Browser() as browser:
+        browser.open(Path(page).resolve(), fragment, width=int(width), height=int(height))
+        browser.screenshot(Path(png))

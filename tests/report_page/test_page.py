@@ -66,6 +66,18 @@ def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
         assert words in text
 
 
+def test_link_leads_to_a_section(browser: Browser, shown: Path) -> None:
+    """A third part of the address scrolls there; going on to the next one changes nothing else."""
+    browser.open(shown, "#mine/conv/source")
+    top = "Math.round(document.getElementById(%r).getBoundingClientRect().top)"
+    assert abs(browser.run(top % "source")) <= 1
+    choose(browser, "select[aria-label='stride is']", "> 1")
+    browser.run("document.querySelector('nav[aria-label=sections] a').click()")
+    browser.run("new Promise(done => setTimeout(done, 0))")
+    assert abs(browser.run(top % "wrong")) <= 1
+    assert browser.run("document.querySelector(\"select[aria-label='stride is']\").value") == "> 1"
+
+
 def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
     """Arrows move over the cells; each says where it is, its residue, and its numbers."""
     browser.open(shown, "#mine")
