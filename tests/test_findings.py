@@ -235,7 +235,9 @@ def test_profile_counts_and_prints(folder: Path) -> None:
         assert words in done.out
     data = json.loads((folder / "counts.json").read_text())
     (kernel,) = data["kernels"]
-    assert data["schema"] == 2
+    assert data["schema"] == 3
+    counted = sum(line["warp_instructions"] for line in kernel["counters"]["lines"])
+    assert counted == sum(kernel["counters"]["warp_instructions"].values())
     assert kernel["counters"]["thread_instructions"]["load global"] == 256
     assert kernel["resources"]["shared_bytes"] == 1024
     assert kernel["occupancy"]["fraction"] == 1.0
