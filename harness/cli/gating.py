@@ -14,6 +14,7 @@ from harness import devices
 from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths, sandbox_note
 from harness.gate import render, settings
 from harness.gate.decision import Change, Decision
+from harness.gate.revision import content_at
 from harness.gate.run import GateOptions, decide
 from harness.gate.sources import Comparison, with_file, with_revision
 from harness.problems.grid import fresh_seed
@@ -43,10 +44,11 @@ def gate(options: argparse.Namespace) -> int:
         readable=tuple(options.readable),
         untrusted=options.untrusted,
     )
-    thresholds = settings.read(Path.cwd())
+    asked = settings.read(Path.cwd())
+    thresholds = asked.no_looser_than(_of_base(options, asked))
     with tempfile.TemporaryDirectory(prefix="harness-gate-") as folder:
         comparison = _comparison(options, gate_options, Path(folder))
-        notes = (*comparison.notes, *_strangers(thresholds, options))
+        notes = (*comparison.notes, *_strangers(asked, options), *_loosened(asked, thresholds))
         how = f"on the {gate_options.device}, {comparison.values}"
         say(f"gate: this tree against {comparison.title}, {how}", sys.stdout)
         decisions = decide(comparison.plan.pairs, gate_options, comparison.evidence, thresholds)
@@ -88,6 +90,27 @@ def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: 
     return with_revision(
         options.base, options.paths, problems, gate_options, folder, everything=options.all
     )
+
+
+def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> settings.Thresholds:
+    """The thresholds of a revision: who loosens them would judge his own change by his own."""
+    if Path(options.base).is_file():
+        return asked
+    content = content_at(options.base, Path(settings.FILE))
+    try:
+        return settings.parsed(content or b"", Path(settings.FILE))
+    except settings.SettingsError:
+        # Nothing was compared by these; what is asked for now is good.
+        return settings.Thresholds()
+
+
+def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator[str]:
+    """A line where a threshold is larger than the base's."""
+    names = ("", *used.problems)
+    if any(asked.of(name) > used.of(name) for name in names):
+        yield (
+            f"{settings.FILE} lets more pass than the base's does: that counts once it is the base"
+        )
 
 
 def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> Iterator[str]:

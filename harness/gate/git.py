@@ -83,5 +83,6 @@ def in_index(root: Path, below: Iterable[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-# Names are names, not patterns: a file may be called `*.py`.
-_COMMAND = ("git", "--literal-pathspecs")
+# Names are names, not patterns: a file may be called `*.py`. An object is itself, whatever
+# refs/replace/ has in its place.
+_COMMAND = ("git", "--literal-pathspecs", "--no-replace-objects")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 
 from harness.gate.before import Before
 from harness.problems.discovery import Submission
+from harness.problems.source_numbers import without_comments
 
-# Of the lines of both files, as git has it.
+# Of the lines of the shorter file.
 _ALIKE = 0.5
 
 
 def renames(gone: Mapping[str, Before], added: Mapping[str, Submission]) -> dict[str, str]:
-    """BothSides submissions that are gone with new ones that hold the same, or half of it.
+    """Pair submissions that are gone with new ones that hold the same, or half of it.
 
     Args:
         gone: What is known of those that only the base has, by name. Of what was recorded there is
@@ -40,5 +42,13 @@ def _likeness(before: Before, submission: Submission) -> float:
         return 1.0
     if before.submission is None:
         return 0.0
-    old, new = (each.path.read_text().splitlines() for each in (before.submission, submission))
-    return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio()
+    old, new = (_code(each.path) for each in (before.submission, submission))
+    blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    # Of the shorter one: what is added to a copy makes nothing else of it.
+    return sum(block.size for block in blocks) / max(min(len(old), len(new)), 1)
+
+
+def _code(path: Path) -> list[str]:
+    """The lines of a file that say something, however they are indented."""
+    lines = map(str.strip, without_comments(path.read_text()).splitlines())
+    return [line for line in lines if line]

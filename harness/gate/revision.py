@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from harness.gate import git
 from harness.gate.git import RevisionError
 
-__all__ = ["RevisionError", "Side", "Tree", "export"]
+__all__ = ["RevisionError", "Side", "Tree", "content_at", "export"]
 
 # A link may lead to another; a chain that is longer than what systems follow leads nowhere.
 _MOST_LINKS = 40
@@ -87,13 +87,30 @@ def export(revision: str, paths: Sequence[Path], references: Sequence[Path], fol
     Raises:
         RevisionError: There is no repository, no such revision, or a path lies outside.
     """
-    root = Path(git.ask(Path.cwd(), "rev-parse", "--show-toplevel").removesuffix("\n"))
+    root = _root()
     commit = _commit(root, revision)
     inside = [_below(root, path) for path in paths]
     inside += [name for path in references if (name := _name(root, path)) is not None]
     base = _committed(root, git.in_commit(root, commit, ()), inside)
     head = _present(root, inside)
     return Tree(commit, root, _write(folder / "base", base), _write(folder / "head", head))
+
+
+def content_at(revision: str, path: Path) -> bytes | None:
+    """What a file held at a revision of the repository; None where it was not there.
+
+    Raises:
+        RevisionError: There is no repository, no such revision, or the path lies outside.
+    """
+    root = _root()
+    name = _below(root, path)
+    stored = git.in_commit(root, _commit(root, revision), [name])
+    found = _read(root, {name: stored[name]} if name in stored else {})
+    return found[name][1] if name in found else None
+
+
+def _root() -> Path:
+    return Path(git.ask(Path.cwd(), "rev-parse", "--show-toplevel").removesuffix("\n"))
 
 
 def _commit(root: Path, revision: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.system.errors import HarnessError
 
+FILE = "pyproject.toml"
 DEFAULT_THRESHOLD = 0.01
 _TABLE = "[tool.harness.gate]"
 
@@ -34,6 +35,14 @@ class Thresholds:
         """The one of a problem."""
         return self.problems.get(problem, self.default)
 
+    def no_looser_than(self, other: Thresholds) -> Thresholds:
+        """For each problem the smaller of both."""
+        names = self.problems.keys() | other.problems.keys()
+        return Thresholds(
+            min(self.default, other.default),
+            {name: min(self.of(name), other.of(name)) for name in names},
+        )
+
 
 def read(folder: Path) -> Thresholds:
     """The thresholds in a folder's pyproject.toml; the default where it says nothing.
@@ -41,12 +50,19 @@ def read(folder: Path) -> Thresholds:
     Raises:
         SettingsError: the file is no TOML, or says something that is not known.
     """
-    path = folder / "pyproject.toml"
-    if not path.exists():
-        return Thresholds()
+    path = folder / FILE
+    return parsed(path.read_bytes(), path) if path.exists() else Thresholds()
+
+
+def parsed(content: bytes, path: Path) -> Thresholds:
+    """The thresholds in the content of such a file, whose path is for messages.
+
+    Raises:
+        SettingsError: as `read` does.
+    """
     try:
-        project = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        project = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{path}: is no TOML: {error}") from None
     table = project.get("tool", {}).get("harness", {}).get("gate", {})
     unknown = sorted(set(table) - {"threshold", "problems"})

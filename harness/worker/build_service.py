@@ -31,6 +31,8 @@ _FILE_NAME = re.compile(r"[\w+][\w .+-]{0,199}")
 _MOST_ITEMS = 256
 _MOST_FLAG_CHARACTERS = 4096
 _MOST_ASKS = 256
+# Of a worker's builds together: this side holds them, and what people build is a hundredth.
+_MOST_BUILT_BYTES = 1 << 30
 _LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
 
 
@@ -109,6 +111,8 @@ class BuildService:
             return {"error": error.output}, ()
         self._on_build(BuildEvent(extension.name, entry))
         library = self._built[entry.library.parent.name] = entry.library.read_bytes()
+        if sum(map(len, self._built.values())) > _MOST_BUILT_BYTES:
+            raise ProtocolError(f"requests for more than {_MOST_BUILT_BYTES >> 30} GiB of builds")
         return {}, (torch.frombuffer(bytearray(library), dtype=torch.uint8),)
 
 

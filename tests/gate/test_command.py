@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
+from harness.gate.before import Before
 from harness.gate.evidence import Measured
+from harness.gate.renames import renames
 from harness.gate.run import GateOptions
-from harness.gate.settings import read
+from harness.gate.settings import Thresholds, read
 from harness.gate.sources import with_revision
+from harness.problems.discovery import discover
 from harness.problems.references import load_references
 from harness.worker.supervisor import Deadlines
 from tests.support import ROOT, SUBMISSIONS, Outcome, harness, page_data
@@ -198,6 +201,36 @@ def test_another_name_is_no_way_around(repository: Repository) -> None:
     done = repository.gate("--base", "HEAD", "--allow-new")
     assert done.status == 1
     assert verdicts(done) == {"renamed": "slower"}
+    padding = "".join(f"# {n}\nunused_{n} = {n}\n" for n in range(400))
+    repository.write({"renamed": padding + SLOWER.replace("    ", "        ")})
+    assert renamed(repository) == {"renamed": "flat_index"}
+
+
+def renamed(repository: Repository) -> Mapping[str, str]:
+    """Which names the gate takes for which older ones."""
+    folder = repository.folder
+    old = folder / "old" / "flat_index.py"
+    old.parent.mkdir()
+    old.write_text(text_of("flat_index"))
+    now, before = (
+        {each.name: each for each in discover([path]).submissions}
+        for path in (folder / "submissions", old)
+    )
+    return renames({name: Before("", "", each) for name, each in before.items()}, now)
+
+
+def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:
+    """The base's counts; a smaller one counts at once."""
+    settings = repository.folder / "pyproject.toml"
+    settings.write_text("[tool.harness.gate]\nthreshold = 0.9\n")
+    repository.write({"flat_index": SLOWER})
+    done = repository.gate("--base", "HEAD")
+    assert done.status == 1, done.out + done.err
+    assert verdicts(done) == {"flat_index": "slower"}
+    assert "pyproject.toml lets more pass than the base's does" in done.out
+    one, other = Thresholds(0.1, {"a": 0.3}), Thresholds(0.2, {"b": 0.05})
+    strict = one.no_looser_than(other)
+    assert [strict.of(name) for name in ("a", "b", "c")] == [0.2, 0.05, 0.1]
 
 
 def test_records_are_a_base_too(repository: Repository) -> None:
