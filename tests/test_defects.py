@@ -107,7 +107,7 @@ def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], n
     assert report.count("passed") > 0, "the mistake shows in some cases only"
 
 
-@pytest.mark.parametrize("name", WRONG.keys() - {"index_of_16_bits"})
+@pytest.mark.parametrize("name", sorted(WRONG.keys() - {"index_of_16_bits"}))
 def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], name: str) -> None:
     """What the named mistake gives is wrong where the submission is, by as much."""
     pictures = [case.picture for case in checked[name].cases if case.picture]
