@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+from harness.messages.kinds import FaultKind
 from harness.simulator.hardware.budget import OverBudget
 from harness.simulator.hardware.errors import (
     KernelTrap,
@@ -13,7 +14,6 @@ from harness.simulator.hardware.errors import (
     UnsupportedInstruction,
 )
 from harness.simulator.ptx.fatbinary import FatBinaryError
-from harness.worker.kinds import FaultKind
 
 
 def describe(error: BaseException) -> dict[str, Any]:

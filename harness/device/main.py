@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 from harness.device.session import DeviceSession
+from harness.messages.channel import Channel
 from harness.sandbox.limits import Limits, die_with_parent
 from harness.system import codec, interpreter
-from harness.worker.protocol import Channel
 
 MOST_BYTES = 4096
 """Of a request."""

@@ -15,11 +15,11 @@ from typing import IO, Any
 from torch import Tensor
 
 from harness.device.main import MOST_BYTES, Instructions
+from harness.messages.channel import Channel, Message
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
 from harness.system.shared import Shared
-from harness.worker.protocol import Channel, Message
 
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
 """Answers what a device asks for."""

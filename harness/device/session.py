@@ -17,14 +17,14 @@ from harness.device.record import Record
 from harness.device.simulated import SimulatedDevice, Usage
 from harness.device.tensors import NoTensor, Place, put, tensor_at, writers
 from harness.device.values import Malformed
+from harness.messages.channel import Channel, Disconnected, Message
+from harness.messages.digests import digest
 from harness.problems.runs import Arrangement
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.hardware.resources import Resources, parse_usage
 from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
 from harness.simulator.ptx.fatbinary import DeviceCode
-from harness.worker.digests import digest
-from harness.worker.protocol import Channel, Disconnected, Message
 
 Answer = tuple[dict[str, Any], Sequence[Tensor]]
 

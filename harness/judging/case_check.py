@@ -33,6 +33,8 @@ from harness.judging.layouts import WORDS, promises
 from harness.judging.operator_work import judge_operators
 from harness.judging.own_kernels import judge_launched, launched_from
 from harness.judging.picture import WrongOutput
+from harness.messages.channel import Message
+from harness.messages.digests import digest
 from harness.problems.grid import Case
 from harness.problems.operations import Operation, operations_of
 from harness.problems.problem import Problem
@@ -52,8 +54,6 @@ from harness.records.report import CaseReport, not_run
 from harness.simulator.counters.totals import KernelProfile, kernel_profile, totals
 from harness.simulator.native.bindings import UNWRITTEN
 from harness.worker.answers import findings_of
-from harness.worker.digests import digest
-from harness.worker.protocol import Message
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
 # Of blocks and warps on the simulator, for a call that is made once more.

@@ -10,10 +10,10 @@ from torch import Tensor
 from harness.finding import Finding
 from harness.judging import verdict
 from harness.judging.weights import WeightsMismatchError, match_weights
+from harness.messages.channel import MAX_TENSOR_BYTES, Message
 from harness.problems.grid import Case
 from harness.problems.values import initialisation_seed
 from harness.worker.answers import findings_of
-from harness.worker.protocol import MAX_TENSOR_BYTES, Message
 from harness.worker.supervisor import Step, Worker
 
 # What an answer may bring: elements of any type with a byte for each that says whether it was

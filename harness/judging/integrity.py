@@ -19,8 +19,8 @@ from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Work
 from harness.device.tensors import KERNEL
 from harness.finding import Check, Finding
 from harness.judging.operators import called_as
+from harness.messages.digests import digest
 from harness.problems.families.family import Need
-from harness.worker.digests import digest
 
 CHECK: Final[Check] = "own work"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.evaluate import Request, settings_for
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
+from harness.messages.channel import Message
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem
@@ -19,7 +20,6 @@ from harness.simulator.counters.totals import KernelProfile, kernel_profile
 from harness.simulator.lowering.program import COPY
 from harness.worker.answers import findings_of
 from harness.worker.device_worker import worker_for
-from harness.worker.protocol import Message
 from harness.worker.supervisor import WorkerFailure
 
 SCHEMA = 3

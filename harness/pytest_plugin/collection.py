@@ -21,6 +21,7 @@ from harness.engines.finished import Finished
 from harness.engines.suite import PendingEvaluation, Suite
 from harness.evaluate import Request, fresh_run
 from harness.gpu.state import describe_gpu
+from harness.messages.kinds import BASELINE_KINDS, BASELINE_PRECISIONS
 from harness.problems.discovery import Rejected, Submission, discover, fits, mentions_model_new
 from harness.problems.grid import Grid, cases_for, fresh_seed
 from harness.problems.names import why_no_name
@@ -37,7 +38,6 @@ from harness.system.device import Device
 from harness.system.errors import HarnessError
 from harness.system.escape import one_line
 from harness.system.processors import cores_each
-from harness.worker.kinds import BASELINE_KINDS, BASELINE_PRECISIONS
 from harness.worker.supervisor import Deadlines
 
 

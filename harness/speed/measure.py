@@ -14,6 +14,7 @@ from harness.evaluate import settings_for
 from harness.gpu.driver import Driver
 from harness.gpu.state import Monitor
 from harness.judging.conversation import Conversation
+from harness.messages.kinds import BASELINE_PRECISIONS, BaselineKind
 from harness.problems.grid import Case, cases_for
 from harness.problems.values import output_shape, runs_for, weights_for
 from harness.speed.contender import (
@@ -27,7 +28,6 @@ from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.speed.rounds import Stage
 from harness.speed.speed_run import SpeedRun
-from harness.worker.kinds import BASELINE_PRECISIONS, BaselineKind
 from harness.worker.shared import Exported, Shape
 from harness.worker.supervisor import Worker, WorkerFailure
 

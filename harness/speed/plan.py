@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.evaluate import Request
+from harness.messages.kinds import BASELINE_KINDS, BaselineKind
 from harness.problems.discovery import Submission
 from harness.problems.problem import Problem
 from harness.records.comparison import Precision
-from harness.worker.kinds import BASELINE_KINDS, BaselineKind
 
 
 @dataclass(frozen=True)

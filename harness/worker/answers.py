@@ -12,8 +12,8 @@ from itertools import accumulate, islice
 from typing import Any, get_args
 
 from harness.finding import SEVERITIES, DeviceCheck, Finding, Severity
-from harness.worker.kinds import ClaimedKind
-from harness.worker.protocol import Message, ProtocolError
+from harness.messages.channel import Message, ProtocolError
+from harness.messages.kinds import ClaimedKind
 
 Test = Callable[[object], bool]
 

@@ -17,11 +17,11 @@ from harness.compiler.cache import Cache, Entry
 from harness.compiler.compiler import Compiler
 from harness.compiler.flags import Extension
 from harness.compiler.ninja import CompileError
+from harness.messages.channel import ProtocolError
 from harness.sandbox.confined import places
 from harness.simulator.hardware.resources import resource_usage
 from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.system.allowance import Allowance
-from harness.worker.protocol import ProtocolError
 from harness.worker.settings import Settings
 
 Answer = tuple[dict[str, Any], tuple[torch.Tensor, ...]]

@@ -14,19 +14,19 @@ from torch import Tensor
 
 from harness.compiler.compiler import CompileTimeout
 from harness.device.process import DeviceClient, shared_process
-from harness.sandbox.confined import ProcessTree
-from harness.simulator.layout.scalar_types import DTYPES
-from harness.simulator.ptx.fatbinary import DeviceCode, images_in
-from harness.worker import answers
-from harness.worker.build_service import Answer as Served
-from harness.worker.build_service import BuildEvent
-from harness.worker.protocol import (
+from harness.messages.channel import (
     MAX_TENSOR_BYTES,
     DeadlineExceeded,
     Disconnected,
     Message,
     ProtocolError,
 )
+from harness.sandbox.confined import ProcessTree
+from harness.simulator.layout.scalar_types import DTYPES
+from harness.simulator.ptx.fatbinary import DeviceCode, images_in
+from harness.worker import answers
+from harness.worker.build_service import Answer as Served
+from harness.worker.build_service import BuildEvent
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker, start_confined
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from harness.compiler.flags import Target
 from harness.compiler.toolchain import Toolchain
+from harness.messages.kinds import BaselineKind
 from harness.sandbox.limits import Limits
 from harness.simulator.native.library import Libraries
 from harness.system.device import Device
-from harness.worker.kinds import BaselineKind
 
 
 @dataclass(frozen=True)

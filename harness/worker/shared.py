@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from harness.gpu.driver import Driver, tensor_at
-from harness.worker.protocol import DTYPES
+from harness.messages.channel import DTYPES
 
 # A tensor may lie this many bytes further back than its memory begins, in steps that keep what
 # torch's allocator gives: addresses that 512 divides.

@@ -19,6 +19,14 @@ import torch
 
 from harness.compiler.compiler import CompileTimeout
 from harness.defaults import BUILD_SECONDS, CHECK_SECONDS, STEP_SECONDS
+from harness.messages.channel import (
+    MAX_TENSOR_BYTES,
+    Channel,
+    DeadlineExceeded,
+    Disconnected,
+    Message,
+    ProtocolError,
+)
 from harness.sandbox import bubblewrap
 from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Program
@@ -31,14 +39,6 @@ from harness.system.shared import Shared
 from harness.worker import answers
 from harness.worker.build_service import Answer as Served
 from harness.worker.build_service import BuildEvent, BuildService
-from harness.worker.protocol import (
-    MAX_TENSOR_BYTES,
-    Channel,
-    DeadlineExceeded,
-    Disconnected,
-    Message,
-    ProtocolError,
-)
 from harness.worker.settings import Instructions, Settings
 
 Step = Literal[

@@ -16,6 +16,7 @@ import torch
 from harness.compiler.cache import Cache, default_root
 from harness.device.process import DeviceClient, DeviceProcess
 from harness.device.tensors import Place
+from harness.messages.channel import Disconnected, Message
 from harness.simulator.layout.calls import (
     AllocateEntry,
     AnswerEntry,
@@ -26,7 +27,6 @@ from harness.simulator.layout.calls import (
     Value,
 )
 from harness.simulator.native.library import build_machine_library
-from harness.worker.protocol import Disconnected, Message
 from tests.support import ROOT, run
 
 pytestmark = pytest.mark.simulator_only

@@ -16,11 +16,11 @@ from harness.device.process import DeviceClient
 from harness.device.session import DeviceSession
 from harness.device.simulated import Usage
 from harness.finding import Finding
+from harness.messages.channel import Channel, Message
 from harness.simulator.native.library import Libraries
 from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.worker.answers import findings_of
 from harness.worker.inside.client_device import ClientDevice, place_of
-from harness.worker.protocol import Channel, Message
 
 _SECONDS = 600.0
 

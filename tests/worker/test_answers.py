@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from harness.messages.channel import Message, ProtocolError
 from harness.worker.answers import check, findings_of
 from harness.worker.build_service import extension_of
-from harness.worker.protocol import Message, ProtocolError
 
 NONCE = "ab" * 16
 FINDING = {

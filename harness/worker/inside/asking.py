@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from harness.compiler.extension import ExtensionBuildError
 from harness.compiler.flags import Extension
-from harness.worker.protocol import Channel
+from harness.messages.channel import Channel
 
 
 class Asking:

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from harness.messages.channel import Message
+from harness.messages.kinds import BASELINE_PRECISIONS, BaselineKind
 from harness.problems.problem import load
 from harness.worker.inside.call import Clock, call
 from harness.worker.inside.timing import Answer, SharedTensors
-from harness.worker.kinds import BASELINE_PRECISIONS, BaselineKind
-from harness.worker.protocol import Message
 
 
 class BaselineSession:

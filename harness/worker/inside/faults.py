@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from harness.compiler.extension import ExtensionBuildError
+from harness.messages.kinds import ClaimedKind
 from harness.simulator.hardware.errors import UnsupportedCall
-from harness.worker.kinds import ClaimedKind
 
 # Shorter string literals turn up in messages that are not the submission's own.
 _TELLING_LITERAL = 8

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from harness.messages.channel import Channel, Disconnected, Message
 from harness.sandbox.limits import die_with_parent
 from harness.system import codec, interpreter
 from harness.worker.inside.asking import Asking
@@ -15,7 +16,6 @@ from harness.worker.inside.baselines import BaselineSession
 from harness.worker.inside.faults import describe
 from harness.worker.inside.session import Session
 from harness.worker.inside.timing import Answer
-from harness.worker.protocol import Channel, Disconnected, Message
 from harness.worker.settings import Instructions
 
 

@@ -22,6 +22,7 @@ from harness.compiler.flags import Extension
 from harness.finding import Finding
 from harness.gpu.driver import persisting_l2_bytes
 from harness.gpu.recording import Recording
+from harness.messages.channel import Message
 from harness.problems.configuration import Number, forward_arguments
 from harness.worker.inside.asking import Asking
 from harness.worker.inside.call import Clock, Forward, NoClock, call
@@ -30,7 +31,6 @@ from harness.worker.inside.faults import name_tensors_by_shape
 from harness.worker.inside.state import StateWatch
 from harness.worker.inside.timing import Answer, SharedTensors
 from harness.worker.inside.values import DeviceValues, MessageValues, Values
-from harness.worker.protocol import Message
 from harness.worker.settings import Instructions
 
 _PERSISTING = "the L2 cache set aside for persisting lines, in bytes,"

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from harness.gpu.driver import Driver
+from harness.messages.channel import Message
 from harness.worker.inside.call import Called
-from harness.worker.protocol import Message
 from harness.worker.shared import Opened
 
 Answer = tuple[dict[str, Any], Sequence[Tensor]]

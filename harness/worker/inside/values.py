@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from harness.messages.channel import DTYPES, Message
+from harness.messages.digests import digest
 from harness.problems.arrange import arrange
 from harness.problems.runs import Arrangement
-from harness.worker.digests import digest
 from harness.worker.inside.client_device import ClientDevice, place_of, places_of
 from harness.worker.inside.timing import Answer
-from harness.worker.protocol import DTYPES, Message
 
 # Enough to notice an output that is handed out twice, without keeping all of them alive.
 _REMEMBERED_OUTPUTS = 2

@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from harness.worker.protocol import DTYPES, Channel, DeadlineExceeded, Disconnected, ProtocolError
+from harness.messages.channel import DTYPES, Channel, DeadlineExceeded, Disconnected, ProtocolError
 
 
 @pytest.fixture
