@@ -1,0 +1,60 @@
+"""The folders of harness/ are rooms: what may import what, read from the sources."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+HARNESS = ROOT / "harness"
+# The entry points; the second shares types of options with the first.
+DOORS = {"cli": {"__main__", "pytest_plugin"}, "pytest_plugin": set[str]()}
+FOLDERS = sorted(
+    path.parent.relative_to(ROOT).as_posix()
+    for path in HARNESS.rglob("__init__.py")
+    if path.parent != HARNESS
+)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of harness/ that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "harness":
+            yield from (f"harness.{each.name}" for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def rooms() -> dict[str, set[str]]:
+    """Each room, or module beside them, with those that it imports."""
+    found: dict[str, set[str]] = {}
+    for path in HARNESS.rglob("*.py"):
+        own = path.relative_to(HARNESS).parts[0].removesuffix(".py")
+        others = {name.split(".")[1] for name in imported(path) if name.startswith("harness.")}
+        found.setdefault(own, set()).update(others - {own})
+    return found
+
+
+def test_rooms_make_no_circle() -> None:
+    """There is an order in which each room imports those before it alone."""
+    assert len(list(TopologicalSorter(rooms()).static_order())) >= len(rooms())
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_nothing_imports_a_door(door: str) -> None:
+    """What users call is built on the rooms, and none of those on it."""
+    assert {room for room, others in rooms().items() if door in others} == DOORS[door]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folder_says_what_belongs_there(folder: str) -> None:
+    """Its docstring has a sentence on what is in, and at least one more."""
+    text = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text())) or ""
+    assert text.count(".") + text.count(";") >= 2, text
