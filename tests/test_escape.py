@@ -14,6 +14,8 @@ from harness.system.escape import markdown, one_line, workflow_message, workflow
         ("two\n  lines", "two lines"),
         ("\x1b[2Jgone\x00", "?[2Jgone?"),
         ("right\u202eto left", "right?to left"),
+        ("\ufe0f::error::x", "?::error::x"),
+        ("#\u034f#[error]x", "#?#[error]x"),
     ],
 )
 def test_one_line_moves_no_cursor(text: str, shown: str) -> None:

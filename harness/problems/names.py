@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+from harness.system.escape import is_unshown
 
 # With what is put around it, a name is the name of a file: 255 bytes are what systems take.
 _MOST_BYTES = 200
@@ -31,6 +31,6 @@ def why_no_name(name: str) -> str | None:
     for kept in _KEPT:
         if kept in name:
             return f"has {kept} in its name; rename it"
-    if any(unicodedata.category(c)[0] == "C" or c in "\u2028\u2029" for c in name):
+    if any(map(is_unshown, name)):
         return "has a control character in its name; rename it"
     return None

@@ -11,6 +11,16 @@ import unicodedata
 _MARKDOWN = re.compile(r"(?<![^\W_])_|_(?![^\W_])|[\\`*\[\]<>|~#&@!$]")
 # Control characters, halves of pairs, and what ends a line.
 _UNSHOWN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+# Letters and marks that nothing shows, and that a comparison by a language's rules passes over:
+# Unicode's Default_Ignorable_Code_Point, as far as it is of other categories.
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def is_unshown(character: str) -> bool:
+    """Whether nothing shows a character, or it moves what is shown after it."""
+    return unicodedata.category(character) in _UNSHOWN or bool(_IGNORABLE.match(character))
 
 
 def one_line(text: str) -> str:
@@ -49,7 +59,7 @@ def visible(text: str) -> str:
 
 
 def _without_controls(line: str) -> str:
-    return "".join("?" if unicodedata.category(c) in _UNSHOWN else c for c in line)
+    return "".join("?" if is_unshown(c) else c for c in line)
 
 
 def markdown(text: str) -> str:

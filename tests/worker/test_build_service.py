@@ -1,0 +1,36 @@
+"""What the trusted side builds for a worker, and how much of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
+from harness.messages.channel import ProtocolError
+from harness.system.allowance import Allowance
+from harness.worker import build_service
+from harness.worker.build_service import BuildService
+from harness.worker.settings import Settings
+
+# A library of as many bytes, which are written in no time.
+LARGE = 'asm(".data\\n.fill 700000, 1, 7\\n.text"); int number = {};'
+
+
+def test_builds_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission can ask for many large ones, and this side holds them."""
+    monkeypatch.setattr(build_service, "_MOST_BUILT_BYTES", 1 << 20)
+    submission = tmp_path / "mine.py"
+    submission.write_text("")
+    settings = Settings(
+        submission, "simulator", DEFAULT_ARCHITECTURE, tmp_path / "cache", find_toolchain(), None
+    )
+    service = BuildService(settings, 600.0, Allowance(600.0), lambda _: None)
+    blank = {
+        "ask": "build", "name": "large", "cpp_flags": [], "cuda_flags": [], "link_flags": [],
+        "include_paths": [], "with_cuda": False,
+    }  # fmt: skip
+    for _ in range(2):
+        service.serve({**blank, "sources": [["main.cpp", LARGE.format(0)]]})
+    with pytest.raises(ProtocolError, match="of builds"):
+        service.serve({**blank, "sources": [["main.cpp", LARGE.format(1)]]})
