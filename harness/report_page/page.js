@@ -772,12 +772,19 @@ function sourceOf(entry) {
   }));
   const listing = h("div", { class: "listing", tabindex: 0, role: "region", "aria-label": "source" },
     h("table", {}, table));
+  const reveal = (row) => { listing.scrollTop = row.offsetTop - listing.clientHeight / 3; };
   const go = (number) => {
     const row = table.querySelector(`[data-line="${number}"]`);
     table.querySelectorAll(".target").forEach((other) => other.classList.remove("target"));
     row.classList.add("target");
-    listing.scrollTop = row.offsetTop - listing.clientHeight / 3;
+    reveal(row);
   };
+  // Once it is on the page, it opens where there is something beside the text.
+  const first = here[0]?.line ?? Math.min(...bars.keys(), ...missed);
+  requestAnimationFrame(() => {
+    const row = table.querySelector(`[data-line="${first}"]`);
+    if (row) reveal(row);
+  });
   const hottest = h("div", { class: "row" });
   const draw = () => {
     if (!state.metric) return;
