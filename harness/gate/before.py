@@ -76,14 +76,17 @@ def records(path: Path) -> Iterator[Report | SpeedResult]:
         raise RecordError(f"{path}: cannot be read: {error}") from None
     for number, line in enumerate(lines, 1):
         try:
-            # Only a report has cases.
-            kind = Report if "cases" in json.loads(line) else SpeedResult
-            yield kind.from_json(line)
-        except json.JSONDecodeError:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
             raise RecordError(
                 f"{path}: line {number} is neither a report nor a speed result; --base takes a git "
                 "revision, a file of `harness check --json`, or one of results/"
-            ) from None
+            )
+        try:
+            # Only a report has cases.
+            yield (Report if "cases" in record else SpeedResult).from_json(line)
         except (ValueError, TypeError) as error:
             raise RecordError(
                 f"{path}: line {number} is neither a report nor a speed result: {error}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
-from harness.gate.before import Before
+from harness.gate.before import Before, RecordError, recorded
 from harness.gate.evidence import Measured
 from harness.gate.renames import renames
 from harness.gate.run import GateOptions
@@ -217,6 +217,14 @@ def renamed(repository: Repository) -> Mapping[str, str]:
         for path in (folder / "submissions", old)
     )
     return renames({name: Before("", "", each) for name, each in before.items()}, now)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "5", '{"cases": ' + "9" * 5000 + "}", "[]"])
+def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
+    """Brackets without an end, and numbers that Python does not take, are no bug of ours."""
+    (tmp_path / "base.jsonl").write_text(text)
+    with pytest.raises(RecordError, match="line 1 is neither a report nor a speed result; --base"):
+        recorded(tmp_path / "base.jsonl")
 
 
 def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:

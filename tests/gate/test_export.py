@@ -57,6 +57,16 @@ def test_attributes_of_a_change_change_neither_version(
     assert verdicts(done) == {"flat_index": "slower"}
 
 
+def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
+    """Whoever may write refs/replace/ would say what the base was."""
+    (repository.folder / "other").write_text("x = 1\n")
+    repository.git("hash-object", "-w", "other")
+    repository.git("add", "other")
+    repository.git("replace", "HEAD:submissions/flat_index.py", ":other")
+    done = repository.gate("--base", "HEAD", "--allow-new")
+    assert done.out.endswith("1 unchanged and not evaluated\n"), done.out + done.err
+
+
 def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
     """What cannot be compared does not pass as new; a file that was no submission does."""
     repository.write({"flat_index": "class ModelNew(:\n", "dilated": "x = 1\n"})
