@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+import torch
+
 from harness.defaults import CALL_BUDGET
 from harness.engines.engine import engine_for, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
+from harness.gate.before import RecordError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
 from harness.gate.evidence import Evidence
@@ -21,7 +24,7 @@ from harness.gate.settings import Thresholds
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, Grid, Label, case_again, cases_for
 from harness.problems.problem import Problem
-from harness.records.report import Report
+from harness.records.report import CaseReport, Report
 from harness.system.device import Device
 from harness.worker.supervisor import Deadlines
 
@@ -130,7 +133,18 @@ def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[C
 
 
 def _recorded_cases(pair: BothSides, head: Submission, report: Report) -> tuple[Case, ...]:
-    """The cases of a recorded check, but for the problem's own, which every grid has."""
+    """The cases of a recorded check, but for the problem's own, which every grid has.
+
+    Raises:
+        RecordError: One of them is none of the problem's, as it is now.
+    """
+    for case in report.cases:
+        why_not = _why_no_case(pair.problem, case)
+        if case.label in ("grid", "corner") and why_not:
+            where = f"the record of {report.submission} on {report.problem}"
+            raise RecordError(
+                f"{where} has a case that cannot be run ({case.id}: {why_not}); record it again"
+            )
     return tuple(
         case_again(
             pair.problem,
@@ -145,6 +159,18 @@ def _recorded_cases(pair: BothSides, head: Submission, report: Report) -> tuple[
         for case in report.cases
         if case.label in ("grid", "corner")
     )
+
+
+def _why_no_case(problem: Problem, case: CaseReport) -> str:
+    shapes = case.input_shapes
+    if len(shapes) != len(problem.inputs) or any(size < 0 for shape in shapes for size in shape):
+        return "no such inputs"
+    try:
+        with torch.device("meta"):
+            problem.at(case.constants).build(case.arguments)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _decision(

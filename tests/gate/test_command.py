@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from harness.gate.sources import with_revision
 from harness.problems.discovery import discover
 from harness.problems.references import load_references
 from harness.worker.supervisor import Deadlines
-from tests.support import ROOT, SUBMISSIONS, Outcome, harness, page_data
+from tests.support import ROOT, SUBMISSIONS, Outcome, case, harness, page_data, report
 
 # Small, and with few parameters: so there are few cases.
 REFERENCE = """
@@ -45,6 +45,12 @@ def get_inputs():
 def get_init_inputs():
     return [64, 64, 3]
 """
+
+
+RUNNABLE: Mapping[str, object] = {
+    "arguments": {"in_channels": 1, "out_channels": 1, "kernel_size": 3},
+    "input_shapes": [[1, 1, 3]],
+}
 
 
 def changed(name: str, old: str, new: str) -> str:
@@ -225,6 +231,22 @@ def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "base.jsonl").write_text(text)
     with pytest.raises(RecordError, match="line 1 is neither a report nor a speed result; --base"):
         recorded(tmp_path / "base.jsonl")
+
+
+@pytest.mark.parametrize("fields", [{"arguments": {"evil": 1}}, {"input_shapes": [[-3, 1, 1]]}])
+def test_recorded_case_that_cannot_be_run_is_one_line(
+    repository: Repository, fields: Mapping[str, object]
+) -> None:
+    """A reference may have changed since, and a record may be anybody's."""
+    recorded_case = replace(case("passed"), **{**RUNNABLE, **fields})
+    made = report(
+        recorded_case, submission="flat_index", problem="conv", verdict="passed", grid="own"
+    )
+    (repository.folder / "base.jsonl").write_text(f"{made.to_json()}\n")
+    done = repository.gate("--base", "base.jsonl")
+    assert (done.status, done.out.count("Traceback")) == (2, 0)
+    (line,) = done.err.splitlines()
+    assert "the record of flat_index on conv has a case that cannot be run (k3: " in line
 
 
 def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:
