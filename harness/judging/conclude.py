@@ -32,6 +32,8 @@ _ENOUGH_FAILURES = 6
 _MOST_OTHER_PICTURES = 3
 # Of a picture that tells much: more rows and columns tell no more.
 _MANY_ROWS, _MANY_COLUMNS = 8, 48
+# Below so many elements nothing is seen, though some are right.
+_ENOUGH = 100
 
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -> Report:
@@ -94,12 +96,13 @@ def _most_telling(outcomes: Sequence[CaseOutcome]) -> str:
         if outcome.wrong and outcome.report.comparison and outcome.report.comparison.mismatch
     ]
 
-    def tells(each: tuple[str, Sequence[int], Mismatch]) -> tuple[bool, bool, int, str]:
+    def tells(each: tuple[str, Sequence[int], Mismatch]) -> tuple[bool, bool, bool, int, str]:
         name, shape, mismatch = each
         rows, columns = ([1, 1, *shape])[-2:]
         is_whole = rows <= MOST_ROWS and columns <= MOST_COLUMNS
         area = min(rows, _MANY_ROWS) * min(columns, _MANY_COLUMNS)
-        return is_whole, mismatch.count < mismatch.total, area, name
+        is_partly_right = mismatch.count < mismatch.total
+        return is_whole, area >= _ENOUGH, is_partly_right, area, name
 
     return max(wrong, key=tells)[0] if wrong else ""
 

@@ -372,7 +372,12 @@ CHEATS: Mapping[str, Cheat] = {
     ),
     "joined_by_scatter": Cheat("G", "products and sums by operators that move", OWN_WORK),
     "half_by_operators": Cheat("G", "four products of ten by torch's mul", OWN_WORK),
-    "looked_up": Cheat("G", "products of bytes out of a table", OWN_WORK),
+    "looked_up": Cheat(
+        "G",
+        "products of bytes out of a table",
+        OWN_WORK,
+        unlike_naive="slow where a processor runs torch's operators; written for a GPU's",
+    ),
     "numbers_as_results": Cheat(
         "G",
         "operands as operators' results, the answer as an argument",

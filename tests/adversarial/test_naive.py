@@ -48,8 +48,8 @@ def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
 
 
 def test_most_of_the_corpus_fools_it() -> None:
-    """What does not is written against another evaluator, and says which."""
-    assert len(FOOLING) > 2 * len(NOT_FOOLING)
+    """What does not is written against another evaluator, this one mostly, and says which."""
+    assert len(FOOLING) > len(NOT_FOOLING)
     assert all(NOT_FOOLING.values())
 
 

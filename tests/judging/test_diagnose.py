@@ -96,7 +96,7 @@ def test_each_mistake_is_diagnosed_as_itself(
     """From the wrong cases of the grid the mistake is named, and no other fits them all."""
     runs = wrong[mistake.name]
     assert runs, "no case of the grid shows this mistake"
-    assert diagnose(runs) == Diagnosis(mistake.name, mistake.advice)
+    assert diagnose(runs) == Diagnosis(mistake.name, mistake.advice, made=(mistake,))
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
