@@ -24,6 +24,7 @@ from harness.system import codec, interpreter
 _HOLDER = ("/bin/sh", "-c", "echo && read -r line")
 _FORK_SECONDS = 120.0
 _LONG_SECONDS = 3600.0
+_SERVER_ENDED = "the fork server has ended"
 
 
 class CannotFork(RuntimeError):
@@ -63,10 +64,13 @@ class ForkServer:
         """Ask for a fork.
 
         Raises:
-            OSError: the server is gone.
+            CannotFork: the server is gone.
         """
-        with self._lock:
-            socket.send_fds(self._socket, [codec.encode(fork).encode()], list(descriptors))
+        try:
+            with self._lock:
+                socket.send_fds(self._socket, [codec.encode(fork).encode()], list(descriptors))
+        except OSError:
+            raise CannotFork(_SERVER_ENDED) from None
 
     def close(self) -> None:
         """End it; its forks end with their sandboxes."""
@@ -104,11 +108,14 @@ class Forked(Confined):
             is_ready = said.readline() == b"\n"
         self._told, telling = os.pipe()
         try:
-            if not is_ready or self._init is None:
-                raise CannotFork(f"bubblewrap {super().how_it_ended}")
-            fork = Fork(tuple(arguments), title, SCRATCH)
-            server.fork(fork, [self._init, telling, output.fileno(), *pass_fds])
-            os.close(telling)
+            try:
+                if not is_ready or self._init is None:
+                    raise CannotFork(f"bubblewrap {super().how_it_ended}")
+                fork = Fork(tuple(arguments), title, SCRATCH)
+                server.fork(fork, [self._init, telling, output.fileno(), *pass_fds])
+            finally:
+                # Its end is seen where nobody else can tell any more.
+                os.close(telling)
             process = self._number()
             population.limit_count(process, confinement.limits.threads)
             self._watch.add(process)
@@ -123,7 +130,7 @@ class Forked(Confined):
         except TimeoutError:
             line = "the fork server does not answer"
         if line is None or not line.isdigit():
-            raise CannotFork(line or "the fork server has ended")
+            raise CannotFork(line or _SERVER_ENDED)
         return int(line)
 
     def wait(self, seconds: float) -> bool:
