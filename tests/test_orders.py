@@ -76,7 +76,60 @@ def test_orders_above_what_is_named_are_refused(root: Path) -> None:
     shutil.copy(SUBMISSIONS / "flat_index.py", root / "submissions" / "team" / "other.py")
     (root / "submissions" / "conftest.py").write_text("open('ran', 'w')\n")
     check_refused(collected(root, "submissions/team"), "submissions/conftest.py")
+    check_refused(collected(root, "submissions/flat_index.py"), "submissions/conftest.py")
+    (root / "submissions" / "flat_index.py").unlink()
+    check_refused(collected(root, "submissions"), "submissions/conftest.py")
     assert not (root / "ran").exists()
+
+
+@pytest.mark.parametrize("untrusted", [(), ("--untrusted",)])
+def test_settings_above_what_is_named_are_refused(root: Path, untrusted: tuple[str, ...]) -> None:
+    """pytest chooses them; for strangers' files also where no submission lies beside them."""
+    team = root / "submissions" / "team"
+    team.mkdir()
+    shutil.copy(SUBMISSIONS / "flat_index.py", team / "other.py")
+    if untrusted:
+        (root / "submissions" / "flat_index.py").unlink()
+    (root / "submissions" / "pytest.ini").write_text("[pytest]\naddopts = --collect-only\n")
+    check_refused(collected(root, *untrusted, "submissions/team"), "submissions/pytest.ini")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pytest.ini", ""),
+        ("pyproject.toml", '[tool."p\\u0079test".ini_options]\naddopts = ""\n'),
+        ("pyproject.toml", "[tool"),
+    ],
+)
+def test_settings_that_pytest_does_not_choose_are_refused(root: Path, name: str, text: str) -> None:
+    """Which ones it takes depends on what else is named; a file that cannot be read may be any."""
+    (root / "submissions" / name).write_text(text)
+    check_refused(collected(root, "submissions", "conftest.py"), f"submissions/{name}")
+
+
+def test_blank_lines_keep_nobody_busy(root: Path) -> None:
+    """A million of them are read at once, in settings, in a submission and in what looks like one.
+
+    Each process has a minute of processor time, and would need many where every blank line is a
+    place from which the rest is searched.
+    """
+    blank = "\n" * 1_000_000
+    (root / "submissions" / "setup.cfg").write_text(blank)
+    (root / "submissions" / "blank.py").write_text(f"{blank}ModelNew = None\n")
+    done = collected_in_a_minute(root, "submissions")
+    assert done.status == 0, done.out + done.err
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (root / "submissions" / "blank.py").write_text(f"ModelNew = None\n{blank}")
+    done = collected_in_a_minute(root, "submissions/blank.py")
+    assert "blank.py defines ModelNew: give --reference PATH" in done.out, done.err
+
+
+def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:
+    """As `collected`; a process that takes a minute of a processor's time is killed."""
+    words = pytest_arguments("--collect-only", "-q", *arguments)
+    command = interpreter.command("pytest", *words)
+    return run(["/bin/sh", "-c", 'ulimit -t 60; exec "$@"', "sh", *command], root)
 
 
 def test_own_settings_and_other_tools_files_stay(root: Path) -> None:

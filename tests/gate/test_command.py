@@ -102,10 +102,13 @@ class Repository:
             path = self.folder / "submissions" / f"{name}.py"
             path.unlink() if text is None else path.write_text(text)
 
-    def git(self, *arguments: str) -> None:
-        """Run git."""
+    def git(self, *arguments: str, told: str = "") -> str:
+        """Run git, which is told something; what it answers, without the end of the line."""
         command = ("git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments)
-        subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
+        done = subprocess.run(
+            command, cwd=self.folder, input=told, text=True, check=True, capture_output=True
+        )
+        return done.stdout.removesuffix("\n")
 
     def gate(self, *arguments: str | Path) -> Outcome:
         """Run `harness gate` on it, always with the same values."""

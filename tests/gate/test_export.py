@@ -101,6 +101,41 @@ def test_links_and_names_that_are_no_text(repository: Repository) -> None:
     assert "Traceback" not in done.err
 
 
+def test_name_is_no_pattern(repository: Repository) -> None:
+    """A file may be called `*.py`: what is asked for is that one, not what git would match."""
+    repository.write({"*": text_of("flat_index").replace("flat_index", "another")})
+    commit(repository)
+    repository.write({"dilated": text_of("dilated")})
+    done = repository.gate("submissions/*.py", "--base", "HEAD")
+    assert done.status == 0, done.out + done.err
+    assert done.out.endswith("1 unchanged and not evaluated\n")
+
+
+@pytest.mark.parametrize("name", ["..", "away"])
+def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
+    repository: Repository, tmp_path: Path, name: str
+) -> None:
+    """A name that leads out, and a folder that is a link as well, are refused in a line."""
+    away = tmp_path / "elsewhere"
+    away.mkdir()
+    made = repository.folder / "made"
+    made.write_text(str(away))
+    link = repository.git("hash-object", "-w", "made")
+    file = repository.git("rev-parse", "HEAD:submissions/flat_index.py")
+    inner = repository.git("mktree", told=f"100644 blob {file}\tevil.py\n")
+    entries = f"040000 tree {inner}\t{name}\n"
+    if name == "away":
+        entries = f"120000 blob {link}\t{name}\n{entries}"
+    submissions = repository.git("mktree", told=entries)
+    top = repository.git("mktree", told=f"040000 tree {submissions}\tsubmissions\n")
+    forged = repository.git("commit-tree", "-m", "forged", top)
+    done = repository.gate("--base", forged)
+    assert (done.status, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert "is no name for a file" in line or "cannot be written" in line
+    assert not list(tmp_path.rglob("evil.py"))
+
+
 def test_folder_that_became_a_link_is_compared_with_what_it_was(repository: Repository) -> None:
     """What lies behind a new link takes the place of what lay there."""
     moved = repository.folder / "moved"

@@ -19,6 +19,7 @@ FINDING = {
     "allocation": None, "offset": -4,
 }  # fmt: skip
 REMARK = {"check": "state", "severity": "info", "message": "m", "kernel": "", "count": 1}
+FAULT = {"kind": "exception", "message": "", "detail": ""}
 LAUNCHED = {"name": "gather(float const*)", "count": 1, "nanoseconds": 1500}
 TOLD = {
     "findings": [], "inputs": ["ab"], "weights": {}, "launched": [LAUNCHED],
@@ -45,7 +46,7 @@ def answer(*tensors: torch.Tensor, **header: object) -> Message:
         ("forward", answer(TENSOR, **OUTPUT)),
         ("forward", answer(**TOLD, type="builtins.tuple")),
         ("leaks", answer()),
-        ("forward", answer(fault={"kind": "exception", "message": "", "detail": ""}, findings=[])),
+        ("forward", answer(fault=FAULT, findings=[])),
     ],
 )
 def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
@@ -77,6 +78,12 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
         ("import", answer(fault="no", findings=[]), "'fault'"),
         ("import", answer(fault={"kind": "passed", "message": "", "detail": ""}, findings=[]),
          "'fault'"),
+        ("import", answer(fault=FAULT, findings=[{**FINDING, "line": "7"}]), "'findings'"),
+        ("forward", answer(**{**OUTPUT, "findings": [REMARK] * 100_001}), "'findings'"),
+        ("forward", answer(**{**OUTPUT, "type": "x" * 20_000}), "'type'"),
+        ("forward", answer(**{**OUTPUT, "inputs": ["x" * 5_000_000]}), "'inputs'"),
+        ("forward", answer(**{**OUTPUT, "weights": {str(n): "" for n in range(100_001)}}),
+         "'weights'"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words: str) -> None:
