@@ -84,7 +84,7 @@ def test_orders_above_what_is_named_are_refused(root: Path) -> None:
 
 @pytest.mark.parametrize("untrusted", [(), ("--untrusted",)])
 def test_settings_above_what_is_named_are_refused(root: Path, untrusted: tuple[str, ...]) -> None:
-    """pytest chooses them; for strangers' files also where no submission lies beside them."""
+    """They count there; for strangers' files also where no submission lies beside them."""
     team = root / "submissions" / "team"
     team.mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", team / "other.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.compiler.flags import Extension, Target
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import find_toolchain
 from harness.sandbox import bubblewrap
+from harness.sandbox.confined import places
 
 # Small sources without torch's headers: what is under test is not the compiler's speed.
 CALLER = "int answer();\nint asked() { return answer(); }\n"
@@ -140,7 +142,12 @@ def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
     [
         ('asm(".section .rodata\\n.incbin \\"main.cpp\\"\\n.text");', {}),
         ('#if __has_include("/nowhere/at/all.h")\n#endif\n', {}),
-        ("", {"link_flags": ("-L/nowhere",)}),
+        ('#if 0\n#embed "main.cpp"\n#endif\n', {}),
+        ("#ifdef __has_embed\n#endif\n", {}),
+        ("", {"cpp_flags": ("@/dev/null",)}),
+        ("", {"cuda_flags": ("--options-file=/dev/null",)}),
+        ("", {"link_flags": ("-L.",)}),
+        ("", {"link_flags": ("-l:libm.so.6",)}),
         ("", {"link_flags": ("-Wl,-z,now", "-Wl,-rpath,/nowhere")}),
     ],
 )
@@ -152,6 +159,76 @@ def test_what_reads_unseen_files_is_built_in_every_run(
     builder(tmp_path, run="first").build(asked)
     assert builder(tmp_path, run="first").build(asked).reused
     assert not builder(tmp_path, run="second").build(asked).reused
+
+
+@pytest.mark.parametrize("flag", ["-Tmain.cpp", "-Wl,--version-script,main.cpp", "main.cpp.o"])
+def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: str) -> None:
+    """Scripts and objects for the linker, too: the next run asks it again."""
+    begun: list[str] = []
+    asked = extension("int answer() { return 1; }", link_flags=(flag,))
+    for run in ("first", "first", "second"):
+        with pytest.raises(CompileError):
+            builder(tmp_path, run=run).build(asked, partial(begun.append, run))
+    assert begun == ["first", "second"]
+
+
+def test_without_a_run_what_reads_unseen_files_is_always_built(tmp_path: Path) -> None:
+    """Nobody says for how long they stay as they are."""
+    asked = extension("int answer() { return 1; }", link_flags=("-L.",))
+    assert [builder(tmp_path).build(asked).reused for _ in range(2)] == [False, False]
+
+
+def test_build_without_a_sandbox_is_nothing_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made with every file of the machine in sight."""
+    asked = extension("int answer() { return 1; }")
+    with monkeypatch.context() as patched:
+        patched.setattr(bubblewrap, "usable", lambda: None)
+        builder(tmp_path).build(asked)
+    assert not builder(tmp_path).build(asked).reused
+
+
+def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
+    """They are no readable files, and lie elsewhere for the compilers."""
+    submission, header = tmp_path / "mine.py", tmp_path / "value.h"
+    submission.write_text("# builds with value.h")
+    header.write_text("#define VALUE 1\n")
+    placed = places(submission)
+    del placed[submission]
+    asked = extension(
+        '#include "value.h"\nint answer() { return VALUE; }',
+        include_paths=(str(placed[header].parent),),
+    )
+    toolchain = find_toolchain()
+
+    def reused() -> bool:
+        compiler = Compiler(toolchain, (), placed)
+        cache = Cache(tmp_path / "cache")
+        return Builder(toolchain, cache, Target("simulator"), compiler).build(asked).reused
+
+    assert [reused(), reused()] == [False, True]
+    header.write_text("#define VALUE 2\n")
+    assert not reused()
+
+
+@pytest.mark.parametrize("name", ["value.py", "large.bin"])
+def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str) -> None:
+    """A Python file that is included is a dependency; a large one counts by its last change."""
+    readable = tmp_path / "readable"
+    readable.mkdir()
+    (readable / "value.py").write_text("#define VALUE 1\n")
+    with (readable / "large.bin").open("wb") as file:
+        file.truncate(17 << 20)
+    asked = extension(
+        '#include "value.py"\nint answer() { return VALUE; }', include_paths=(str(readable),)
+    )
+    cache = tmp_path / "cache"
+    builder(cache, readable).build(asked)
+    assert builder(cache, readable).build(asked).reused
+    with (readable / name).open("r+b") as file:
+        file.write(b"#define VALUE 2\n")
+    assert not builder(cache, readable).build(asked).reused
 
 
 def test_full_headers_are_the_fallback(cache: pytest.Cache) -> None:
