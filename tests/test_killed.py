@@ -224,3 +224,21 @@ def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
     assert outcome.status == 2
     assert "KeyboardInterrupt" in outcome.out
     assert "Traceback" not in outcome.err
+
+
+def test_ctrl_c_while_pytest_writes_its_page_is_no_traceback(tmp_path: Path) -> None:
+    """Pytest's own status of an interruption, and the reports of what was through are kept."""
+    (tmp_path / "plain.py").write_text(PLAIN)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "gates").mkdir()
+    # Results are read for the page alone, when everything else is done.
+    gate = Gate(tmp_path / "results" / "double.jsonl")
+    command = pytest_arguments("plain.py", *options(tmp_path), "--harness-html", "page.html")
+    running = start(*command, folder=tmp_path, module="pytest")
+    gate.wait_for(running)
+    running.interrupt()
+    gate.wait_until_left()
+    outcome = running.outcome()
+    assert outcome.status == 2
+    assert "Traceback" not in outcome.out + outcome.err
+    assert list((tmp_path / ".harness" / "reports").rglob("plain.json"))

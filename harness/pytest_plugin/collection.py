@@ -463,7 +463,14 @@ REPORTS = pytest.StashKey[list[Report]]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End what is under way, keep what is done."""
-    config = session.config
+    try:
+        _finish(session.config)
+    except KeyboardInterrupt:
+        # Where pytest has come to its end, it takes no other exception.
+        pytest.exit("interrupted", pytest.ExitCode.INTERRUPTED)
+
+
+def _finish(config: pytest.Config) -> None:
     if SUITE in config.stash:
         config.stash[REPORTS] = config.stash[SUITE].finish()
     if config.getoption("--harness-html"):
