@@ -69,7 +69,7 @@ def _run(module: Any, problem: Problem, case: Case) -> None:
 
 
 def _imported(path: Path, reference: Path) -> Any:
-    settings = settings_for(Request(path, reference, "cuda"))
+    settings = settings_for(Request(path, reference, "cuda"), without_device=True)
     compiler = Compiler(settings.toolchain, (path,), seconds=_BUILD_SECONDS)
     builder = Builder(settings.toolchain, Cache(settings.cache), settings.target, compiler)
     ExtensionLoader(path, lambda asked: builder.build(asked).library.read_bytes()).install()

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,8 @@ from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.defaults import CALL_BUDGET
 from harness.gpu import lease
+from harness.gpu.driver import DriverError
+from harness.gpu.properties import properties_of_gpu
 from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
@@ -28,6 +30,7 @@ from harness.problems.problem import Problem, load
 from harness.problems.values import elements_of, left_out
 from harness.records.coverage import Coverage
 from harness.records.report import BuildReport, CaseReport, Report, not_run
+from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.native.library import build_libraries
 from harness.system.device import Device
 from harness.worker.build_service import BuildEvent
@@ -184,27 +187,30 @@ def _notes(request: Request, problem: Problem) -> Iterator[str]:
         yield f"values left out in {count} cases, where the reference is not finite: {name}"
 
 
-def settings_for(request: Request) -> Settings:
+def settings_for(request: Request, *, without_device: bool = False) -> Settings:
     """What a worker of the request is told.
+
+    Args:
+        request: What is checked.
+        without_device: Whether the worker uses the GPU itself, instead of asking a device process.
 
     Raises:
         harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
         harness.compiler.ninja.CompileError: The simulator itself does not compile.
     """
     toolchain = find_toolchain()
-    libraries = None
-    architecture = DEFAULT_ARCHITECTURE
-    if request.device == "simulator":
-        libraries = build_libraries(Cache(request.cache), toolchain)
-    else:
-        architecture = _gpu_architecture()
+    properties, architecture = DEVICE, DEFAULT_ARCHITECTURE
+    if request.device == "cuda":
+        properties = properties_of_gpu()
+        architecture = properties.architecture
     return Settings(
         submission=request.submission.resolve(),
         device=request.device,
         architecture=architecture,
         cache=request.cache,
         toolchain=toolchain,
-        libraries=libraries,
+        libraries=None if without_device else build_libraries(Cache(request.cache), toolchain),
+        properties=properties,
         schedule=request.schedule,
         cores=request.cores,
         readable=tuple(path.resolve() for path in request.readable),
@@ -213,17 +219,9 @@ def settings_for(request: Request) -> Settings:
     )
 
 
-def _gpu_architecture() -> str:
-    major, minor = torch.cuda.get_device_capability()
-    return f"{major}{minor}"
-
-
 @contextmanager
 def _share_of_gpu(size: int) -> Iterator[None]:
-    """Wait until the GPU has room for a case of gigabytes; nothing for a size of 0."""
-    if not size:
-        yield
-        return
+    """Wait until the GPU has room for a case of gigabytes."""
     try:
         with lease.of_current_gpu().share(size):
             yield
@@ -251,9 +249,14 @@ class _Evaluation:
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
         self._notes: list[str] = []
+        self._share = ExitStack()
 
     def run(self, blank: Report) -> Report:
         """Fill in a blank report."""
+        with self._share:
+            return self._run(blank)
+
+    def _run(self, blank: Report) -> Report:
         outcomes: list[CaseOutcome] = []
         left = list(self._cases)
         coverage: Coverage | None = None
@@ -270,7 +273,7 @@ class _Evaluation:
                     while left:
                         outcomes.append(self._check(worker, left.pop(0)))
                         self._on_progress(Progress("case", case=outcomes[-1].report))
-                        if outcomes[-1].worker_failed:
+                        if outcomes[-1].worker_failed or worker.is_spent:
                             break
                     else:
                         coverage = self._look_back(worker)
@@ -318,11 +321,17 @@ class _Evaluation:
         # Others may have taken more than they said; alone it may fit.
         for size in (needed, sys.maxsize):
             try:
-                with _share_of_gpu(size):
-                    return CaseCheck(problem, case, worker, device, budget).run()
-            except torch.OutOfMemoryError as error:
+                self._hold(size)
+                return CaseCheck(problem, case, worker, device, budget).run()
+            except (torch.OutOfMemoryError, DriverError) as error:
                 why = f"the GPU has no memory left for the harness's own part: {error}"
         return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)
+
+    def _hold(self, size: int) -> None:
+        """Have so much of the GPU until the end, instead of what was held; 0 changes nothing."""
+        if size:
+            self._share.close()
+            self._share.enter_context(_share_of_gpu(size))
 
     def _became_of_file(self, blank: Report) -> str | None:
         """What was done to the submission's file since its hash was taken; None for nothing."""

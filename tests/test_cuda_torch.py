@@ -60,4 +60,6 @@ def test_what_only_the_real_runtime_has_is_unsupported(tmp_path: Path) -> None:
     command = ("check", "graphs.py", "--reference", DOUBLE, "--device", "simulator")
     done = harness(*command, folder=tmp_path)
     assert done.status == 1
-    assert "graphs on double: unsupported: the simulator has no cudaGraphCreate()" in done.out
+    assert (
+        "graphs on double: unsupported: the harness's device has no cudaGraphCreate()" in done.out
+    )

@@ -212,7 +212,7 @@ def test_cluster_is_unsupported(report: Report) -> None:
     """What the host code asks for in vain is named, whatever it makes of the error."""
     case = report.case(str(CLUSTER))
     assert case.verdict == "unsupported"
-    assert case.message == "the simulator has no clusters of more than one block"
+    assert case.message == "the harness's device has no clusters of more than one block"
 
 
 def test_leak_is_a_note(report: Report) -> None:

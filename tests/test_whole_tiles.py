@@ -15,15 +15,8 @@ from tests.support import REFERENCE, SUBMISSIONS
 PRECISIONS = {"wgmma_tf32": "tf32", "wgmma_3xtf32": "fp32"}
 
 # The grid's own cases have fewer positions than one tile. On a device of two multiprocessors each
-# block walks over several tiles, and fills every stage of its ring more than once. It stands at the
-# end of the file, so that all other lines stay where they are and the finished build is reused.
-TWO_MULTIPROCESSORS = """
-import ctypes
-from harness.device.calls import device_entry
-from harness.simulator.hardware import properties
-object.__setattr__(properties.DEVICE, "multi_processor_count", 2)
-ctypes.CDLL(None).sim_set_device(ctypes.byref(device_entry()))
-"""
+# block walks over several tiles, and fills every stage of its ring more than once.
+MULTIPROCESSORS = 2
 
 
 def whole_tiles(*shape: int, **arguments: int) -> Case:
@@ -37,6 +30,7 @@ def whole_tiles(*shape: int, **arguments: int) -> Case:
         seed=1,
         family="conv_transpose1d",
         constructor_call=ConstructorCall((), arguments),
+        multiprocessors=MULTIPROCESSORS,
     )
 
 
@@ -52,15 +46,13 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Report]:
+def checked() -> dict[tuple[str, str], Report]:
     """The report of every submission for every problem."""
-    reports: dict[tuple[str, str], Report] = {}
-    for name in PRECISIONS:
-        path = tmp_path_factory.mktemp(name) / f"{name}.py"
-        path.write_text((SUBMISSIONS / path.name).read_text() + TWO_MULTIPROCESSORS)
-        for problem, case in CASES.items():
-            reports[name, problem] = evaluate(request(path, problem, case))
-    return reports
+    return {
+        (name, problem): evaluate(request(SUBMISSIONS / f"{name}.py", problem, case))
+        for name in PRECISIONS
+        for problem, case in CASES.items()
+    }
 
 
 def request(path: Path, problem: str, case: Case) -> Request:

@@ -10,16 +10,16 @@ from typing import TypeVar
 
 import torch
 
+from harness.device.executor import Executor
 from harness.device.operators import LEAST_OF_A_CALL, Operators
 from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Record
-from harness.device.simulated import SimulatedDevice
 from harness.device.values import Malformed
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
 from harness.simulator.hardware.geometry import Extent
 from harness.simulator.hardware.limits import LaunchRequest
-from harness.simulator.hardware.memory import Memory, NotAnAllocation, OutOfDeviceMemory
-from harness.simulator.hardware.properties import DEVICE
+from harness.simulator.hardware.memory import NotAnAllocation, OutOfDeviceMemory
+from harness.simulator.hardware.properties import DeviceProperties
 from harness.simulator.layout.calls import (
     AllocateEntry,
     Call,
@@ -65,12 +65,11 @@ class Refused(Exception):
 
 
 class Calls:
-    """Answers them from one memory and what runs on it."""
+    """Answers them from one device."""
 
     def __init__(
         self,
-        memory: Memory,
-        device: SimulatedDevice,
+        executor: Executor,
         record: Record,
         trusted: Collection[str] | None = None,
         fresh: Collection[str] = (),
@@ -78,20 +77,19 @@ class Calls:
         """Begin with no module.
 
         Args:
-            memory: The device's.
-            device: What runs on it.
+            executor: The device and its memory.
             record: Is told of all that is done.
             trusted: SHA-256 digests of fat binaries that may be loaded; None for any.
             fresh: Those of them that were built in this step.
         """
-        self._memory = memory
-        self._device = device
+        self._memory = executor.memory
+        self._device = executor.device
         self._record = record
         self._trusted = trusted
         self._fresh = fresh
         self._kept: dict[int, bool] = {}
         self._arguments: dict[tuple[int, bytes], bytes] = {}
-        self._operators = Operators(memory, record)
+        self._operators = Operators(executor.memory, record)
         self._modules = 0
         self._answers: Mapping[Call, Callable[[bytes], bytes]] = {
             Call.HELLO: self._hello,
@@ -155,7 +153,11 @@ class Calls:
 
     def _hello(self, data: bytes) -> bytes:
         _no_more(data)
-        return bytes(WelcomeEntry(device_entry(), self._memory.base, self._memory.size))
+        return bytes(
+            WelcomeEntry(
+                device_entry(self._device.properties), self._memory.base, self._memory.size
+            )
+        )
 
     def _allocate(self, data: bytes) -> bytes:
         asked = _entry(AllocateEntry, data)
@@ -181,7 +183,7 @@ class Calls:
         if asked.size > _MOST_READ_BYTES:
             raise Malformed(f"a copy of {asked.size} bytes")
         found = self._memory.read(asked.start, asked.size)
-        if not self._memory.unwritten(asked.start, asked.size).all():
+        if self._memory.was_written(asked.start, asked.size):
             self._record.add("copy", TO_HOST, asked.size)
         return found
 
@@ -305,18 +307,18 @@ class Calls:
         return b""
 
 
-def device_entry() -> DeviceEntry:
+def device_entry(device: DeviceProperties) -> DeviceEntry:
     """What the runtime tells of the device."""
     return DeviceEntry(
-        name=DEVICE.name.encode(),
-        major=DEVICE.major,
-        minor=DEVICE.minor,
-        multiprocessors=DEVICE.multi_processor_count,
-        l2_bytes=DEVICE.L2_cache_size,
-        total_memory=DEVICE.total_memory,
-        shared_per_block=DEVICE.shared_memory_per_block,
-        shared_per_block_optin=DEVICE.shared_memory_per_block_optin,
-        shared_per_multiprocessor=DEVICE.shared_memory_per_multiprocessor,
+        name=device.name.encode(),
+        major=device.major,
+        minor=device.minor,
+        multiprocessors=device.multi_processor_count,
+        l2_bytes=device.L2_cache_size,
+        total_memory=device.total_memory,
+        shared_per_block=device.shared_memory_per_block,
+        shared_per_block_optin=device.shared_memory_per_block_optin,
+        shared_per_multiprocessor=device.shared_memory_per_multiprocessor,
     )
 
 
@@ -363,6 +365,7 @@ def _launch(data: bytes) -> tuple[int, LaunchRequest, bytes]:
         entry.dynamic_shared,
         None if limit < 0 else limit,
         bool(entry.is_cooperative),
+        _extent(entry.cluster),
     )
     return module, request, data[end:]
 

@@ -1,6 +1,7 @@
 """The device process: `python -m harness.device.main DESCRIPTOR INSTRUCTIONS`.
 
-It imports torch and the simulator once, and forks for each worker that comes.
+It imports torch and what a device needs once, and forks for each worker that comes: before anything
+uses the GPU, since a fork has no part of what this process has begun there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 
 import torch
 
-from harness.device.session import DeviceSession
+from harness.device.on_gpu import gpu
+from harness.device.session import DeviceSession, MakeExecutor
+from harness.device.simulated import Simulator
 from harness.messages.channel import Channel
 from harness.sandbox.limits import Limits, die_with_parent
 from harness.system import codec, interpreter
@@ -31,8 +34,8 @@ MOST_BYTES = 4096
 class Instructions:
     """What a device process is told on its command line."""
 
-    library: Path
-    """The simulator's."""
+    library: Path | None
+    """The simulator's; None for a GPU."""
     limits: Limits
     """What it shall impose on itself."""
 
@@ -44,7 +47,7 @@ def main() -> None:
     told = codec.decode(sys.argv[2], Instructions)
     told.limits.impose()
     torch.set_num_threads(1)
-    library = ctypes.CDLL(str(told.library))
+    library = ctypes.CDLL(str(told.library)) if told.library else None
     sessions: dict[int, int] = {}
     with socket.socket(fileno=int(sys.argv[1])) as trusted:
         while True:
@@ -59,7 +62,8 @@ def main() -> None:
             process = os.fork()
             if not process:
                 trusted.close()
-                _be_a_device(library, descriptors, asked["schedule"], asked["cores"])
+                make = Simulator(library, asked["schedule"], asked["cores"]) if library else gpu
+                _be_a_device(make, descriptors)
             sessions[asked["session"]] = process
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -67,7 +71,7 @@ def main() -> None:
         _end(child)
 
 
-def _be_a_device(library: ctypes.CDLL, descriptors: list[int], schedule: int, cores: int) -> None:
+def _be_a_device(make: MakeExecutor, descriptors: list[int]) -> None:
     """Be one worker's device, until it is not needed any more."""
     status = 1
     try:
@@ -76,12 +80,7 @@ def _be_a_device(library: ctypes.CDLL, descriptors: list[int], schedule: int, co
         os.dup2(output, 1)
         os.dup2(output, 2)
         session = DeviceSession(
-            library,
-            socket.socket(fileno=calls),
-            Channel(socket.socket(fileno=control)),
-            schedule,
-            cores,
-            set(),
+            make, socket.socket(fileno=calls), Channel(socket.socket(fileno=control)), set()
         )
         session.serve()
         status = 0

@@ -1,17 +1,19 @@
-"""Torch's operators on tensors of the device: torch's kernels for the CPU run them; recorded."""
+"""Torch's operators on tensors of the device, run by torch's own kernels; recorded."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from harness.device.executor import DeviceMemory
 from harness.device.operator_names import COMPLEX, JOINED, SCALED, is_known, is_library
+from harness.device.place import Place
 from harness.device.record import FROM_HOST, TO_HOST, Record
-from harness.device.tensors import WRITTEN, Place, put, shadow_at, tensor_at
+from harness.device.tensors import put, tensor_at
 from harness.device.values import (
     Argument,
     Device,
@@ -22,9 +24,7 @@ from harness.device.values import (
     written,
 )
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
-from harness.simulator.hardware.memory import Memory
 from harness.simulator.layout.scalar_types import DTYPES
-from harness.simulator.native.bindings import BY_KERNEL
 
 _NAME = re.compile(r"aten::(\w+)", re.ASCII)
 _OVERLOAD = re.compile(r"\w*", re.ASCII)
@@ -57,7 +57,7 @@ _NUMBER = (bool, int, float, complex)
 class Operators:
     """Runs operators on the tensors of one memory."""
 
-    def __init__(self, memory: Memory, record: Record) -> None:
+    def __init__(self, memory: DeviceMemory, record: Record) -> None:
         self._memory = memory
         self._record = record
 
@@ -135,7 +135,7 @@ def _takes_tensors(op: Any, name: str) -> bool:
 class _Call:
     """One call of an operator."""
 
-    def __init__(self, memory: Memory, op: Any, arguments: Sequence[object]) -> None:
+    def __init__(self, memory: DeviceMemory, op: Any, arguments: Sequence[object]) -> None:
         self._memory = memory
         self._op = op
         self._schema = op._schema
@@ -160,7 +160,7 @@ class _Call:
         if "::_fft_" in self._schema.name:
             _check_dimensions(self._arguments)
         self._of_kernels = any(
-            bool((shadow == BY_KERNEL).any()) for shadow in self._shadows(self._places)
+            memory.is_of_kernels(place) for place in self._places if place and not place.is_empty
         )
 
     def run(self) -> list[object]:
@@ -196,14 +196,7 @@ class _Call:
         to.copy_(values)
         if not to.numel():
             return [Argument(0)]
-        shadow = shadow_at(self._memory, target)
-        if source is None:
-            shadow.fill_(WRITTEN)
-        else:
-            states = shadow_at(self._memory, source)
-            if states.shape[-1] != shadow.shape[-1]:
-                states = states.amin(-1, keepdim=True)
-            shadow.copy_(states.expand(*values.shape, states.shape[-1]))
+        self._memory.mark_copy(target, source, tuple(values.shape))
         return [Argument(0)]
 
     def record(self, record: Record, name: str) -> None:
@@ -263,7 +256,7 @@ class _Call:
                 self._tensors.append(value)
                 return value
             case Device():
-                return torch.device("cpu")
+                return self._memory.torch_device
             case list():
                 return [self._resolved(each) for each in value]
         return value
@@ -322,12 +315,7 @@ class _Call:
     def _mark(self, place: Place) -> None:
         """What was made of something that a kernel has written counts as a kernel's."""
         if not place.is_empty:
-            shadow_at(self._memory, place).fill_(BY_KERNEL if self._of_kernels else WRITTEN)
-
-    def _shadows(self, places: Sequence[Place | None]) -> Iterator[Tensor]:
-        for place in places:
-            if place is not None and not place.is_empty:
-                yield shadow_at(self._memory, place)
+            self._memory.mark(place, of_kernels=self._of_kernels)
 
 
 def _checked(kind: str, value: object) -> object:

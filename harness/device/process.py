@@ -8,20 +8,21 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from torch import Tensor
 
 from harness.device.main import MOST_BYTES, Instructions
+from harness.gpu.window import WORTHWHILE_BYTES, Window, room_for
 from harness.messages.channel import Channel, Message
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
 from harness.system.shared import Shared
 
-Serve = Callable[[dict[str, Any]], dict[str, Any]]
+Serve = Callable[[dict[str, Any]], tuple[dict[str, Any], Sequence[Tensor]]]
 """Answers what a device asks for."""
 
 _START_SECONDS = 120.0
@@ -30,7 +31,9 @@ _START_SECONDS = 120.0
 class DeviceProcess:
     """A process that forks a device for each worker. It sees neither files nor the network."""
 
-    def __init__(self, library: Path, cores: int, *, must_be_confined: bool) -> None:
+    def __init__(self, library: Path | None, cores: int, *, must_be_confined: bool) -> None:
+        """Of devices on the simulator whose library that is; without one, on the GPU."""
+        self._is_on_gpu = library is None
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -44,7 +47,13 @@ class DeviceProcess:
                 interpreter.command(
                     "harness.device.main", str(theirs.fileno()), codec.encode(told)
                 ),
-                Confinement((library,), {}, limits, must_hold=must_be_confined),
+                Confinement(
+                    (library,) if library else (),
+                    {},
+                    limits,
+                    with_gpu=library is None,
+                    must_hold=must_be_confined,
+                ),
                 stdout=self._output,
                 stderr=self._output,
                 pass_fds=[theirs.fileno()],
@@ -68,7 +77,8 @@ class DeviceProcess:
         with theirs, calls, self._lock:
             descriptors = [calls.fileno(), theirs.fileno(), output.fileno()]
             socket.send_fds(self._trusted, [json.dumps(asked).encode()], descriptors)
-        return DeviceClient(Channel(ours), worker, lambda: self._end(number))
+        window = Window() if self._is_on_gpu else None
+        return DeviceClient(Channel(ours), worker, lambda: self._end(number), window)
 
     def _end(self, number: int) -> None:
         with self._lock:
@@ -93,9 +103,15 @@ class DeviceClient:
     """
 
     def __init__(
-        self, channel: Channel, worker_socket: socket.socket, end: Callable[[], None]
+        self,
+        channel: Channel,
+        worker_socket: socket.socket,
+        end: Callable[[], None],
+        window: Window | None = None,
     ) -> None:
+        """`window` is memory that it has in common with the device; None for a simulated one."""
         self._channel = channel
+        self._window = window
         self.worker_socket = worker_socket
         self._end = end
 
@@ -106,7 +122,7 @@ class DeviceClient:
     def serve(self, serve: Serve, deadline: float) -> None:
         """Answer what it asks for; raises as `Channel.receive` does."""
         message = self._channel.receive(deadline)
-        self._channel.send(serve(message.header), deadline=deadline)
+        self._channel.send(*serve(message.header), deadline=deadline)
 
     def ask(
         self,
@@ -116,24 +132,46 @@ class DeviceClient:
         tensors: Sequence[Tensor] = (),
         **header: object,
     ) -> Message:
-        """Have it do something, until `deadline`; raises as `Channel` does."""
+        """Have it do something, until `deadline`; raises as `Channel` does.
+
+        Tensors of an answer that are on a GPU are there until the next call.
+        """
+        window, size = self._window, sum(tensor.nbytes for tensor in tensors)
+        if window and size >= WORTHWHILE_BYTES:
+            header["placed"] = {"placed": window.put(tensors), "handle": window.handle}
+            tensors = ()
         self._channel.send({"do": do, **header}, tensors, deadline)
         while True:
             message = self._channel.receive(deadline)
+            if window and "placed" in message.header:
+                placed = message.header.pop("placed")
+                return Message(message.header, window.at(placed))
             if "ask" not in message.header:
                 return message
             start = time.monotonic()
-            self._channel.send(serve(message.header), deadline=deadline)
+            self._channel.send(*serve(message.header), deadline=deadline)
             deadline += time.monotonic() - start
+
+    def read(
+        self, deadline: float, serve: Serve, places: Sequence[Mapping[str, Any]], nbytes: int
+    ) -> Message:
+        """Read tensors and who wrote them, which have so many bytes together; as `ask` does."""
+        header: dict[str, Any] = {"places": list(places)}
+        if self._window and nbytes >= WORTHWHILE_BYTES:
+            self._window.make_room(room_for(nbytes, 2 * len(places)))
+            header["room"] = self._window.handle
+        return self.ask("read", deadline, serve, **header)
 
     def close(self) -> None:
         """End the device."""
+        if self._window:
+            self._window.close()
         self.worker_socket.close()
         self._channel.close()
         self._end()
 
 
-def _start(key: tuple[Path, int, bool]) -> DeviceProcess:
+def _start(key: tuple[Path | None, int, bool]) -> DeviceProcess:
     library, cores, must_be_confined = key
     return DeviceProcess(library, cores, must_be_confined=must_be_confined)
 
@@ -141,6 +179,6 @@ def _start(key: tuple[Path, int, bool]) -> DeviceProcess:
 _processes = Shared(_start)
 
 
-def shared_process(library: Path, cores: int, *, must_be_confined: bool) -> DeviceProcess:
+def shared_process(library: Path | None, cores: int, *, must_be_confined: bool) -> DeviceProcess:
     """The device process of this evaluator: started at the first call, and ended with it."""
     return _processes.get((library, cores, must_be_confined))

@@ -13,61 +13,57 @@ from torch import Tensor
 
 from harness.device import failure
 from harness.device.calls import Calls, Refused
+from harness.device.executor import Assembler, Executor
+from harness.device.place import Place
 from harness.device.record import Record
-from harness.device.simulated import SimulatedDevice, Usage
-from harness.device.tensors import NoTensor, Place, put, tensor_at, writers
+from harness.device.tensors import NoTensor, put, tensor_at
 from harness.device.values import Malformed
 from harness.messages.channel import Channel, Disconnected, Message
 from harness.messages.digests import digest
 from harness.problems.runs import Arrangement
 from harness.simulator.hardware.cuda_error import CudaError
-from harness.simulator.hardware.memory import Memory
 from harness.simulator.hardware.resources import Resources, parse_usage
 from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
 from harness.simulator.ptx.fatbinary import DeviceCode
 
 Answer = tuple[dict[str, Any], Sequence[Tensor]]
+MakeExecutor = Callable[[Record, Assembler], Executor]
 
 
 class DeviceSession:
     """The device of one worker.
 
     Args:
-        library: The simulator's, in which this process has no memory yet.
+        make: Makes what runs kernels, and on what memory.
         calls: Where the worker's CUDA runtime asks.
         control: Where the trusted side does.
-        schedule: The order of blocks and warps.
-        cores: Processes that may run blocks of one launch side by side.
         trusted: SHA-256 digests of fat binaries that may be loaded, to which the trusted side adds;
             None for any.
-        usage: Asks ptxas; None for asking the trusted side.
+        assembler: Has ptxas; None for asking the trusted side.
     """
 
     def __init__(
         self,
-        library: ctypes.CDLL,
+        make: MakeExecutor,
         calls: socket.socket,
         control: Channel,
-        schedule: int = 0,
-        cores: int = 1,
         trusted: set[str] | None = None,
-        usage: Usage | None = None,
+        assembler: Assembler | None = None,
     ) -> None:
         self._worker = calls
         self._control = control
-        self._memory = Memory(library)
         self._record = Record()
         self._trusted = trusted
         self._fresh: set[str] = set()
-        self._device = SimulatedDevice(
-            self._memory, self._record, usage or self._asked_usage, schedule, cores
-        )
-        self._calls = Calls(self._memory, self._device, self._record, trusted, self._fresh)
+        asked = Assembler(self._asked_usage, self._asked_cubin)
+        executor = make(self._record, assembler or asked)
+        self._memory, self._device = executor.memory, executor.device
+        self._exchange = executor.exchange
+        self._calls = Calls(executor, self._record, trusted, self._fresh)
         self._inputs: list[Place] = []
         self._arrangement: Arrangement = "contiguous"
         self._weights: list[Place] = []
         self._before: list[dict[str, Any]] = []
-        self._schedule = schedule
         self._malformed = ""
         # While it starts it asks what the device is.
         self._is_open = True
@@ -144,15 +140,28 @@ class DeviceSession:
         """Answer a request; false where there will be no other."""
         try:
             message = self._control.receive()
-            header, tensors = self._steps[message.header["do"]](message)
-            self._control.send(header, tensors)
+            self._control.send(*self._exchanged(message))
         except Disconnected:
             return False
         return True
 
+    def _exchanged(self, message: Message) -> Answer:
+        """The answer to a request, large tensors of both being in the common memory."""
+        placed, room = (message.header.pop(key, None) for key in ("placed", "room"))
+        if placed and self._exchange:
+            message = Message(message.header, self._exchange.at(**placed))
+        header, tensors = self._steps[message.header["do"]](message)
+        if room and self._exchange and tensors:
+            return {**header, "placed": self._exchange.put(room, tensors)}, ()
+        return header, tensors
+
     def _asked_usage(self, code: DeviceCode) -> Mapping[str, Resources]:
         self._control.send({"ask": "resources", **asdict(code)})
         return parse_usage(self._control.receive().header["usage"])
+
+    def _asked_cubin(self, code: DeviceCode) -> bytes:
+        self._control.send({"ask": "cubin", **asdict(code)})
+        return b"".join(bytes(each.numpy()) for each in self._control.receive().tensors)
 
     def _trust(self, message: Message) -> Answer:
         """Let modules be loaded, by the digests of their fat binaries."""
@@ -187,7 +196,7 @@ class DeviceSession:
         place = put(self._memory, value, arrangement)
         if not place.is_empty:
             self._calls.keep(self._start(place))
-            self._memory.library.sim_mark_written(place.address, place.nbytes)
+            self._memory.give(place)
         return place
 
     def _drop(self, places: Sequence[Place]) -> None:
@@ -205,7 +214,7 @@ class DeviceSession:
         self._before = self._work()
         self._fresh.clear()
         self._is_open = True
-        self._device.reorder(message.header.get("schedule", self._schedule))
+        self._device.reorder(message.header.get("schedule"))
         self._device.allow(message.header.get("budget"))
         if message.header.get("counting"):
             self._device.start_counting()
@@ -218,11 +227,16 @@ class DeviceSession:
             "malformed": self._malformed,
             "work": {"before": self._before, "during": self._work()},
             "spent": self._device.spent,
-            "inputs": [digest(tensor_at(self._memory, place)) for place in self._inputs],
-            "weights": {
-                name: self._digest(_place(plain))
-                for name, plain in message.header["parameters"].items()
-            },
+            "is_broken": self._device.is_broken,
+            **self._observed(),
+        }
+        if self._device.is_broken:
+            # Nobody can look into its memory any more.
+            return {**header, "inputs": [], "weights": {}}, ()
+        header["inputs"] = [digest(tensor_at(self._memory, place)) for place in self._inputs]
+        header["weights"] = {
+            name: self._digest(_place(plain))
+            for name, plain in message.header["parameters"].items()
         }
         counted = self._device.counted()
         if counted:
@@ -231,13 +245,18 @@ class DeviceSession:
                 {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
                 for name, counters in counted.items()
             ]
+        return header, ()
+
+    def _observed(self) -> dict[str, Any]:
+        """What the device saw since it was last asked."""
+        header: dict[str, Any] = {}
         try:
             seen = self._device.observe()
         except BaseException as error:
             header["failure"] = failure.describe(error)
             seen = self._device.observe()
         header["findings"] = list(map(asdict, seen.findings))
-        return header, ()
+        return header
 
     def _digest(self, place: Place) -> str:
         try:
@@ -248,17 +267,17 @@ class DeviceSession:
     def _read(self, message: Message) -> Answer:
         """Read tensors where a worker says that they are: of each its values and its writers."""
         tensors: list[Tensor] = []
-        allocations: list[tuple[int, int]] = []
+        serials: list[int | None] = []
         for plain in message.header["places"]:
             place = _place(plain)
             try:
                 tensors += [tensor_at(self._memory, place).contiguous()]
-                tensors += [writers(self._memory, place)]
+                tensors += [self._memory.writers(place)]
             except NoTensor as error:
                 return {"wrong": str(error)}, ()
             found = None if place.is_empty else self._memory.find(place.address)
-            allocations.append((found.start, found.size) if found else (0, 0))
-        return {"allocations": allocations}, tensors
+            serials.append(found.serial if found else None)
+        return {"serials": serials}, tensors
 
     def _leaks(self, _: Message) -> Answer:
         """Sizes in bytes of what host code allocated and did not free."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
+from harness.device.executor import Assembler, Executor, KernelFacts, NoSuchKernel, Observed
 from harness.device.record import Record
+from harness.device.simulated_memory import SimulatedMemory
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters, merged
 from harness.simulator.execution.coverage import Lines
@@ -25,6 +29,7 @@ from harness.simulator.hardware.errors import (
 from harness.simulator.hardware.fault import Fault
 from harness.simulator.hardware.limits import LaunchBounds, LaunchRequest, Limits, RefusedLaunch
 from harness.simulator.hardware.memory import Memory, NotAnAllocation, OutOfDeviceMemory
+from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.hardware.resources import Resources
 from harness.simulator.lowering.program import Program
 from harness.simulator.ptx.fatbinary import DeviceCode, device_code_of
@@ -32,38 +37,10 @@ from harness.simulator.ptx.mangling import readable
 from harness.simulator.ptx.ptx import Function
 from harness.simulator.ptx.space import Space
 
-Usage = Callable[[DeviceCode], Mapping[str, Resources]]
-"""Asks ptxas what the kernels of a module take, by mangled name; none of what it refuses."""
-
 _FAULTS: Mapping[Fault, CudaError] = {
     "illegal address": CudaError.ILLEGAL_ADDRESS,
     "misaligned address": CudaError.MISALIGNED_ADDRESS,
 }
-
-
-@dataclass(frozen=True)
-class KernelFacts:
-    """What cudaFuncGetAttributes tells: the fields of `layout.runtime.KernelEntry`."""
-
-    registers: int
-    max_threads: int
-    ptx_version: int
-    static_shared: int
-    local_bytes: int
-    const_bytes: int
-
-
-class NoSuchKernel(KeyError):
-    """A module has no kernel of that name, or there is no such module."""
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What the device saw since it was last asked."""
-
-    findings: tuple[Finding, ...]
-    launches: int
-    thread_instructions: int
 
 
 @dataclass
@@ -85,11 +62,20 @@ class _Stopped(Exception):
 class SimulatedDevice:
     """Kernels of loaded modules on one memory; `record` is told of each launch."""
 
+    is_broken = False
+    properties = DEVICE
+
     def __init__(
-        self, memory: Memory, record: Record, usage: Usage, schedule: int = 0, cores: int = 1
+        self,
+        memory: Memory,
+        record: Record,
+        assembler: Assembler,
+        schedule: int = 0,
+        cores: int = 1,
     ) -> None:
         self._record = record
-        self._usage = usage
+        self._usage = assembler.usage
+        self._schedule = schedule
         self._machine = Machine(memory, schedule=schedule, cores=cores)
         self._modules: dict[int, _Module] = {}
         self._findings: list[Finding] = []
@@ -115,9 +101,9 @@ class SimulatedDevice:
         self._findings, self._launches, self._thread_instructions = [], 0, 0
         return seen
 
-    def reorder(self, schedule: int) -> None:
+    def reorder(self, schedule: int | None) -> None:
         """Run blocks and warps in another order from now on, as `Machine` has it."""
-        self._machine.schedule = schedule
+        self._machine.schedule = self._schedule if schedule is None else schedule
 
     def allow(self, work: int | None) -> None:
         """Let the next call do so much work, as `budget.work_of` has it; None for any."""
@@ -189,6 +175,8 @@ class SimulatedDevice:
         """
         kernel = self._kernel(module, name)
         limits.check_launch(self._limits(module, name), launch)
+        if prod(launch.cluster) > 1:
+            raise UnsupportedCall("clusters of more than one block")
         values, at = [], 0
         for parameter in kernel.parameters:
             values.append(arguments[at : at + parameter.size])
@@ -322,3 +310,24 @@ class SimulatedDevice:
         if module.usage is None:
             module.usage = self._usage(module.code)
         return module.usage
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """Makes simulated devices in this process, which has no memory of one yet.
+
+    Attributes:
+        library: The simulator's.
+        schedule: The order of blocks and warps.
+        cores: Processes that may run blocks of one launch side by side.
+    """
+
+    library: ctypes.CDLL
+    schedule: int = 0
+    cores: int = 1
+
+    def __call__(self, record: Record, assembler: Assembler) -> Executor:
+        """A device that tells `record` of what it does."""
+        memory = SimulatedMemory(self.library)
+        device = SimulatedDevice(memory, record, assembler, self.schedule, self.cores)
+        return Executor(memory, device)

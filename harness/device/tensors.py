@@ -1,113 +1,44 @@
-"""Tensors in the device's memory, as torch's kernels for the CPU and the judge see them."""
+"""Tensors in the device's memory, as torch's operators and the judge see them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from harness.device.executor import DeviceMemory
+from harness.device.place import Place
 from harness.problems.arrange import arrange
 from harness.problems.runs import Arrangement
-from harness.simulator.hardware.memory import Memory
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
-from harness.simulator.native.bindings import BY_KERNEL, UNWRITTEN
-
-WRITTEN = 1
-"""What the shadow has of bytes that something else than a kernel wrote."""
-
-OTHER, KERNEL = 1, 2
-"""Who wrote an element, where it is not `UNWRITTEN`."""
-
-MOST_DIMENSIONS = 64
-_MOST = 1 << 48
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a tensor lies on the device.
-
-    Attributes:
-        address: Of its first element; of no meaning where it has none.
-        shape: Its sizes.
-        strides: In elements.
-        dtype: Its number in `DTYPES`.
-    """
-
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: int
-
-    @staticmethod
-    def of(address: int, tensor: Tensor) -> Place:
-        """Of a tensor that lies there as it does wherever it is."""
-        return Place(address, tuple(tensor.shape), tuple(tensor.stride()), NUMBERS[tensor.dtype])
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether there can be such a tensor at all."""
-        return (
-            self.dtype in DTYPES
-            and len(self.shape) == len(self.strides) <= MOST_DIMENSIONS
-            and all(0 <= number < _MOST for number in (*self.shape, *self.strides))
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no elements."""
-        return 0 in self.shape
-
-    @property
-    def nbytes(self) -> int:
-        """From its first byte to its last."""
-        if self.is_empty:
-            return 0
-        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
-        return (last + 1) * DTYPES[self.dtype].itemsize
 
 
 class NoTensor(ValueError):
     """There is no such tensor in the device's memory."""
 
 
-def tensor_at(memory: Memory, place: Place) -> Tensor:
-    """The tensor itself, as one of the CPU.
+def tensor_at(memory: DeviceMemory, place: Place) -> Tensor:
+    """The tensor itself, as one of the memory's `torch_device`.
 
     Raises:
         NoTensor: it does not lie within one live allocation.
     """
-    return _at(memory, place, 0)
+    if not place.is_possible:
+        raise NoTensor("no such tensor can be")
+    dtype = DTYPES[place.dtype]
+    if place.is_empty:
+        return torch.empty_strided(
+            place.shape, place.strides, dtype=dtype, device=memory.torch_device
+        )
+    try:
+        data = memory.bytes_at(place.address, place.nbytes)
+    except ValueError as error:
+        raise NoTensor(str(error)) from None
+    return data.view(dtype).as_strided(place.shape, place.strides)
 
 
-def shadow_at(memory: Memory, place: Place) -> Tensor:
-    """The shadow of its memory: uint8 of its shape and one more dimension, an element's bytes.
-
-    Raises:
-        NoTensor: it does not lie within one live allocation.
-    """
-    width = DTYPES[place.dtype].itemsize
-    strides = (*(stride * width for stride in place.strides), 1)
-    return _at(memory, Place(place.address, (*place.shape, width), strides, 0), 1)
-
-
-def writers(memory: Memory, place: Place) -> Tensor:
-    """Who wrote each element.
-
-    Returns:
-        A tensor of uint8, of the same shape: `UNWRITTEN`, where nobody wrote some byte, `KERNEL`,
-        where kernels wrote all of it or what it was made of, else `OTHER`.
-    """
-    states = shadow_at(memory, place)
-    found = torch.full(place.shape, OTHER, dtype=torch.uint8)
-    found[(states == BY_KERNEL).all(-1)] = KERNEL
-    found[(states == UNWRITTEN).any(-1)] = UNWRITTEN
-    return found
-
-
-def put(memory: Memory, value: Tensor, arrangement: Arrangement = "contiguous") -> Place:
+def put(memory: DeviceMemory, value: Tensor, arrangement: Arrangement = "contiguous") -> Place:
     """A copy of a tensor in new memory of the device, of which nothing is known as written.
 
     Args:
@@ -148,16 +79,3 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
     return torch.empty(tuple(shape), device="meta").stride()
-
-
-def _at(memory: Memory, place: Place, which: Literal[0, 1]) -> Tensor:
-    if not place.is_possible:
-        raise NoTensor("no such tensor can be")
-    dtype = DTYPES[place.dtype]
-    if place.is_empty:
-        return torch.empty_strided(place.shape, place.strides, dtype=dtype)
-    try:
-        data = memory.views(place.address, place.nbytes)[which]
-    except ValueError as error:
-        raise NoTensor(str(error)) from None
-    return torch.from_numpy(data).view(dtype).as_strided(place.shape, place.strides)

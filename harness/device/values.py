@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from harness.device.tensors import MOST_DIMENSIONS, Place
+from harness.device.place import MOST_DIMENSIONS, Place
 from harness.simulator.layout.calls import CONJUGATED, NEGATED, TensorEntry, Value
 from harness.simulator.layout.scalar_types import DTYPES
 

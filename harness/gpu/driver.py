@@ -30,7 +30,15 @@ _TYPE_NAMES = {
 
 
 class DriverError(RuntimeError):
-    """A call of the driver failed; the message names it and CUDA's error."""
+    """A call of the driver failed; the message names it and CUDA's error.
+
+    Attributes:
+        status: The CUresult, whose numbers are those of cudaError_t.
+    """
+
+    def __init__(self, name: str, status: int, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.status = status
 
 
 class _IpcHandle(ctypes.Structure):
@@ -71,17 +79,17 @@ class Driver:
         of them sees the whole block.
         """
         address = ctypes.c_uint64()
-        self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
         return address.value
 
     def free(self, address: int) -> None:
         """Give memory back."""
-        self._call("cuMemFree_v2", ctypes.c_uint64(address))
+        self.call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def export(self, address: int) -> str:
         """What another process needs to see this memory, in hexadecimal."""
         handle = _IpcHandle()
-        self._call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
+        self.call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
         return bytes(handle).hex()
 
     def open(self, handle: str) -> int:
@@ -89,28 +97,28 @@ class Driver:
         address = ctypes.c_uint64()
         opened = _IpcHandle.from_buffer_copy(bytes.fromhex(handle))
         flags = ctypes.c_uint(_LAZY_PEER_ACCESS)
-        self._call("cuIpcOpenMemHandle_v2", ctypes.byref(address), opened, flags)
+        self.call("cuIpcOpenMemHandle_v2", ctypes.byref(address), opened, flags)
         return address.value
 
     def close(self, address: int) -> None:
         """The inverse of `open`."""
-        self._call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
+        self.call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
 
     def forget_persisting_lines(self) -> None:
         """Let nothing stay in the L2 cache for having been marked as persisting."""
-        self._call("cuCtxResetPersistingL2Cache")
+        self.call("cuCtxResetPersistingL2Cache")
 
     def persisting_l2_bytes(self) -> int:
         """How much of the L2 cache this context has set aside for persisting lines."""
         size = ctypes.c_size_t()
-        self._call("cuCtxGetLimit", ctypes.byref(size), _PERSISTING_L2_CACHE_SIZE)
+        self.call("cuCtxGetLimit", ctypes.byref(size), _PERSISTING_L2_CACHE_SIZE)
         return size.value
 
     def kernel(self, ptx: bytes, name: bytes) -> int:
         """A kernel of some PTX, which stays loaded as long as the process lives."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
-        self._call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name))
+        self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name))
         assert function.value is not None  # noqa: S101 - the call has succeeded
         return function.value
 
@@ -120,16 +128,17 @@ class Driver:
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(value))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         sizes = [ctypes.c_uint(size) for size in (blocks, 1, 1, threads, 1, 1, 0)]
-        self._call(
+        self.call(
             "cuLaunchKernel", ctypes.c_void_p(kernel), *sizes, stream, arguments, ctypes.c_void_p()
         )
 
-    def _call(self, name: str, *arguments: object) -> None:
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function of the driver; raises `DriverError` where it does not succeed."""
         status = getattr(self._library, name)(*arguments)
         if status:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
-            raise DriverError(f"{name}: {(text.value or b'unknown error').decode()}")
+            raise DriverError(name, status, (text.value or b"unknown error").decode())
 
 
 def persisting_l2_bytes() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,13 +14,11 @@ from torch import Tensor
 
 from harness.device.record import IN_MODULES
 from harness.finding import Finding
-from harness.gpu.recording import works
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
 from harness.judging.compare import classify
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import (
-    CHECK,
     Judged,
     changed_values,
     judge_arithmetic,
@@ -31,7 +28,6 @@ from harness.judging.integrity import (
 from harness.judging.judge import judge
 from harness.judging.layouts import WORDS, promises
 from harness.judging.operator_work import judge_operators
-from harness.judging.own_kernels import judge_launched, launched_from
 from harness.judging.picture import WrongOutput
 from harness.messages.channel import Message
 from harness.messages.digests import digest
@@ -61,6 +57,8 @@ _OTHER_SCHEDULE = 5
 
 # A diagnosis needs small outputs, and many large ones would fill the memory.
 _MAX_REMEMBERED = 1 << 20
+# Of numbers in inputs that a processor draws: all of what runs on the simulator.
+_MOST_DRAWN = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -119,12 +117,10 @@ class CaseCheck:
         self._need = problem.family.need(case)
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
-        # Drawn at random, so that it cannot be predicted.
-        self._recorded = secrets.choice(self._calls) if oracle_device.type == "cuda" else None
-        if self._recorded and not works():
-            self._recorded = None
-            message = "CUPTI records no kernels on this machine: nobody looked whose they are"
-            self._findings.append(Finding(CHECK, message, severity="warning"))
+        self._is_on_gpu = oracle_device.type == "cuda"
+        # Where a processor takes minutes to draw them.
+        numbers = sum(map(math.prod, case.input_shapes))
+        self._drawing_device = oracle_device if numbers > _MOST_DRAWN else torch.device("cpu")
         self._weights: Mapping[str, str] = {}
         self._drawn: dict[Weights, Mapping[str, Tensor]] = {}
         self._bits: dict[str, str] = {}
@@ -162,7 +158,9 @@ class CaseCheck:
             judged: Future[None] | None = None
             for call in self._calls:
                 known = self._drawn.get(call.run.weights)
-                values = values_of_call(self._problem, self._case, call, known)
+                values = values_of_call(
+                    self._problem, self._case, call, known, self._drawing_device
+                )
                 self._drawn[call.run.weights] = values.weights
                 if call.run.weights != sent:
                     self._send_weights(values)
@@ -178,16 +176,17 @@ class CaseCheck:
                 if judged:
                     judged.result()
                 judged = aside.submit(self._judge, call, values, answer, self._weights)
-                if self._oracle_device.type == "cuda":
+                if self._is_on_gpu:
                     # Values of gigabytes are there once, not twice.
                     judged.result()
+                    del values, answer
             if judged:
                 judged.result()
 
     def _why(self, failure: WorkerFailure) -> verdict.Stop:
         """What it means that the worker had to be given up; of a slow one, beside what."""
         stop = verdict.of_failure(failure)
-        if failure.cause != "timeout" or self._oracle_device.type != "cuda":
+        if failure.cause != "timeout" or not self._is_on_gpu:
             return stop
         seconds = reference_seconds(self._problem, self._case)
         beside = "" if seconds is None else f"; the reference takes {seconds:.3g} s"
@@ -213,12 +212,11 @@ class CaseCheck:
         # does less where values come back.
         is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
         is_again = call.kind == "again" and call.run.is_plain
-        counted = self._case.label == "reduced" and (is_first or is_again)
+        counted = self._case.label == "reduced" and (is_first or is_again) and not self._is_on_gpu
         # In another order of blocks and warps atomic sums of floats may come out otherwise.
         how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
         # Without moving the inputs, a captured graph that replays old addresses would pass.
         how["in_new_memory"] = call.kind == "touched"
-        how["recorded"] = call is self._recorded
         how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
         how["arrangement"] = call.arrangement
@@ -238,9 +236,6 @@ class CaseCheck:
         """Judge an answer; `digests` are of the weights that the worker had then."""
         self._findings += findings_of(answer)
         self._findings += changed_values(answer.header, values.inputs, digests)
-        if call is self._recorded:
-            launched = launched_from(answer.header["launched"])
-            self._keep(judge_launched(self._need, launched, self._conversation.built))
         fault = _wrong_kind(answer)
         if fault:
             self._faults.append(fault)
@@ -260,13 +255,11 @@ class CaseCheck:
         self._limits = comparison.limits if is_first else self._limits
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)
-        unwritten = None
-        if self._oracle_device.type != "cuda":
-            writers = _writers(answer)
-            unwritten = writers == UNWRITTEN
-            if bool(unwritten.any()):
-                self._faults.append(_describe_unwritten(unwritten))
-            self._judge_work(call, answer, actual, writers)
+        writers = _writers(answer)
+        unwritten = writers == UNWRITTEN
+        if bool(unwritten.any()):
+            self._faults.append(_describe_unwritten(unwritten))
+        self._judge_work(call, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
             # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
             has_gaps = any(finding.kernel for finding in failing_findings(self._findings))
@@ -285,7 +278,7 @@ class CaseCheck:
         What is wrong there counts if the submission means to take such inputs, and else is a note.
         """
         is_promised = promises(self._conversation.source, call.arrangement)
-        if self._oracle_device.type == "cuda" and not is_promised:
+        if self._is_on_gpu and not is_promised:
             # A wild access would break the GPU's context for the cases that follow.
             return True
         before = list(self._findings)
@@ -357,7 +350,8 @@ class CaseCheck:
             if right and len(right) > 1 and tuple(actual.shape[:-1]) == right[:-1]:
                 self._wrong_length = int(actual.shape[-1])
         elif actual.numel() <= _MAX_REMEMBERED:
-            self._wrong = wrong
+            inputs = tuple(tensor.cpu() for tensor in wrong.values.inputs)
+            self._wrong = replace(wrong, values=replace(wrong.values, inputs=inputs))
 
     def _report(self) -> CaseReport:
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
@@ -415,7 +409,7 @@ def _counted(answer: Message) -> tuple[KernelProfile, ...]:
 
 
 def _writers(answer: Message) -> Tensor:
-    """Who wrote each element of the output, which the simulated device always says."""
+    """Who wrote each element of the output, which the device always says."""
     if [tensor.shape for tensor in answer.tensors[1:]] != [answer.tensors[0].shape]:
         message = "the worker sent an output without saying who wrote it"
         raise StepFault(verdict.Stop("error", message))

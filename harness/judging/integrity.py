@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from harness.device.executor import KERNEL
 from harness.device.operator_names import computes, is_library, looks_up
 from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Work
-from harness.device.tensors import KERNEL
 from harness.finding import Check, Finding
 from harness.judging.operators import called_as
 from harness.messages.digests import digest
@@ -192,7 +192,7 @@ def _of_operands_on_host(during: Iterable[Work], need: Need) -> Iterator[str]:
 def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:
     if writers.shape[-1:] != need.has_terms.shape:
         return
-    by_kernels = (writers == KERNEL)[..., need.has_terms]
+    by_kernels = (writers == KERNEL)[..., need.has_terms.to(writers.device)]
     if not bool(by_kernels.all()):
         yield (
             f"of {by_kernels.numel():,} output elements that have terms, its own kernels wrote "

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
+from harness.device.executor import KERNEL
 from harness.device.operator_names import computes, is_library, is_summing, plain_name
 from harness.device.record import TO_HOST, Work
-from harness.device.tensors import KERNEL
 from harness.finding import Finding
 from harness.judging.integrity import CHECK, Judged, of_host
 from harness.judging.operators import called_as

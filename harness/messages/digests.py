@@ -14,9 +14,9 @@ _STEP = 997
 
 def digest(tensor: Tensor) -> str:
     """The same for the same bits, on whatever device they are."""
-    values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    values = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     if values.numel() <= _WHOLE_BYTES:
-        return hashlib.sha256(values.numpy().data).hexdigest()
+        return hashlib.sha256(values.cpu().numpy().data).hexdigest()
     words = values[: values.numel() // 8 * 8].view(torch.int64)
-    some = hashlib.sha256(values[::_STEP].contiguous().numpy().data)
+    some = hashlib.sha256(values[::_STEP].contiguous().cpu().numpy().data)
     return f"{some.hexdigest()} {int(words.sum())}"

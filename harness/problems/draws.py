@@ -1,6 +1,6 @@
 """Tensors drawn at random: inputs by their distribution, and sets of weights.
 
-All on the CPU, from a generator that the caller has seeded.
+All from a generator that the caller has seeded, and on its device.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def _draw(
     """Draw an input; one that is not of floating-point numbers is of 0 and 1 alone."""
     if not dtype.is_floating_point:
         # 0 and 1 are valid as a class, an index and a truth value alike.
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+        return torch.randint(0, 2, shape, generator=generator, device=generator.device).to(dtype)
     return drawn(distribution, shape, generator).to(dtype)
 
 
@@ -48,7 +48,7 @@ def drawn(distribution: Distribution, shape: tuple[int, ...], generator: Generat
 def touch(values: Tensor, generator: Generator) -> None:
     """Put another number at one place of a tensor that has any."""
     if values.numel():
-        place = torch.randint(values.numel(), (1,), generator=generator)
+        place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
         flat = values.view(-1)
         flat[place] = _another(flat[place])
 
@@ -63,9 +63,13 @@ def _another(values: Tensor) -> Tensor:
 def exact(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Odd integers of 12 bits and either sign: TF32 and float16 hold 11 bits, and round them."""
     steps = (_EXACT_HIGHEST - _EXACT_LOWEST) // 2 + 1
-    odd = _EXACT_LOWEST + 2 * torch.randint(0, steps, shape, generator=generator)
-    sign = 2 * torch.randint(0, 2, shape, generator=generator) - 1
-    return (odd * sign).to(torch.float32)
+    odd = _counted(steps, shape, generator).mul_(2).add_(_EXACT_LOWEST)
+    return odd.mul_(_counted(2, shape, generator).mul_(2).sub_(1))
+
+
+def _counted(count: int, shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Integers from 0 on, as float32: inputs of gigabytes have no room for wider ones."""
+    return torch.empty(shape, device=generator.device).random_(0, count, generator=generator)
 
 
 def as_initialised(model: nn.Module, _: Configuration, __: Generator) -> dict[str, Tensor]:
@@ -82,7 +86,9 @@ def moved(
     """
     weights = as_initialised(model, configuration, generator)
     for name, _ in model.named_parameters():
-        weights[name] += 0.1 * torch.rand(weights[name].shape, generator=generator)
+        weights[name] += 0.1 * torch.rand(
+            weights[name].shape, generator=generator, device=generator.device
+        )
     return weights
 
 
@@ -97,20 +103,20 @@ def whole(
 
 
 def _uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return torch.rand(shape, generator=generator)
+    return torch.rand(shape, generator=generator, device=generator.device)
 
 
 def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Values of both signs, whose products cancel in the sums."""
-    return torch.randn(shape, generator=generator)
+    return torch.randn(shape, generator=generator, device=generator.device)
 
 
 def _impulse(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """A single 1 at a random place: the output is one column of weights, and else the bias."""
-    values = torch.zeros(shape)
+    values = torch.zeros(shape, device=generator.device)
     if not values.numel():
         return values
-    place = torch.randint(values.numel(), (1,), generator=generator)
+    place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
     values.view(-1)[place] = 1.0
     return values
 
@@ -135,25 +141,30 @@ def _huge(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 def _magnitude(lowest: int, highest: int, generator: Generator) -> float:
     """A number between two powers of ten, which are given; any order of magnitude is as likely."""
-    drawn = float(torch.rand((), generator=generator, dtype=torch.float64))
+    drawn = float(torch.rand((), generator=generator, dtype=torch.float64, device=generator.device))
     return float(10 ** (lowest + (highest - lowest) * drawn))
 
 
 def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """A few values, each of which comes often: the largest is never alone."""
-    return torch.randint(-2, 3, shape, generator=generator).to(torch.float32) / 2
+    return (
+        torch.randint(-2, 3, shape, generator=generator, device=generator.device).to(torch.float32)
+        / 2
+    )
 
 
 def _integers(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Integers of either sign whose products and sums stay integers that float32 holds."""
-    return torch.randint(-7, 8, shape, generator=generator).to(torch.float32)
+    return torch.randint(-7, 8, shape, generator=generator, device=generator.device).to(
+        torch.float32
+    )
 
 
 def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """One number that is far larger than all others."""
     values = _normal(shape, generator)
     if values.numel():
-        place = torch.randint(values.numel(), (1,), generator=generator)
+        place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
         values.view(-1)[place] = 100.0
     return values
 

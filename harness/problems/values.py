@@ -1,7 +1,8 @@
 """What a case is run with: the runs, and the inputs and weights of each.
 
-All values are drawn on the CPU from `torch.Generator`s that are seeded from the case's seed, so a
-run can be replayed from the case alone, on any machine.
+All values are drawn from `torch.Generator`s that are seeded from the case's seed, so a run can be
+replayed from the case alone, on any machine: on the CPU, but for inputs of gigabytes, which only a
+GPU runs.
 """
 
 import hashlib
@@ -29,6 +30,7 @@ RunKind = Literal["first", "again", "touched", "arranged"]
 
 # Of the cases that have a call more of either kind.
 _EXTRA_SHARE = 0.15
+_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,11 @@ def initialisation_seed(case: Case) -> int:
 
 
 def values_for(
-    problem: Problem, case: Case, run: Run, weights: Mapping[str, Tensor] | None = None
+    problem: Problem,
+    case: Case,
+    run: Run,
+    weights: Mapping[str, Tensor] | None = None,
+    device: torch.device = _CPU,
 ) -> Values:
     """Draw a run's weights and inputs.
 
@@ -155,16 +161,19 @@ def values_for(
         case: One of `cases_for(problem, ...)`.
         run: One of `runs_for(problem)`.
         weights: The run's, where they have been drawn before; drawn anew they are the same.
+        device: Where inputs that the reference does not make itself are drawn.
 
     Returns:
-        CPU tensors: weights as in `Model`'s state_dict, inputs with the case's shapes and dtypes.
+        Weights as in `Model`'s state_dict, CPU tensors; inputs with the case's shapes and dtypes.
     """
     if weights is None:
         weights = weights_for(problem, case, run.weights)
-    generator = Generator().manual_seed(_inputs_seed(case, run))
+    seed = _inputs_seed(case, run)
     if _are_made(problem, case):
-        inputs = inputs_from(_making(problem, case, run), run.distribution, generator)
+        make_inputs = _making(problem, case, run)
+        inputs = inputs_from(make_inputs, run.distribution, Generator().manual_seed(seed))
     else:
+        generator = Generator(device).manual_seed(seed)
         inputs = drawn_alike(case, run.distribution, generator)
     return Values(weights, inputs)
 
@@ -191,22 +200,27 @@ def elements_of(problem: Problem, case: Case) -> int:
 
 
 def values_of_call(
-    problem: Problem, case: Case, call: Call, weights: Mapping[str, Tensor] | None = None
+    problem: Problem,
+    case: Case,
+    call: Call,
+    weights: Mapping[str, Tensor] | None = None,
+    device: torch.device = _CPU,
 ) -> Values:
     """Draw a call's weights and inputs: those of its run, one number of which may be another.
 
-    `weights` as in `values_for`.
+    `weights` and `device` as in `values_for`.
     """
-    values = values_for(problem, case, call.run, weights)
+    values = values_for(problem, case, call.run, weights, device)
     if call.arrangement == "expanded":
         alike = (tensor[:1].expand_as(tensor).contiguous() for tensor in values.inputs)
         return replace(values, inputs=tuple(alike))
     if call.kind != "touched":
         return values
-    generator = Generator().manual_seed(_derived_seed(case, "touched"))
+    seed = _derived_seed(case, "touched")
     if _are_made(problem, case):
         make_inputs = _making(problem, case, call.run)
-        return replace(values, inputs=touched_from(make_inputs, generator))
+        return replace(values, inputs=touched_from(make_inputs, Generator().manual_seed(seed)))
+    generator = Generator(device).manual_seed(seed)
     for tensor in values.inputs:
         touch(tensor, generator)
     return values

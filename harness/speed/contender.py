@@ -10,9 +10,11 @@ from typing import Any
 
 from torch import Tensor
 
+from harness.finding import Finding
 from harness.gpu.recording import Launched
 from harness.judging.conversation import Conversation, StepFault
 from harness.judging.own_kernels import launched_from
+from harness.worker.answers import findings_of
 from harness.worker.shared import Exported
 
 
@@ -30,6 +32,7 @@ class Sample:
         waited_ms: From the question to the answer, by this side's clock.
         output: What kind of output there was; the values are in shared memory.
         launched: Its kernels; None where they were not recorded.
+        changed: What it has changed in its process since it was last looked at.
     """
 
     milliseconds: float
@@ -37,6 +40,7 @@ class Sample:
     waited_ms: float
     output: Mapping[str, Any]
     launched: tuple[Launched, ...] | None = None
+    changed: tuple[Finding, ...] = ()
 
 
 class Contender:
@@ -69,7 +73,8 @@ class Contender:
         start = time.perf_counter()
         asked = {**self._options, "places": list(places), "recorded": recorded}
         with _faults():
-            header = self._conversation.ask("time", asked, seconds=seconds).header
+            answer = self._conversation.ask("time", asked, seconds=seconds)
+        header = answer.header
         waited = 1e3 * (time.perf_counter() - start)
         try:
             sample = Sample(
@@ -78,6 +83,7 @@ class Contender:
                 waited,
                 header,
                 launched_from(header["launched"]) if recorded else None,
+                tuple(findings_of(answer)) if "findings" in header else (),
             )
         except (KeyError, TypeError, ValueError):
             raise ContenderError(f"{self.name}: its worker sent no times") from None

@@ -74,7 +74,8 @@ class _Contenders:
 
     def __init__(self, plan: SpeedPlan) -> None:
         self._plan = plan
-        self._settings = settings_for(plan.request)
+        # Timed calls are made in the worker itself, whose extensions are compiled for the GPU.
+        self._settings = settings_for(plan.request, without_device=True)
         self._stack = ExitStack()
         self._submissions: list[Worker] = []
         self._baselines: dict[BaselineKind, Worker] = {}

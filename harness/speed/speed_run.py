@@ -18,6 +18,7 @@ from harness.gpu.state import Monitor
 from harness.judging.own_kernels import judge_launched
 from harness.problems.grid import Case
 from harness.records.comparison import Precision
+from harness.records.findings import failing_findings
 from harness.speed.contender import Contender, ContenderError, Sample
 from harness.speed.floor import LeastWork, Rates
 from harness.speed.measurement import Conditions, Measurement
@@ -144,6 +145,8 @@ class SpeedRun:
             judged = judge_launched(self._need, sample.launched, contender.built)
             for found in judged.findings:
                 self._findings.add(name, found.message)
+        for found in failing_findings(sample.changed):
+            self._findings.add(name, found.message)
         expected = {
             "type": "torch.Tensor",
             "device": "cuda",

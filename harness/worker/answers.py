@@ -145,6 +145,7 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
         "milliseconds": is_duration,
         "idle": is_duration,
         "launched": _LAUNCHED,
+        "findings": _FINDINGS,
         "type": is_line,
     },
     "repeat": {},

@@ -19,7 +19,7 @@ from harness.compiler.flags import Extension
 from harness.compiler.ninja import CompileError
 from harness.messages.channel import ProtocolError
 from harness.sandbox.confined import places
-from harness.simulator.hardware.resources import resource_usage
+from harness.simulator.hardware.resources import assembled, resource_usage
 from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.system.allowance import Allowance
 from harness.worker.settings import Settings
@@ -33,6 +33,7 @@ _MOST_FLAG_CHARACTERS = 4096
 _MOST_ASKS = 256
 # Of a worker's builds together: this side holds them, and what people build is a hundredth.
 _MOST_BUILT_BYTES = 1 << 30
+_NOTHING = torch.empty(0, dtype=torch.uint8)
 _LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
 
 
@@ -98,6 +99,10 @@ class BuildService:
         """What ptxas says of the kernels of a module; raises as `serve` does."""
         return resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
 
+    def cubin(self, code: DeviceCode) -> bytes:
+        """A module as machine code, empty where ptxas refuses it; raises as `serve` does."""
+        return assembled(self._toolchain.cuda, self._compiler, self._cache, code)
+
     def name_of(self, header: dict[str, Any]) -> str:
         """What a request is about, for a message."""
         return str(header.get("name"))[:128]
@@ -113,7 +118,12 @@ class BuildService:
         library = self._built[entry.library.parent.name] = entry.library.read_bytes()
         if sum(map(len, self._built.values())) > _MOST_BUILT_BYTES:
             raise ProtocolError(f"requests for more than {_MOST_BUILT_BYTES >> 30} GiB of builds")
-        return {}, (torch.frombuffer(bytearray(library), dtype=torch.uint8),)
+        return {}, (as_tensor(library),)
+
+
+def as_tensor(data: bytes) -> torch.Tensor:
+    """Bytes as a message carries them."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else _NOTHING
 
 
 def extension_of(header: dict[str, Any]) -> Extension:

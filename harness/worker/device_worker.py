@@ -26,9 +26,9 @@ from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.ptx.fatbinary import DeviceCode, images_in
 from harness.worker import answers
 from harness.worker.build_service import Answer as Served
-from harness.worker.build_service import BuildEvent
+from harness.worker.build_service import BuildEvent, as_tensor
 from harness.worker.settings import Settings
-from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker, start_confined
+from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker, last_line, start_confined
 
 _Range = tuple[int, int]
 
@@ -39,16 +39,19 @@ class DeviceWorker(Worker):
     _device: DeviceClient
 
     def _start_process(self, settings: Settings, descriptor: int) -> ProcessTree:
-        assert settings.libraries is not None  # noqa: S101 - of the simulator
+        assert settings.libraries is not None  # noqa: S101 - of the worker's end of each call
         self._file = settings.submission.name
+        self._is_broken = False
         process = shared_process(
-            settings.libraries.machine, settings.cores, must_be_confined=settings.untrusted
+            settings.libraries.machine if settings.device == "simulator" else None,
+            settings.cores,
+            must_be_confined=settings.untrusted,
         )
         self._parameters: dict[str, Any] = {}
         self._served_seconds = 0.0
         self._set: list[str] = []
         self._inputs: list[_Range] = []
-        self._outputs: list[_Range] = []
+        self._outputs: list[tuple[int | None, _Range]] = []
         # The worker can read what it prints itself, and shall not read there what kernels print.
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._device = process.begin(self._printed, settings.schedule, settings.cores)
@@ -99,6 +102,7 @@ class DeviceWorker(Worker):
         answer = super().request(asked, header, (), seconds, max_tensor_bytes)
         parameters = {name: self._parameters[name] for name in self._set}
         evidence = self._ask_device(step, limit, "end", parameters=parameters)
+        self._is_broken = evidence["is_broken"]
         if evidence["malformed"]:
             self._fail(step, "protocol", f"the worker sent {evidence['malformed']}")
         return self._joined(step, limit, answer, evidence, max_tensor_bytes)
@@ -150,12 +154,14 @@ class DeviceWorker(Worker):
             header["wrong"] = found.header["wrong"]
             return Message(header)
         here = _range_of(place)
+        (serial,) = found.header["serials"]
+        # Who has been in this very allocation before holds it still.
+        before = [where for known, where in self._outputs if known == serial]
         if _overlap(here, self._inputs):
             header["shares"] = "its input"
-        elif _overlap(here, self._outputs):
+        elif _overlap(here, before):
             header["shares"] = "an earlier output"
-        # An address comes once: who has been there before holds the same memory still.
-        self._outputs.append(here)
+        self._outputs.append((serial, here))
         return Message(header, found.tensors)
 
     def _values(
@@ -164,16 +170,23 @@ class DeviceWorker(Worker):
         found = self._read(step, limit, places, most)
         if "wrong" in found.header:
             self._fail(step, "protocol", f"the worker named a parameter: {found.header['wrong']}")
-        return found.tensors[::2]
+        # The next message may overwrite what is on a GPU.
+        return tuple(tensor.cpu() for tensor in found.tensors[::2])
 
     def _read(
         self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
     ) -> Message:
         size = sum(math.prod(each["shape"]) * _width(each) for each in places)
+        # Of each element there is a byte that tells who wrote it.
+        with_writers = size + sum(math.prod(each["shape"]) for each in places)
         if size > most:
             words = f"tensors of {size} bytes, where {most} are the most to be expected"
             self._fail(step, "protocol", f"the worker sent {words}")
-        return self._device_message(step, limit, "read", places=list(places))
+        return self._within(
+            step,
+            limit,
+            lambda end: self._device.read(end, self._serve_device, places, with_writers),
+        )
 
     # The device
 
@@ -185,30 +198,48 @@ class DeviceWorker(Worker):
     def _device_message(
         self, step: Step, limit: float, do: str, tensors: Sequence[Tensor] = (), **header: object
     ) -> Message:
-        # A worker can keep the device busy, with kernels or half a call: that is its time, too.
+        return self._within(
+            step,
+            limit,
+            lambda end: self._device.ask(do, end, self._serve_device, tensors, **header),
+        )
+
+    def _within(self, step: Step, limit: float, ask: Callable[[float], Message]) -> Message:
+        """Ask the device something until an end that is given.
+
+        A worker can keep the device busy, with kernels or half a call: that is its time, too.
+        """
         within = self._left.steps.limit(limit)
         start, self._served_seconds = time.monotonic(), 0.0
         try:
-            return self._device.ask(do, start + within, self._serve_device, tensors, **header)
+            return ask(start + within)
         except DeadlineExceeded:
-            words = f"the simulated device did not answer within {limit:.0f} s"
+            words = f"the device did not answer within {limit:.0f} s"
             if within < limit:
                 every = self._left.steps.seconds
                 words = f"no answer within {every:g} s in all (--check-seconds gives it longer)"
-                words += ", the last of the simulated device"
+                words += ", the last of the device"
             self._fail(step, "timeout", words)
         except (Disconnected, ProtocolError):
-            self._fail(step, "crash", "the simulated device has ended")
+            last = last_line(self._printed)
+            self._fail(step, "crash", f"the device has ended{f' ({last})' if last else ''}")
         finally:
             self._left.steps.spend(time.monotonic() - start - self._served_seconds)
 
-    def _serve_device(self, header: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def is_spent(self) -> bool:
+        """Whether it can be asked for nothing more, since a kernel has broken its device."""
+        return self._is_broken
+
+    def _serve_device(self, header: dict[str, Any]) -> Served:
         code = DeviceCode(header["ptx"], tuple(header["options"]))
         start = time.monotonic()
         try:
-            return {"usage": self._build_service.resources(code)}
+            if header["ask"] == "cubin":
+                return {}, (as_tensor(self._build_service.cubin(code)),)
+            return {"usage": self._build_service.resources(code)}, ()
         except CompileTimeout:
-            return {"usage": ""}
+            return {"usage": ""}, ()
         finally:
             self._served_seconds += time.monotonic() - start
 

@@ -9,6 +9,7 @@ from harness.compiler.flags import Target
 from harness.compiler.toolchain import Toolchain
 from harness.messages.kinds import BaselineKind
 from harness.sandbox.limits import Limits
+from harness.simulator.hardware.properties import DEVICE, DeviceProperties
 from harness.simulator.native.library import Libraries
 from harness.system.device import Device
 
@@ -23,7 +24,9 @@ class Settings:
     cache: Path
     toolchain: Toolchain
     libraries: Libraries | None
-    """The simulator's; None on a GPU."""
+    """With which a worker has its device in another process; None where it uses the GPU itself."""
+    properties: DeviceProperties = DEVICE
+    """The device's."""
     schedule: int = 0
     """The simulator's order of blocks and warps."""
     cores: int = 1
@@ -40,11 +43,13 @@ class Settings:
     @property
     def target(self) -> Target:
         """What extensions are compiled for."""
-        return Target(self.device, self.architecture)
+        return Target("simulator" if self.libraries else self.device, self.architecture)
 
     def instructions(self, limits: Limits | None, device: int | None) -> Instructions:
         """What the worker is told of all this; `device` is as there."""
-        return Instructions(self.submission, self.libraries, device, self.baseline, limits)
+        return Instructions(
+            self.submission, self.libraries, device, self.properties, self.baseline, limits
+        )
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,8 @@ class Instructions:
     submission: Path
     libraries: Libraries | None
     device: int | None
-    """The descriptor on which the device process answers; None on a GPU."""
+    """The descriptor on which the device process answers; None where there is none."""
+    properties: DeviceProperties
     baseline: BaselineKind | None
     limits: Limits | None
     """What it shall impose on itself; None where nothing untrusted runs."""

@@ -158,6 +158,11 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether it can be asked for nothing more."""
+        return False
+
     @cached_property
     def source(self) -> str:
         """The submission's text."""
@@ -295,15 +300,17 @@ class Worker:
         """How the process ended, and the last thing it printed."""
         if not self._process.wait(_EXIT_SECONDS):
             return f"the worker hung up while {_PHRASE[step]}"
-        last = self._last_line()
+        last = last_line(self._output)
         how = f"the worker {self._process.how_it_ended} while {_PHRASE[step]}"
         return how + (f": {last}" if last else "")
 
-    def _last_line(self) -> str:
-        size = self._output.seek(0, os.SEEK_END)
-        self._output.seek(max(0, size - _OUTPUT_TAIL_BYTES))
-        text = self._output.read().decode(errors="replace").strip()
-        return text.rpartition("\n")[2][:200]
+
+def last_line(output: IO[bytes]) -> str:
+    """The last thing that a process printed into a file, or the end of it."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _OUTPUT_TAIL_BYTES))
+    text = output.read().decode(errors="replace").strip()
+    return text.rpartition("\n")[2][:200]
 
 
 def start_confined(
@@ -322,7 +329,7 @@ def start_confined(
         tuple(readable),
         placed,
         limits,
-        with_gpu=settings.device == "cuda",
+        with_gpu=settings.libraries is None and settings.device == "cuda",
         must_hold=settings.untrusted,
     )
     descriptors = [descriptor] if device is None else [descriptor, device]

@@ -176,7 +176,7 @@ CHEATS: Mapping[str, Cheat] = {
         "a CUDA graph replayed onto stale pointers",
         WRONG,
         only_on_gpu="the simulator has no CUDA graphs",
-        on_gpu="is wrong|differ",
+        on_gpu="has no torch.cuda.CUDAGraph",
         unlike_naive="the simulator has no CUDA graphs",
     ),
     # C. Knowing when it is judged.
@@ -208,7 +208,7 @@ CHEATS: Mapping[str, Cheat] = {
         "reads the input later than allowed",
         WRONG,
         only_on_gpu="the simulator does everything at once",
-        on_gpu="own stream was done|is wrong|calls in a row",
+        on_gpu="has no device code that the harness has not compiled",
         unlike_naive="the simulator has no torch.cuda._sleep",
     ),
     # D. Attacking the clock.
@@ -234,9 +234,7 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu=f"clock|{REPLACED}",
         unlike_naive=_NOT_NAIVE_TIMES,
     ),
-    "synchronize_replaced": Cheat(
-        "D", "replaces synchronize", REPLACED, on_gpu="must be completed|own stream|clock"
-    ),
+    "synchronize_replaced": Cheat("D", "replaces synchronize", REPLACED, on_gpu=REPLACED),
     "time_replaced": Cheat("D", "replaces the time module", REPLACED),
     "statistics_replaced": Cheat("D", "replaces statistics", REPLACED),
     "json_replaced": Cheat("D", "replaces JSON", f"{WRONG}|{REPLACED}"),

@@ -17,11 +17,12 @@ import torch
 
 from harness.compiler.cache import Cache, default_root
 from harness.device.calls import Calls, Refused
+from harness.device.executor import Assembler
 from harness.device.record import Record
-from harness.device.simulated import SimulatedDevice
+from harness.device.simulated import Simulator
+from harness.device.simulated_memory import SimulatedMemory
 from harness.device.values import Malformed
 from harness.sandbox.limits import Limits
-from harness.simulator.hardware.memory import Memory
 from harness.simulator.layout.calls import Call, TensorEntry, Value
 from harness.simulator.layout.runtime import LaunchEntry
 from harness.simulator.layout.scalar_types import DTYPES
@@ -166,11 +167,12 @@ def main(count: int, seed: int, trace: str = "") -> None:
     torch.set_num_threads(1)
     # A device process has some, too: what asks for more is refused.
     Limits(_MOST_BYTES).impose()
-    memory = Memory(ctypes.CDLL(str(build_machine_library(Cache(default_root())))))
-    memory.limit = LIMIT
+    library = ctypes.CDLL(str(build_machine_library(Cache(default_root()))))
     record = Record()
-    device = SimulatedDevice(memory, record, lambda _: {})
-    calls = Calls(memory, device, record, set())
+    executor = Simulator(library)(record, Assembler(lambda _: {}, lambda _: b""))
+    memory = SimulatedMemory(library)
+    memory.limit = LIMIT
+    calls = Calls(executor, record, set())
     draw = random.Random(seed)  # noqa: S311 - to be replayed, not to be secret
     hostile = Hostile(draw, operators(), memory.base)
     outcomes = {"answered": 0, "refused": 0, "malformed": 0}

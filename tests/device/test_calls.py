@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from harness.compiler.cache import Cache, default_root
+from harness.device.place import Place
 from harness.device.process import DeviceClient, DeviceProcess
-from harness.device.tensors import Place
 from harness.messages.channel import Disconnected, Message
 from harness.simulator.layout.calls import (
     AllocateEntry,
@@ -56,7 +56,7 @@ def devices(process: DeviceProcess) -> Iterator[tuple[DeviceClient, DeviceClient
 
 def ask(device: DeviceClient, do: str, *tensors: torch.Tensor, **header: object) -> Message:
     """As the trusted side asks."""
-    return device.ask(do, time.monotonic() + 60, lambda asked: asked, tensors, **header)
+    return device.ask(do, time.monotonic() + 60, lambda asked: (asked, ()), tensors, **header)
 
 
 def call(worker: socket.socket, number: int, data: bytes = b"") -> tuple[int, bytes]:

@@ -6,17 +6,19 @@ import ctypes
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from harness.device.executor import Assembler
 from harness.device.process import DeviceClient
 from harness.device.session import DeviceSession
-from harness.device.simulated import Usage
+from harness.device.simulated import Simulator
 from harness.finding import Finding
 from harness.messages.channel import Channel, Message
+from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.native.library import Libraries
 from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.worker.answers import findings_of
@@ -44,7 +46,9 @@ def no_usage(code: DeviceCode) -> Mapping[str, Any]:
 class Connected:
     """The device of this process, and what the trusted side would ask of it."""
 
-    def __init__(self, libraries: Libraries, usage: Usage = no_usage) -> None:
+    def __init__(
+        self, libraries: Libraries, usage: Callable[[DeviceCode], Mapping[str, Any]] = no_usage
+    ) -> None:
         ours, theirs = socket.socketpair()
         calls, worker = socket.socketpair()
         self._process = os.fork()
@@ -52,20 +56,22 @@ class Connected:
             ours.close()
             worker.close()
             library = ctypes.CDLL(str(libraries.machine))
-            DeviceSession(library, calls, Channel(theirs), usage=usage).serve()
+            assembler = Assembler(usage, lambda _: b"")
+            make = Simulator(library)
+            DeviceSession(make, calls, Channel(theirs), assembler=assembler).serve()
             os._exit(0)
         theirs.close()
         calls.close()
         self._trusted = DeviceClient(Channel(ours), worker, lambda: None)
         # A worker begins with that.
         ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
-        self.client = ClientDevice(libraries, worker.fileno())
+        self.client = ClientDevice(libraries, worker.fileno(), DEVICE)
         self.recover = self.client.recover
 
     def ask(self, do: str, *tensors: Tensor, **header: object) -> Message:
         """As the trusted side does."""
         deadline = time.monotonic() + _SECONDS
-        return self._trusted.ask(do, deadline, lambda asked: asked, tensors, **header)
+        return self._trusted.ask(do, deadline, lambda asked: (asked, ()), tensors, **header)
 
     def observe(self) -> Seen:
         """What happened on the device since the last call."""

@@ -80,7 +80,7 @@ class Device:
         if isinstance(machine, GpuMachine):
             return machine.encode_tiled(*tensor, mode, swizzling, ctypes.c_uint32(0), filling)
         library = machine.memory.library
-        return int(library.sim_encode_tiled(*tensor, mode, swizzling, filling))
+        return int(library.sim_encode_tiled(*tensor, mode, swizzling, ctypes.c_uint32(0), filling))
 
     def run(self, ptx: str, arguments: Sequence[bytes], **launch: Any) -> LaunchResult:
         """Launches the only kernel of a PTX text."""

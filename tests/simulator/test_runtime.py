@@ -136,10 +136,12 @@ def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
     """The call returns an error, and the device tells what it has not got."""
     assert answers["clusters"] == ["801"]
     assert answers["clusters observed"] == [
-        "unsupported: the simulator has no clusters of more than one block"
+        "unsupported: the harness's device has no clusters of more than one block"
     ]
     assert answers["entry points"] == ["0", "1001"]
-    assert answers["entry points observed"] == ["unsupported: the simulator has no cuNothing()"]
+    assert answers["entry points observed"] == [
+        "unsupported: the harness's device has no cuNothing()"
+    ]
 
 
 def test_destroyed_stream_is_refused(answers: dict[str, list[str]]) -> None:

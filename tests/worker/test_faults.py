@@ -27,11 +27,11 @@ SUBMISSION = Path("absent.py")
         ),
         (
             'kernel.py(12): error: identifier "cublasSgemm" is undefined',
-            "the simulator has no cublasSgemm",
+            "the harness's device has no cublasSgemm",
         ),
         (
             "kernel.py:9:3: error: ‘cufftPlan1d’ was not declared in this scope",  # noqa: RUF001
-            "the simulator has no cufftPlan1d",
+            "the harness's device has no cufftPlan1d",
         ),
         ('kernel.py(12): error: identifier "scalar_type" is undefined', None),
         ("kernel.py:3:10: fatal error: mine.h: No such file or directory", None),
@@ -69,7 +69,7 @@ def test_library_that_is_not_here_is_unsupported(output: str, message: str | Non
 def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) -> None:
     """Symbols that the loader misses, in C++'s words, and parts of a CUDA build of torch."""
     fault = describe(error, SUBMISSION, is_simulated=True)
-    assert (fault.kind, fault.message) == ("unsupported", f"the simulator has no {missing}")
+    assert (fault.kind, fault.message) == ("unsupported", f"the harness's device has no {missing}")
 
 
 @pytest.mark.parametrize(

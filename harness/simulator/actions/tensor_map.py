@@ -13,7 +13,8 @@ from harness.simulator.instructions.narrowing import FORMATS, encode
 from harness.simulator.layout.memory import TensorMapEntry
 
 MAP_BYTES = ctypes.sizeof(TensorMapEntry)
-_MARK = 0x70616D5F6D6973FF
+MARK = 0x70616D5F6D6973FF
+"""With which each begins."""
 _BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 # The NaN outside of a tensor, by element type: an H200 fills with this pattern.
 _NANS = {6: 0x7FF7, 7: 0x7FF77FF7, 8: 0x7FF77FF77FF77FF7, 9: 0x7FF7} | dict.fromkeys(
@@ -42,7 +43,7 @@ class TensorMap:
     def decode(cls, data: bytes) -> TensorMap | None:
         """The map in 128 bytes; None if they are not one."""
         entry = TensorMapEntry.from_buffer_copy(data)
-        if entry.mark != _MARK:
+        if entry.mark != MARK:
             return None
         rank, width = entry.rank, _BYTES[entry.type]
         # The contiguous dimension is not strided without interleaving.

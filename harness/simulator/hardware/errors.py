@@ -29,7 +29,7 @@ class UnsupportedInstruction(NotImplementedError):
 
 
 class UnsupportedCall(NotImplementedError):
-    """The submission's host code asks for something that the simulator does not have.
+    """The submission's host code asks for something that the harness's device does not have.
 
     Attributes:
         what: a function's name, or what was asked for in words.
@@ -37,7 +37,7 @@ class UnsupportedCall(NotImplementedError):
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(f"the simulator has no {what}{'()' if what.isidentifier() else ''}")
+        super().__init__(f"the harness's device has no {what}{'()' if what.isidentifier() else ''}")
 
 
 class LibraryCall(RuntimeError):

@@ -81,13 +81,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """A launch as it is asked for; the limit is None where cudaFuncSetAttribute has set none."""
+    """A launch as it is asked for.
+
+    The limit is None where cudaFuncSetAttribute has set none; a cluster of (0, 0, 0) is none.
+    """
 
     grid: Extent
     block: Extent
     dynamic_shared_bytes: int
     dynamic_shared_limit: int | None
     is_cooperative: bool
+    cluster: Extent = (0, 0, 0)
 
     @property
     def threads(self) -> int:

@@ -17,6 +17,7 @@ from harness.compiler.toolchain import CudaCompiler
 from harness.simulator.ptx.fatbinary import DeviceCode
 
 _USAGE = "usage.txt"
+_CUBIN = "kernels.cubin"
 _WARP = 32
 _REGISTERS = 65536
 _PARTITIONS = 4
@@ -145,20 +146,37 @@ def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: D
     return entry.library.read_text()
 
 
-def _assemble(ptxas: Path, compiler: Compiler, code: DeviceCode, folder: Path) -> Product:
+def assembled(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> bytes:
+    """The machine code that ptxas makes of a fat binary's PTX; empty where it refuses.
+
+    The arguments, and what is raised, are as in `resource_usage`.
+    """
+    key = digest(("ptxas", home.version, code.ptx, *code.options))
+    try:
+        entry = cache.get_or_build(
+            key, partial(_assemble, home.home / "bin" / "ptxas", compiler, code, product=_CUBIN)
+        )
+    except CompileError:
+        return b""
+    return entry.library.read_bytes()
+
+
+def _assemble(
+    ptxas: Path, compiler: Compiler, code: DeviceCode, folder: Path, *, product: str = _USAGE
+) -> Product:
     target = re.search(r"^\.target\s+(\w+)", code.ptx, re.MULTILINE)
     command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90", *code.options]
-    command += ["kernels.ptx", "-o", "kernels.cubin"]
-    # ptxas prints what is wanted.
+    command += ["kernels.ptx", "-o", _CUBIN]
+    # ptxas prints what it uses.
     printing = ("sh", "-c", f'"$@" >{_USAGE} 2>&1 || {{ cat {_USAGE}; false; }}', "sh", *command)
     job = Job(
         files=(("kernels.ptx", code.ptx),),
-        attempts=((Step(_USAGE, printing, ("kernels.ptx",)),),),
+        attempts=((Step(product, printing, ("kernels.ptx",)),),),
         then=(),
-        product=_USAGE,
+        product=product,
     )
-    (folder / _USAGE).write_bytes(compiler.run(job).product or b"")
-    return Product(folder / _USAGE)
+    (folder / product).write_bytes(compiler.run(job).product or b"")
+    return Product(folder / product)
 
 
 def parse_usage(output: str) -> dict[str, Resources]:

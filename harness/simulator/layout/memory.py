@@ -116,4 +116,6 @@ class TensorMapEntry(Structure):
     """CUtensorMapSwizzle."""
     fill: U8
     """CUtensorMapFloatOOBfill."""
-    unused: Annotated[ctypes.Array[ctypes.c_uint8], array(U8, 21)]
+    promotion: U8
+    """CUtensorMapL2promotion, which matters for a GPU's speed alone."""
+    unused: Annotated[ctypes.Array[ctypes.c_uint8], array(U8, 20)]

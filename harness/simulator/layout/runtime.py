@@ -28,6 +28,8 @@ class LaunchEntry(Structure):
     dynamic_shared_limit: Long
     """As cudaFuncSetAttribute has set it, else -1."""
     is_cooperative: Int
+    cluster: _Extent
+    """In blocks; of nothing where the launch does not say."""
 
 
 @structure("sim_kernel")

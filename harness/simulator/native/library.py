@@ -74,7 +74,8 @@ def _build_runtime(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
 
 def _build_device(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
-    libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu"]
+    # Where a static one is linked instead, nobody else catches what this library throws.
+    libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu", "-l:libstdc++.so.6"]
     folders = [*cpp_extension.include_paths("cpu"), str(toolchain.cuda.include)]
     includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"]
     includes += [word for path in folders for word in ("-isystem", path)]

@@ -13,11 +13,12 @@ static uint64_t bytes_of(uint32_t type) {
 int sim_encode_tiled(sim_tensor_map *map, uint32_t type, uint32_t rank, uint64_t address,
                      const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                      const uint32_t *element_strides, uint32_t interleave, uint32_t swizzle,
-                     uint32_t fill) {
+                     uint32_t promotion, uint32_t fill) {
     static const uint64_t spans[] = {0, 32, 64, 128};
     uint64_t width = bytes_of(type);
     if (!map || ((uintptr_t)map & 63) || !width || rank < 1 || rank > 5) return -1;
     if ((address & 15) || interleave != 0 || swizzle > 3 || fill > 1) return -1;
+    if (promotion > 3) return -1;
     memset(map, 0, sizeof *map);
     for (uint32_t i = 0; i < rank; i++) {
         if (dims[i] < 1 || dims[i] > (uint64_t)1 << 32) return -1;
@@ -37,5 +38,6 @@ int sim_encode_tiled(sim_tensor_map *map, uint32_t type, uint32_t rank, uint64_t
     map->rank = (uint8_t)rank;
     map->swizzle = (uint8_t)swizzle;
     map->fill = (uint8_t)fill;
+    map->promotion = (uint8_t)promotion;
     return 0;
 }

@@ -10,6 +10,6 @@
 int sim_encode_tiled(sim_tensor_map *map, uint32_t type, uint32_t rank, uint64_t address,
                      const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                      const uint32_t *element_strides, uint32_t interleave, uint32_t swizzle,
-                     uint32_t fill);
+                     uint32_t promotion, uint32_t fill);
 
 #endif

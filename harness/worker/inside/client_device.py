@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.simulator.hardware.properties import DeviceProperties
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 from harness.simulator.native.library import Libraries
 from harness.worker.inside.symbols import symbols_of_a_gpu
@@ -21,7 +22,7 @@ Place = dict[str, Any]
 class ClientDevice:
     """The device of this process; make one, before anything else uses torch's `cuda`."""
 
-    def __init__(self, libraries: Libraries, descriptor: int) -> None:
+    def __init__(self, libraries: Libraries, descriptor: int, properties: DeviceProperties) -> None:
         """On the socket `descriptor` the device process answers.
 
         Raises:
@@ -32,7 +33,7 @@ class ClientDevice:
         if self._runtime.sim_connect(descriptor):
             raise OSError("the device process does not answer")
         ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
-        self._cuda = SimulatedCuda(self._runtime)
+        self._cuda = SimulatedCuda(self._runtime, properties)
         self._cuda.install()
 
     def recover(self, multiprocessors: int | None = None) -> None:

@@ -84,7 +84,7 @@ def describe(error: BaseException, submission: Path, *, is_simulated: bool) -> F
         return Fault("exception", why, _encodable(str(error)))
     missing = undefined or _missing_part(error)
     if missing and is_simulated:
-        return Fault("unsupported", f"the simulator has no {missing}")
+        return Fault("unsupported", f"the harness's device has no {missing}")
     where = _own_frames(error, submission)
     detail = _encodable("".join(traceback.format_list(where)).rstrip())
     place = f" ({submission.name}:{where[-1].lineno}, in {where[-1].name})" if where else ""
@@ -110,7 +110,7 @@ def _missing_library(output: str) -> str | None:
     # What the host compiler puts around names depends on the locale.
     unknown = re.search(rf'identifier "{name}" is undefined|\W{name}\W was not declared', output)
     if unknown:
-        return f"the simulator has no {unknown[1] or unknown[2]}"
+        return f"the harness's device has no {unknown[1] or unknown[2]}"
     return None
 
 

@@ -47,6 +47,7 @@ class SharedTensors:
             "milliseconds": called.milliseconds,
             "idle": called.idle,
             "launched": list(launched),
+            "findings": [],
             **_keep(called.output, self._shared().tensors[-1]),
         }
         return header, ()

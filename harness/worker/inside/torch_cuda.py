@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 import torch
 
 from harness.simulator.hardware.errors import UnsupportedCall
-from harness.simulator.hardware.properties import DEVICE, DeviceProperties
+from harness.simulator.hardware.properties import DeviceProperties
 
 _DISABLE_TIMING, _BLOCKING_SYNC = 2, 1
 """cudaEventDisableTiming and cudaEventBlockingSync."""
@@ -190,10 +190,10 @@ def _handle_of(calls: Calls, stream: Stream | None) -> ctypes.c_void_p:
 class SimulatedCuda:
     """The functions of `torch.cuda`, over the simulator's runtime library."""
 
-    def __init__(self, runtime: ctypes.CDLL) -> None:
+    def __init__(self, runtime: ctypes.CDLL, properties: DeviceProperties) -> None:
         self._calls = Calls(runtime)
         self._runtime = runtime
-        self._device = DEVICE
+        self._real = self._device = properties
         bound = {"calls": self._calls}
         self._event = type("Event", (Event,), bound)
         self._stream = type("Stream", (Stream,), bound)
@@ -224,14 +224,19 @@ class SimulatedCuda:
 
     def pretend(self, multiprocessors: int | None) -> None:
         """Answer that the device has so many multiprocessors; None for as many as it has."""
-        count = multiprocessors or DEVICE.multi_processor_count
-        self._device = replace(DEVICE, multi_processor_count=count)
+        count = multiprocessors or self._real.multi_processor_count
+        self._device = replace(self._real, multi_processor_count=count)
         self._runtime.sim_pretend_multiprocessors(count)
 
     def properties(self, device: object = None) -> DeviceProperties:
         """What `torch.cuda.get_device_properties` gives."""
         check_device(device)
         return self._device
+
+    def capability(self, device: object = None) -> tuple[int, int]:
+        """What `torch.cuda.get_device_capability` gives."""
+        found = self.properties(device)
+        return found.major, found.minor
 
     def _about_the_device(self) -> dict[str, object]:
         return {
@@ -245,8 +250,8 @@ class SimulatedCuda:
             "device_of": DeviceContext,
             "get_device_properties": self.properties,
             "get_device_name": lambda device=None: self.properties(device).name,
-            "get_device_capability": _capability,
-            "get_arch_list": lambda: [f"sm_{DEVICE.architecture}"],
+            "get_device_capability": self.capability,
+            "get_arch_list": lambda: [f"sm_{self._real.architecture}"],
             "is_bf16_supported": lambda *_arguments, **_options: True,
             "can_device_access_peer": lambda _device, _peer: False,
             "synchronize": self.synchronize,
@@ -347,11 +352,6 @@ class SimulatedCuda:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self._calls("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
-
-
-def _capability(device: object = None) -> tuple[int, int]:
-    check_device(device)
-    return DEVICE.major, DEVICE.minor
 
 
 def _missing(what: str) -> object:

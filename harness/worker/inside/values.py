@@ -129,11 +129,11 @@ class DeviceValues:
     def __init__(self, device: ClientDevice) -> None:
         self._device = device
         self._inputs: list[Tensor] = []
-        self._outputs: list[Tensor] = []
+        self._output: Tensor | None = None
 
     def forget(self) -> None:
-        """Let inputs and outputs go."""
-        self._inputs, self._outputs = [], []
+        """Let inputs and output go."""
+        self._inputs, self._output = [], None
 
     def told(self, tensors: Sequence[Tensor]) -> Answer:
         """Where the tensors are."""
@@ -148,6 +148,8 @@ class DeviceValues:
 
     def inputs(self, message: Message) -> Sequence[Tensor]:
         """What lies at the message's places: the same tensors where they are the same places."""
+        # It has been read; and an output that comes twice the trusted side knows by its allocation.
+        self._output = None
         # A submission may have moved or resized the last ones.
         if places_of(self._inputs) != message.header["places"]:
             self._inputs = list(self.given(message))
@@ -161,7 +163,7 @@ class DeviceValues:
             return {"type": f"a tensor of {output.dtype}"}, ()
         is_here = output.device.type == "cuda" and output.layout == torch.strided
         plain = output.resolve_conj().resolve_neg() if is_here else output
-        self._outputs = [*self._outputs, plain][-_REMEMBERED_OUTPUTS:]
+        self._output = plain
         # Its memory the trusted side sees; not that it is an input which has got other memory.
         is_input = bool(output.numel()) and any(output is each for each in inputs)
         header = {

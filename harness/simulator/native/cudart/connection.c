@@ -128,7 +128,29 @@ int sim_connect(int socket) {
   return 0;
 }
 
-int sim_contains(const void *pointer) { return (uint64_t)pointer - device_base < device_size; }
+/* A GPU's driver has put variables of modules elsewhere. */
+enum { most_variables = 4096 };
+static struct {
+  uint64_t start, size;
+} variables[most_variables];
+static unsigned variable_count;
+
+void sim_know_variable(const void *pointer, size_t size) {
+  if (!size || sim_contains(pointer)) return;
+  pthread_mutex_lock(&lock);
+  if (variable_count < most_variables) {
+    variables[variable_count].start = (uint64_t)pointer;
+    variables[variable_count++].size = size;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+int sim_contains(const void *pointer) {
+  if ((uint64_t)pointer - device_base < device_size) return 1;
+  for (unsigned i = 0; i < variable_count; ++i)
+    if ((uint64_t)pointer - variables[i].start < variables[i].size) return 1;
+  return 0;
+}
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 

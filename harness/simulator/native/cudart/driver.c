@@ -11,11 +11,11 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
                                 const cuuint32_t *box, const cuuint32_t *element_strides,
                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
-  (void)promotion;
   int failed = sim_encode_tiled((sim_tensor_map *)map, (uint32_t)type, rank,
                                 (uint64_t)(uintptr_t)address, (const uint64_t *)dims,
                                 (const uint64_t *)strides, box, element_strides,
-                                (uint32_t)interleave, (uint32_t)swizzle, (uint32_t)fill);
+                                (uint32_t)interleave, (uint32_t)swizzle, (uint32_t)promotion,
+                                (uint32_t)fill);
   return failed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 

@@ -44,6 +44,9 @@ cudaError_t sim_number_of(struct module *module, uint64_t *number);
 
 int sim_is_stream(cudaStream_t stream);
 
+/* Lets the addresses of a variable be the device's, wherever they are. */
+void sim_know_variable(const void *pointer, size_t size);
+
 /* Whether an address is one of the device's. */
 int sim_contains(const void *pointer);
 

@@ -84,8 +84,10 @@ static cudaError_t send_launch(const struct sim_symbol *kernel, const struct sim
   return error;
 }
 
+static const dim3 no_cluster = {0, 0, 0};
+
 static cudaError_t launch(const void *function, struct configuration c, void **arguments,
-                          int is_cooperative) {
+                          int is_cooperative, dim3 cluster) {
   NEED_CONTEXT();
   struct sim_symbol kernel;
   if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidResourceHandle);
@@ -96,6 +98,7 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
       .dynamic_shared = c.shared,
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
       .is_cooperative = is_cooperative,
+      .cluster = {cluster.x, cluster.y, cluster.z},
   };
   cudaError_t error = need_parameters(function, &kernel);
   return sim_report(error ? error : send_launch(&kernel, &how, arguments));
@@ -103,12 +106,14 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream) {
-  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 0);
+  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 0,
+                no_cluster);
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
                                         void **arguments, size_t shared, cudaStream_t stream) {
-  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 1);
+  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 1,
+                no_cluster);
 }
 
 /* nvcc's stubs ask for a handle first; ours is the host's stand-in itself. */
@@ -124,15 +129,14 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
 
 /* Attributes that only say how fast something should be, or what may overlap, change nothing. */
 static cudaError_t apply_attribute(const cudaLaunchAttribute *attribute, int *is_cooperative,
-                                   cudaEvent_t *completion) {
+                                   dim3 *cluster, cudaEvent_t *completion) {
   const cudaLaunchAttributeValue *value = &attribute->val;
   switch (attribute->id) {
     case cudaLaunchAttributeCooperative: *is_cooperative = value->cooperative; break;
     case cudaLaunchAttributeClusterDimension:
       if (!value->clusterDim.x || !value->clusterDim.y || !value->clusterDim.z)
         return sim_report(cudaErrorInvalidClusterSize);
-      if (value->clusterDim.x * value->clusterDim.y * value->clusterDim.z > 1)
-        return sim_unsupported("clusters of more than one block");
+      *cluster = (dim3){value->clusterDim.x, value->clusterDim.y, value->clusterDim.z};
       break;
     case cudaLaunchAttributeProgrammaticEvent: *completion = value->programmaticEvent.event; break;
     case cudaLaunchAttributeLaunchCompletionEvent:
@@ -149,14 +153,15 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
                                 void **arguments) {
   if (!config || (config->numAttrs && !config->attrs)) return sim_report(cudaErrorInvalidValue);
   int is_cooperative = 0;
+  dim3 cluster = no_cluster;
   cudaEvent_t completion = NULL;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    cudaError_t error = apply_attribute(&config->attrs[i], &is_cooperative, &completion);
+    cudaError_t error = apply_attribute(&config->attrs[i], &is_cooperative, &cluster, &completion);
     if (error) return error;
   }
   struct configuration c = {config->gridDim, config->blockDim, config->dynamicSmemBytes,
                             config->stream};
-  cudaError_t error = launch(function, c, arguments, is_cooperative);
+  cudaError_t error = launch(function, c, arguments, is_cooperative, cluster);
   if (!error && completion) error = cudaEventRecord(completion, config->stream);
   return error;
 }

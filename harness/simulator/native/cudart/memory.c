@@ -274,6 +274,7 @@ cudaError_t cudaGetSymbolAddress(void **address, const void *host) {
   const struct sim_part parts[] = {{&module, sizeof module}, {variable.name, strlen(variable.name)}};
   error = (cudaError_t)sim_ask(SIM_CALL_SYMBOL, parts, 2, &found, sizeof found);
   *address = (void *)found;
+  sim_know_variable(*address, variable.size);
   return error ? sim_report(error) : found ? cudaSuccess : sim_report(cudaErrorInvalidSymbol);
 }
 

@@ -1,0 +1,380 @@
+"""A real GPU: modules, launches and what they led to, through its driver."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import torch
+
+from harness.device.executor import Assembler, Executor, KernelFacts, NoSuchKernel, Observed
+from harness.device.gpu_memory import GpuMemory
+from harness.device.record import Record
+from harness.device.tensor_maps import arguments_of, with_real_maps
+from harness.finding import Finding
+from harness.gpu.driver import Driver, DriverError
+from harness.gpu.properties import properties_of_gpu
+from harness.gpu.window import OpenedWindow
+from harness.simulator.counters.counters import KernelCounters
+from harness.simulator.execution.coverage import Lines
+from harness.simulator.hardware.cuda_error import CudaError
+from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
+from harness.simulator.hardware.limits import LaunchRequest
+from harness.simulator.hardware.memory import NotAnAllocation, OutOfDeviceMemory
+from harness.simulator.hardware.resources import Resources
+from harness.simulator.layout.memory import TensorMapEntry
+from harness.simulator.ptx.fatbinary import device_code_of
+
+# CUfunction_attribute
+_MAX_THREADS, _SHARED_BYTES, _CONST_BYTES, _LOCAL_BYTES, _REGISTERS, _PTX_VERSION = range(6)
+_MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTERS = 8, 14
+# CUlaunchAttributeID
+_COOPERATIVE, _CLUSTER_DIMENSION = 2, 4
+_LARGEST_PORTABLE_CLUSTER = 8
+# Of what is free when the device begins; cuBLAS and what torch's operators make need the rest.
+_SHARE_OF_MEMORY = 0.9
+_MAP_ALIGNMENT = 64
+
+# After these the context is as it was; any other error of a kernel's ends it.
+_HARMLESS = frozenset(
+    (
+        CudaError.INVALID_VALUE,
+        CudaError.MEMORY_ALLOCATION,
+        CudaError.LAUNCH_OUT_OF_RESOURCES,
+        CudaError.COOPERATIVE_LAUNCH_TOO_LARGE,
+        CudaError.NOT_SUPPORTED,
+        CudaError.INVALID_CLUSTER_SIZE,
+        CudaError.NOT_FOUND,
+    )
+)
+
+
+class _LaunchAttribute(ctypes.Structure):
+    """`CUlaunchAttribute`; its value is a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint32 * 16))
+
+
+class _LaunchConfig(ctypes.Structure):
+    """`CUlaunchConfig`."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_LaunchAttribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+@dataclass
+class _Kernel:
+    function: int
+    parameters: tuple[int, ...]
+
+
+@dataclass
+class _Module:
+    handle: int
+    kernels: dict[str, _Kernel] = field(default_factory=dict)
+
+
+class GpuDevice:
+    """As `executor.Device` has it.
+
+    Attributes:
+        waits: Whether each launch is waited for, so that the call that led to a fault tells it.
+    """
+
+    def __init__(
+        self, driver: Driver, memory: GpuMemory, record: Record, assembler: Assembler
+    ) -> None:
+        self._driver = driver
+        self._memory = memory
+        self._record = record
+        self._assembler = assembler
+        self._modules: dict[int, _Module] = {}
+        self._launches = 0
+        self._failure: BaseException | None = None
+        self.properties = properties_of_gpu()
+        self.is_broken = False
+        self.waits = True
+
+    # What the trusted side asks
+
+    @property
+    def spent(self) -> int:
+        """Nothing: a call on a GPU has a deadline, and no budget."""
+        return 0
+
+    def observe(self) -> Observed:
+        """What happened since the last call; raises what stopped the device."""
+        failure, self._failure = self._failure, None
+        if failure:
+            raise failure
+        findings: tuple[Finding, ...] = ()
+        if not self.is_broken:
+            findings = tuple(self._memory.overwritten())
+        launches, self._launches = self._launches, 0
+        return Observed(findings, launches, 0)
+
+    def reorder(self, schedule: int | None) -> None:
+        """Nothing: a GPU has an order of its own."""
+
+    def allow(self, work: int | None) -> None:
+        """Nothing: see `spent`."""
+
+    def start_counting(self) -> None:
+        """Nothing: nobody counts here."""
+
+    def counted(self) -> dict[str, KernelCounters]:
+        """Nothing was counted."""
+        return {}
+
+    def resources(self) -> dict[str, Resources]:
+        """Nothing was counted for which it is asked."""
+        return {}
+
+    def lines(self, file: str) -> Lines:
+        """Nobody knows."""
+        del file
+        return Lines((), ())
+
+    def close(self) -> None:
+        """Nothing runs beside this process."""
+
+    # What the CUDA runtime asks
+
+    def load(self, image: bytes) -> int:
+        """Take a fat binary in; answers the module's number, from 1."""
+        cubin = self._assembler.cubin(device_code_of(image))
+        if not cubin:
+            raise DriverError("ptxas", CudaError.INVALID_PTX, "it does not compile the PTX")
+        handle = ctypes.c_void_p()
+        self._driver.call("cuModuleLoadData", ctypes.byref(handle), ctypes.c_char_p(cubin))
+        number = len(self._modules) + 1
+        self._modules[number] = _Module(handle.value or 0)
+        return number
+
+    def parameters(self, module: int, name: str) -> tuple[int, ...]:
+        """How many bytes each of a kernel's parameters has."""
+        return self._kernel(module, name).parameters
+
+    def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
+        """Run a kernel."""
+        kernel = self._kernel(module, name)
+        if prod(launch.cluster) > _LARGEST_PORTABLE_CLUSTER:
+            self._set(kernel, _NON_PORTABLE_CLUSTERS, 1)
+        attributes = _attributes(launch)
+        config = _LaunchConfig(
+            grid=launch.grid,
+            block=launch.block,
+            shared=launch.dynamic_shared_bytes,
+            attributes=attributes,
+            count=len(attributes),
+        )
+        real = with_real_maps(arguments, self._encoded_map)
+        values, pointers = _pointers(real, kernel.parameters)
+        self._driver.call(
+            "cuLaunchKernelEx",
+            ctypes.byref(config),
+            ctypes.c_void_p(kernel.function),
+            pointers,
+            ctypes.c_void_p(),
+        )
+        del values
+        self._launches += 1
+        self._memory.launched(arguments)
+        self._record.add("kernel", name)
+        if self.waits:
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait for everything that was asked for.
+
+        Raises:
+            DriverError: a kernel has broken the context.
+        """
+        self._driver.call("cuCtxSynchronize")
+
+    def symbol(self, module: int, name: str) -> int:
+        """The device address of a variable, 0 for none."""
+        address, size = ctypes.c_uint64(), ctypes.c_size_t()
+        try:
+            self._driver.call(
+                "cuModuleGetGlobal_v2",
+                ctypes.byref(address),
+                ctypes.byref(size),
+                ctypes.c_void_p(self._module(module).handle),
+                ctypes.c_char_p(name.encode()),
+            )
+        except DriverError as error:
+            if error.status == CudaError.NOT_FOUND:
+                return 0
+            raise
+        self._memory.add_variable(address.value, size.value)
+        return address.value
+
+    def describe(self, module: int, name: str) -> KernelFacts:
+        """What cudaFuncGetAttributes tells of a kernel."""
+        kernel = self._kernel(module, name)
+        return KernelFacts(
+            registers=self._get(kernel, _REGISTERS),
+            max_threads=self._get(kernel, _MAX_THREADS),
+            ptx_version=self._get(kernel, _PTX_VERSION),
+            static_shared=self._get(kernel, _SHARED_BYTES),
+            local_bytes=self._get(kernel, _LOCAL_BYTES),
+            const_bytes=self._get(kernel, _CONST_BYTES),
+        )
+
+    def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
+        """Allow a kernel dynamic shared memory."""
+        self._set(self._kernel(module, name), _MAX_DYNAMIC_SHARED, dynamic_bytes)
+
+    def occupancy(self, module: int, name: str, launch: LaunchRequest) -> int:
+        """How many of a launch's blocks a multiprocessor holds."""
+        blocks = ctypes.c_int()
+        self._driver.call(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            ctypes.byref(blocks),
+            ctypes.c_void_p(self._kernel(module, name).function),
+            ctypes.c_int(launch.threads),
+            ctypes.c_size_t(launch.dynamic_shared_bytes),
+        )
+        return blocks.value
+
+    def unsupported(self, what: str) -> None:
+        """Note what is not here, for `observe` to raise."""
+        self._failure = self._failure or UnsupportedCall(what)
+
+    def library(self, function: str) -> None:
+        """Note that a library was called, for `observe` to raise."""
+        self._failure = self._failure or LibraryCall(function)
+
+    def refused(self, error: BaseException) -> tuple[int, str]:
+        """The cudaError_t that a call returns which raised `error`, and why, in words."""
+        if isinstance(error, DriverError):
+            self.is_broken = self.is_broken or error.status not in _HARMLESS
+            return error.status, ""
+        known: Mapping[type[BaseException], CudaError] = {
+            OutOfDeviceMemory: CudaError.MEMORY_ALLOCATION,
+            NotAnAllocation: CudaError.INVALID_VALUE,
+            NoSuchKernel: CudaError.INVALID_DEVICE_FUNCTION,
+        }
+        for kind, status in known.items():
+            if isinstance(error, kind):
+                return status, ""
+        self._failure = self._failure or error
+        return CudaError.NOT_SUPPORTED, ""
+
+    # How it is answered
+
+    def _module(self, number: int) -> _Module:
+        if number not in self._modules:
+            raise NoSuchKernel(number)
+        return self._modules[number]
+
+    def _kernel(self, number: int, name: str) -> _Kernel:
+        module = self._module(number)
+        if name not in module.kernels:
+            function = ctypes.c_void_p()
+            try:
+                self._driver.call(
+                    "cuModuleGetFunction",
+                    ctypes.byref(function),
+                    ctypes.c_void_p(module.handle),
+                    ctypes.c_char_p(name.encode()),
+                )
+            except DriverError as error:
+                if error.status == CudaError.NOT_FOUND:
+                    raise NoSuchKernel(name) from None
+                raise
+            handle = function.value or 0
+            module.kernels[name] = _Kernel(handle, tuple(self._parameters(handle)))
+        return module.kernels[name]
+
+    def _parameters(self, function: int) -> Sequence[int]:
+        sizes: list[int] = []
+        offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+        while True:
+            try:
+                self._driver.call(
+                    "cuFuncGetParamInfo",
+                    ctypes.c_void_p(function),
+                    ctypes.c_size_t(len(sizes)),
+                    ctypes.byref(offset),
+                    ctypes.byref(size),
+                )
+            except DriverError as error:
+                if error.status == CudaError.INVALID_VALUE:
+                    return sizes
+                raise
+            sizes.append(size.value)
+
+    def _get(self, kernel: _Kernel, attribute: int) -> int:
+        value = ctypes.c_int()
+        self._driver.call(
+            "cuFuncGetAttribute",
+            ctypes.byref(value),
+            ctypes.c_int(attribute),
+            ctypes.c_void_p(kernel.function),
+        )
+        return value.value
+
+    def _set(self, kernel: _Kernel, attribute: int, value: int) -> None:
+        self._driver.call(
+            "cuFuncSetAttribute",
+            ctypes.c_void_p(kernel.function),
+            ctypes.c_int(attribute),
+            ctypes.c_int(value),
+        )
+
+    def _encoded_map(self, entry: TensorMapEntry) -> bytes:
+        return encoded_map(self._driver, entry)
+
+
+def encoded_map(driver: Driver, entry: TensorMapEntry) -> bytes:
+    """A tensor map as the driver has it; raises `DriverError` where it refuses."""
+    room = ctypes.create_string_buffer(ctypes.sizeof(TensorMapEntry) + _MAP_ALIGNMENT)
+    start = -(-ctypes.addressof(room) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    driver.call("cuTensorMapEncodeTiled", ctypes.c_void_p(start), *arguments_of(entry))
+    return ctypes.string_at(start, ctypes.sizeof(TensorMapEntry))
+
+
+def gpu(record: Record, assembler: Assembler) -> Executor:
+    """The GPU that torch takes, on which this process begins to work now."""
+    driver = Driver()
+    free, _ = torch.cuda.mem_get_info()
+    limit = int(_SHARE_OF_MEMORY * free)
+    memory = GpuMemory(driver, limit, lambda entry: encoded_map(driver, entry))
+    return Executor(memory, GpuDevice(driver, memory, record, assembler), OpenedWindow())
+
+
+def _attributes(launch: LaunchRequest) -> ctypes.Array[_LaunchAttribute]:
+    asked: list[_LaunchAttribute] = []
+    if launch.is_cooperative:
+        asked.append(_LaunchAttribute(id=_COOPERATIVE, value=(1,)))
+    if prod(launch.cluster):
+        asked.append(_LaunchAttribute(id=_CLUSTER_DIMENSION, value=launch.cluster))
+    return (_LaunchAttribute * len(asked))(*asked)
+
+
+def _pointers(
+    arguments: bytes, sizes: Sequence[int]
+) -> tuple[object, ctypes.Array[ctypes.c_void_p]]:
+    """Pointers to a kernel's arguments, and what has to stay as long as they are used."""
+    # Each begins where any type may.
+    starts, at = [], 0
+    for size in sizes:
+        starts.append(at)
+        at += -(-size // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    room = ctypes.create_string_buffer(at + _MAP_ALIGNMENT)
+    base = -(-ctypes.addressof(room) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    taken = 0
+    for start, size in zip(starts, sizes, strict=True):
+        ctypes.memmove(base + start, arguments[taken : taken + size], size)
+        taken += size
+    return room, (ctypes.c_void_p * len(sizes))(*(base + start for start in starts))

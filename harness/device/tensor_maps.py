@@ -1,0 +1,47 @@
+"""Tensor maps, which a worker fills in as the simulator has them, in the form that a GPU wants."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from harness.simulator.actions.tensor_map import MAP_BYTES, MARK
+from harness.simulator.layout.memory import TensorMapEntry
+
+Encode = Callable[[TensorMapEntry], bytes]
+"""The 128 bytes that a driver makes of a map."""
+
+_MARK = MARK.to_bytes(8, "little")
+
+
+def with_real_maps(data: bytes, encode: Encode) -> bytes:
+    """Bytes with each map in them encoded anew.
+
+    Raises:
+        Exception: what `encode` raises.
+    """
+    at = data.find(_MARK)
+    while at >= 0:
+        if at + MAP_BYTES <= len(data):
+            entry = TensorMapEntry.from_buffer_copy(data[at : at + MAP_BYTES])
+            data = data[:at] + encode(entry) + data[at + MAP_BYTES :]
+        at = data.find(_MARK, at + MAP_BYTES)
+    return data
+
+
+def arguments_of(entry: TensorMapEntry) -> tuple[object, ...]:
+    """What cuTensorMapEncodeTiled takes after the map itself, for ctypes."""
+    rank = entry.rank
+    return (
+        ctypes.c_int(entry.type),
+        ctypes.c_uint32(rank),
+        ctypes.c_uint64(entry.address),
+        (ctypes.c_uint64 * 5)(*entry.dims),
+        (ctypes.c_uint64 * 4)(*entry.strides),
+        (ctypes.c_uint32 * 5)(*entry.box),
+        (ctypes.c_uint32 * 5)(*entry.element_strides),
+        ctypes.c_int(0),
+        ctypes.c_int(entry.swizzle),
+        ctypes.c_int(entry.promotion),
+        ctypes.c_int(entry.fill),
+    )

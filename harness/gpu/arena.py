@@ -1,0 +1,213 @@
+"""Allocations of a GPU's memory, with guard zones behind them and poison in them."""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import count
+
+import torch
+from torch import Tensor
+
+from harness.gpu.driver import Driver, DriverError, tensor_at
+from harness.gpu.pages import Pages
+from harness.simulator.hardware.memory import (
+    POISON,
+    Allocation,
+    NotAnAllocation,
+    OutOfDeviceMemory,
+)
+
+GUARD_BYTES = 256
+"""Behind each allocation, whose bytes are to stay as they are."""
+
+_ADDRESSES = 1 << 40
+_WANTED = 0x2000_0000_0000
+_LEAST_BLOCK = 512
+# Smaller ones are cut from blocks of this size.
+_SLAB = 2 << 20
+_WORD = 4
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A piece of memory that one allocation at a time has; `handle` is of pages of its own."""
+
+    start: int
+    size: int
+    handle: int | None
+
+
+class Arena:
+    """What is allocated in one range of addresses.
+
+    Freed blocks are kept for allocations of the same size, whose addresses come again then.
+    """
+
+    def __init__(self, driver: Driver, limit: int) -> None:
+        """`limit` is the most bytes that may be live at a time."""
+        self._driver = driver
+        self._pages = Pages(driver, _ADDRESSES, _WANTED)
+        self.base, self.size = self._pages.base, self._pages.size
+        self.limit = limit
+        self.live_bytes = self.peak_bytes = 0
+        self._next = self.base
+        self._serials = count()
+        self._free: dict[int, list[_Block]] = defaultdict(list)
+        self._blocks: dict[int, _Block] = {}
+        self._starts: list[int] = []
+        self._live: dict[int, Allocation] = {}
+        self._pattern: Tensor | None = None
+
+    def allocate(self, nbytes: int, *, owned: bool, poisoned: bool) -> int:
+        """The address of so many bytes, and of a guard zone behind them.
+
+        Args:
+            nbytes: How many.
+            owned: Whether host code that asked for them has to free them.
+            poisoned: Whether to fill them, and the guard zone, with `POISON`.
+
+        Raises:
+            OutOfDeviceMemory: there are not so many.
+        """
+        if nbytes <= 0 or self.live_bytes + nbytes > self.limit:
+            raise OutOfDeviceMemory(
+                f"{nbytes} bytes asked for, {self.live_bytes} of {self.limit} in use"
+            )
+        block = self._block(_size_of_block(nbytes, self._pages.granularity))
+        if poisoned:
+            self._driver.call(
+                "cuMemsetD32Async",
+                ctypes.c_uint64(block.start),
+                ctypes.c_uint(POISON),
+                ctypes.c_size_t(block.size // _WORD),
+                ctypes.c_void_p(),
+            )
+        self._blocks[block.start] = block
+        self._live[block.start] = Allocation(
+            block.start, nbytes, is_live=True, serial=next(self._serials), is_owned=owned
+        )
+        insort(self._starts, block.start)
+        self.live_bytes += nbytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        return block.start
+
+    def free(self, address: int) -> Allocation:
+        """Give an allocation back; answers what it was.
+
+        Raises:
+            NotAnAllocation: `address` is not the start of one.
+        """
+        if address not in self._blocks:
+            raise NotAnAllocation(f"0x{address:x} is not the start of a live allocation")
+        freed, block = self._live.pop(address), self._blocks.pop(address)
+        del self._starts[bisect_right(self._starts, address) - 1]
+        self._free[block.size].append(block)
+        self.live_bytes -= freed.size
+        return replace(freed, is_live=False)
+
+    def add_variable(self, address: int, nbytes: int) -> None:
+        """Let a module's variable count as an allocation, which nobody frees."""
+        if address not in self._live:
+            self._live[address] = Allocation(
+                address, nbytes, is_live=True, serial=next(self._serials)
+            )
+            insort(self._starts, address)
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation that holds the address."""
+        at = bisect_right(self._starts, address) - 1
+        found = self._live[self._starts[at]] if at >= 0 else None
+        return found if found and address < found.end else None
+
+    def within(self, address: int, nbytes: int) -> Allocation:
+        """The allocation that holds so many bytes.
+
+        Raises:
+            NotAnAllocation: none does.
+        """
+        found = self.find(address)
+        if found is None or nbytes < 0 or address + nbytes > found.end:
+            raise NotAnAllocation(f"0x{address:x} + {nbytes} is not within a live allocation")
+        return found
+
+    def leaks(self) -> list[Allocation]:
+        """What host code asked for with cudaMalloc and has not freed."""
+        return [each for each in self._live.values() if each.is_owned]
+
+    def overwritten(self) -> list[Allocation]:
+        """Allocations whose guard zone is not as it was; the zones are renewed."""
+        allocations = [self._live[start] for start in self._blocks]
+        if not allocations:
+            return []
+        zones = torch.stack(list(map(self._guard, allocations)))
+        if self._pattern is None:
+            self._pattern = torch.full(
+                (GUARD_BYTES // _WORD,), POISON, dtype=torch.int32, device="cuda"
+            )
+        changed = (zones != self._pattern).any(1).nonzero().flatten().tolist()
+        for number in changed:
+            self._guard(allocations[number]).copy_(self._pattern)
+        return [allocations[number] for number in changed]
+
+    def _guard(self, allocation: Allocation) -> Tensor:
+        start = -(-allocation.end // _WORD) * _WORD
+        return tensor_at(start, (GUARD_BYTES // _WORD,), torch.int32)
+
+    def _block(self, size: int) -> _Block:
+        if not self._free[size]:
+            self._make(size)
+        return self._free[size].pop()
+
+    def _make(self, size: int) -> None:
+        """Have at least one more free block of that size."""
+        if size < _SLAB:
+            slab = self._block(_SLAB)
+            parts = range(slab.start, slab.start + _SLAB, size)
+            # The last address first, so that addresses are given out as they rise.
+            self._free[size] += [_Block(start, size, None) for start in reversed(parts)]
+            return
+        try:
+            handle = self._pages.back(self._next, size)
+        except DriverError:
+            self._trim()
+            try:
+                handle = self._pages.back(self._next, size)
+            except DriverError as error:
+                raise OutOfDeviceMemory(f"{size} bytes: {error}") from None
+        self._free[size].append(_Block(self._next, size, handle))
+        # Addresses without memory are between any two.
+        self._next += size + self._pages.granularity
+
+    def _trim(self) -> None:
+        """Give back the memory of free blocks that have pages of their own."""
+        self._driver.call("cuCtxSynchronize")
+        torch.cuda.empty_cache()
+        for blocks in self._free.values():
+            for block in _with_pages(blocks):
+                blocks.remove(block)
+                assert block.handle is not None  # noqa: S101 - it has pages
+                self._pages.strip(block.start, block.size, block.handle)
+
+
+def _with_pages(blocks: Iterable[_Block]) -> list[_Block]:
+    return [block for block in blocks if block.handle is not None]
+
+
+def _size_of_block(nbytes: int, granularity: int) -> int:
+    """Of the block for so many bytes and a guard zone.
+
+    >>> [_size_of_block(nbytes, 2 << 20) for nbytes in (1, 256, 257, 1 << 20, 2 << 20)]
+    [512, 512, 1024, 2097152, 4194304]
+    """
+    # The zone begins at the next whole word.
+    wanted = nbytes + _WORD - 1 + GUARD_BYTES
+    if nbytes % _WORD == 0:
+        wanted = nbytes + GUARD_BYTES
+    if wanted <= _SLAB // 2:
+        return max(_LEAST_BLOCK, 1 << (wanted - 1).bit_length())
+    unit = max(_SLAB, granularity)
+    return -(-wanted // unit) * unit
