@@ -40,11 +40,7 @@ class _Known:
 
 
 class GpuMemory:
-    """As `executor.DeviceMemory` has it.
-
-    Attributes:
-        poisons: Whether fresh memory is filled with poison, which takes the GPU's time.
-    """
+    """As `executor.DeviceMemory` has it."""
 
     torch_device = torch.device("cuda")
 
@@ -53,7 +49,6 @@ class GpuMemory:
         self._arena = Arena(driver, limit)
         self._encode = encode
         self.base, self.size = self._arena.base, self._arena.size
-        self.poisons = True
         self._known: dict[int, _Known] = {}
         self._has_launched = False
 
@@ -82,7 +77,7 @@ class GpuMemory:
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
         """The address of fresh bytes; raises as the arena does."""
-        address = self._arena.allocate(nbytes, owned=owned, poisoned=self.poisons)
+        address = self._arena.allocate(nbytes, owned=owned)
         self._known[address] = _Known()
         return address
 

@@ -33,22 +33,9 @@ _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTERS = 8, 14
 # CUlaunchAttributeID
 _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4
 _LARGEST_PORTABLE_CLUSTER = 8
-# Of what is free when the device begins; cuBLAS and what torch's operators make need the rest.
+# Of the GPU's; what torch's operators make needs some of the rest.
 _SHARE_OF_MEMORY = 0.9
 _MAP_ALIGNMENT = 64
-
-# After these the context is as it was; any other error of a kernel's ends it.
-_HARMLESS = frozenset(
-    (
-        CudaError.INVALID_VALUE,
-        CudaError.MEMORY_ALLOCATION,
-        CudaError.LAUNCH_OUT_OF_RESOURCES,
-        CudaError.COOPERATIVE_LAUNCH_TOO_LARGE,
-        CudaError.NOT_SUPPORTED,
-        CudaError.INVALID_CLUSTER_SIZE,
-        CudaError.NOT_FOUND,
-    )
-)
 
 
 class _LaunchAttribute(ctypes.Structure):
@@ -83,11 +70,7 @@ class _Module:
 
 
 class GpuDevice:
-    """As `executor.Device` has it.
-
-    Attributes:
-        waits: Whether each launch is waited for, so that the call that led to a fault tells it.
-    """
+    """As `executor.Device` has it; each launch is waited for, so that its call tells of a fault."""
 
     def __init__(
         self, driver: Driver, memory: GpuMemory, record: Record, assembler: Assembler
@@ -100,10 +83,17 @@ class GpuDevice:
         self._launches = 0
         self._failure: BaseException | None = None
         self.properties = properties_of_gpu()
-        self.is_broken = False
-        self.waits = True
 
     # What the trusted side asks
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a kernel has broken the context, which every later call tells then."""
+        try:
+            self.wait()
+        except DriverError:
+            return True
+        return False
 
     @property
     def spent(self) -> int:
@@ -189,8 +179,7 @@ class GpuDevice:
         self._launches += 1
         self._memory.launched(arguments)
         self._record.add("kernel", name)
-        if self.waits:
-            self.wait()
+        self.wait()
 
     def wait(self) -> None:
         """Wait for everything that was asked for.
@@ -257,7 +246,6 @@ class GpuDevice:
     def refused(self, error: BaseException) -> tuple[int, str]:
         """The cudaError_t that a call returns which raised `error`, and why, in words."""
         if isinstance(error, DriverError):
-            self.is_broken = self.is_broken or error.status not in _HARMLESS
             return error.status, ""
         known: Mapping[type[BaseException], CudaError] = {
             OutOfDeviceMemory: CudaError.MEMORY_ALLOCATION,
@@ -347,8 +335,8 @@ def encoded_map(driver: Driver, entry: TensorMapEntry) -> bytes:
 def gpu(record: Record, assembler: Assembler) -> Executor:
     """The GPU that torch takes, on which this process begins to work now."""
     driver = Driver()
-    free, _ = torch.cuda.mem_get_info()
-    limit = int(_SHARE_OF_MEMORY * free)
+    _, total = torch.cuda.mem_get_info()
+    limit = int(_SHARE_OF_MEMORY * total)
     memory = GpuMemory(driver, limit, lambda entry: encoded_map(driver, entry))
     return Executor(memory, GpuDevice(driver, memory, record, assembler), OpenedWindow())
 

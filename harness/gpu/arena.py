@@ -62,13 +62,12 @@ class Arena:
         self._live: dict[int, Allocation] = {}
         self._pattern: Tensor | None = None
 
-    def allocate(self, nbytes: int, *, owned: bool, poisoned: bool) -> int:
-        """The address of so many bytes, and of a guard zone behind them.
+    def allocate(self, nbytes: int, *, owned: bool) -> int:
+        """The address of so many bytes and a guard zone behind them, all of it `POISON`.
 
         Args:
             nbytes: How many.
             owned: Whether host code that asked for them has to free them.
-            poisoned: Whether to fill them, and the guard zone, with `POISON`.
 
         Raises:
             OutOfDeviceMemory: there are not so many.
@@ -78,14 +77,13 @@ class Arena:
                 f"{nbytes} bytes asked for, {self.live_bytes} of {self.limit} in use"
             )
         block = self._block(_size_of_block(nbytes, self._pages.granularity))
-        if poisoned:
-            self._driver.call(
-                "cuMemsetD32Async",
-                ctypes.c_uint64(block.start),
-                ctypes.c_uint(POISON),
-                ctypes.c_size_t(block.size // _WORD),
-                ctypes.c_void_p(),
-            )
+        self._driver.call(
+            "cuMemsetD32Async",
+            ctypes.c_uint64(block.start),
+            ctypes.c_uint(POISON),
+            ctypes.c_size_t(block.size // _WORD),
+            ctypes.c_void_p(),
+        )
         self._blocks[block.start] = block
         self._live[block.start] = Allocation(
             block.start, nbytes, is_live=True, serial=next(self._serials), is_owned=owned
