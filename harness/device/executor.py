@@ -151,8 +151,8 @@ class Device(Protocol):
     properties: DeviceProperties
 
     @property
-    def is_broken(self) -> bool:
-        """Whether a kernel has left it in a state that no call recovers from."""
+    def broken_by(self) -> str:
+        """The error, in CUDA's words, that no call recovers from; empty while there is none."""
 
     @property
     def spent(self) -> int:

@@ -87,13 +87,13 @@ class GpuDevice:
     # What the trusted side asks
 
     @property
-    def is_broken(self) -> bool:
-        """Whether a kernel has broken the context, which every later call tells then."""
+    def broken_by(self) -> str:
+        """The error by which a kernel has broken the context, which every later call tells then."""
         try:
             self.wait()
-        except DriverError:
-            return True
-        return False
+        except DriverError as error:
+            return error.text
+        return ""
 
     @property
     def spent(self) -> int:
@@ -106,7 +106,7 @@ class GpuDevice:
         if failure:
             raise failure
         findings: tuple[Finding, ...] = ()
-        if not self.is_broken:
+        if not self.broken_by:
             findings = tuple(self._memory.overwritten())
         launches, self._launches = self._launches, 0
         return Observed(findings, launches, 0)

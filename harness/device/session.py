@@ -227,10 +227,10 @@ class DeviceSession:
             "malformed": self._malformed,
             "work": {"before": self._before, "during": self._work()},
             "spent": self._device.spent,
-            "is_broken": self._device.is_broken,
+            "broken_by": self._device.broken_by,
             **self._observed(),
         }
-        if self._device.is_broken:
+        if header["broken_by"]:
             # Nobody can look into its memory any more.
             return {**header, "inputs": [], "weights": {}}, ()
         header["inputs"] = [digest(tensor_at(self._memory, place)) for place in self._inputs]

@@ -62,7 +62,7 @@ class _Stopped(Exception):
 class SimulatedDevice:
     """Kernels of loaded modules on one memory; `record` is told of each launch."""
 
-    is_broken = False
+    broken_by = ""
     properties = DEVICE
 
     def __init__(

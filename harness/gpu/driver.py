@@ -34,11 +34,13 @@ class DriverError(RuntimeError):
 
     Attributes:
         status: The CUresult, whose numbers are those of cudaError_t.
+        text: What CUDA says of it.
     """
 
     def __init__(self, name: str, status: int, text: str) -> None:
         super().__init__(f"{name}: {text}")
         self.status = status
+        self.text = text
 
 
 class _IpcHandle(ctypes.Structure):

@@ -102,7 +102,7 @@ class DeviceWorker(Worker):
         answer = super().request(asked, header, (), seconds, max_tensor_bytes)
         parameters = {name: self._parameters[name] for name in self._set}
         evidence = self._ask_device(step, limit, "end", parameters=parameters)
-        self._is_broken = evidence["is_broken"]
+        self._is_broken = bool(evidence["broken_by"])
         if evidence["malformed"]:
             self._fail(step, "protocol", f"the worker sent {evidence['malformed']}")
         return self._joined(step, limit, answer, evidence, max_tensor_bytes)
@@ -122,6 +122,10 @@ class DeviceWorker(Worker):
         if "failure" in evidence:
             # What stopped the device is the reason; what it led to is not.
             header["fault"] = evidence["failure"]
+        elif self._is_broken and "fault" not in header:
+            # Its host code asked for no error.
+            message = f"CUDA error: {evidence['broken_by']}"
+            header["fault"] = {"kind": "exception", "message": message, "detail": ""}
         if "fault" in header:
             return Message(header)
         if step == "construct":
