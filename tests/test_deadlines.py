@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, harness, reports
+from tests.support import ROOT, harness, pytest_, reports
 
 pytestmark = pytest.mark.simulator_only
 
@@ -25,6 +25,16 @@ class ModelNew(nn.Module):
     def forward(self, x):
         time.sleep(3)
         return self.layer(x)
+"""
+
+SLEEPS_LONG = """
+import time
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        time.sleep(60)
+        return x + x
 """
 
 HALF_A_CALL = """
@@ -74,6 +84,15 @@ def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
     assert f"{why}; --check-seconds gives it longer" in done.out
     assert cases[-1].verdict == "not run"
     assert cases[-1].message == "not run: the time for all steps is used up"
+
+
+def test_pytest_has_the_same_deadline(tmp_path: Path) -> None:
+    """What the option says holds there, too."""
+    (tmp_path / "sleeps.py").write_text(SLEEPS_LONG)
+    words = ("sleeps.py", "--reference", REFERENCE, "--device", "simulator")
+    done = pytest_(*words, "--check-seconds", "2", folder=tmp_path)
+    assert done.status == 1
+    assert "no answer within 2 s in all, the last while running forward; killed" in done.out
 
 
 def test_waiting_for_the_device_counts(tmp_path: Path) -> None:

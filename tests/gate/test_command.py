@@ -85,6 +85,14 @@ TF32 = changed(
         * __int_as_float(__float_as_int(weight_group[c * weight_step + k]) & ~0x1fff);""",
 )
 TALKATIVE = changed("flat_index", '"""Transposed', '"""A transposed')
+SLEEPS = """
+import time
+from torch import nn
+
+class ModelNew(nn.ConvTranspose1d):
+    def forward(self, x):
+        time.sleep(60)
+"""
 NO_STRIDE = changed("flat_index", "        stride: int = 1,\n", "\n").replace(
     "self.stride = stride", "self.stride = 1"
 )
@@ -198,6 +206,14 @@ def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repo
     done = repository.gate("--base", "HEAD", "--allow-new")
     assert done.status == 1
     assert verdicts(done) == {"grid3d": "new", "one_past_end": "refused"}
+
+
+def test_each_evaluation_has_the_deadline_that_is_given(repository: Repository) -> None:
+    """A call that ends in time for its own deadline is beyond that of the whole."""
+    repository.write({"flat_index": SLEEPS})
+    done = repository.gate("--base", "HEAD", "--check-seconds", "2")
+    assert done.status == 1
+    assert "no answer within 2 s in all, the last while running forward" in done.out
 
 
 def test_another_name_is_no_way_around(repository: Repository) -> None:
