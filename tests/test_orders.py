@@ -175,6 +175,8 @@ def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
     """The same tests with the same results; orders that lie there are not read."""
     for name in ("no_divisibility_test", "unknown_keyword"):
         shutil.copy(ROOT / "tests" / "defects" / f"{name}.py", root / "submissions")
+    # It declines some of its cases.
+    shutil.copy(SUBMISSIONS / "grid3d.py", root / "submissions")
     (root / "submissions" / "broken.py").write_text("class ModelNew(:\n")
     done = pytest_("submissions", "--junitxml", "pytest.xml", "--harness-seed", "1", folder=root)
     assert done.status == 1, done.out
@@ -192,6 +194,7 @@ def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
     suite = ElementTree.parse(root / "x.xml").getroot()[0]  # noqa: S314 - our own
     assert int(suite.attrib["tests"]) == len(suite)
     assert int(suite.attrib["failures"]) == len(suite.findall("testcase/failure")) > 10
+    assert int(suite.attrib["skipped"]) == len(suite.findall("testcase/skipped")) > 10
 
 
 def results(path: Path) -> dict[tuple[str, str], str]:
