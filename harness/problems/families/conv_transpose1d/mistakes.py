@@ -28,11 +28,6 @@ def _first_group(channels: Tensor, groups: int, dim: int) -> Tensor:
     return torch.cat([first] * groups, dim)
 
 
-def _first_channel_only(c: Gather) -> Gather:
-    is_first = torch.arange(c.sizes.in_channels) % (c.sizes.in_channels // c.sizes.groups) == 0
-    return replace(c, weight=c.weight * is_first[:, None, None])
-
-
 def _without(tensor: Tensor, position: int) -> Tensor:
     """Zero one position of the last dimension."""
     changed = tensor.clone()
@@ -66,6 +61,52 @@ def _position_of_a_convolution(c: Gather) -> Gather:
     return replace(
         c, numerator=lambda c, t, k: t * c.stride - c.padding + k * c.dilation, divide=undivided
     )
+
+
+def _only_indivisible(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Skip the taps that the stride divides, and take the others."""
+    position, has_input = rounding_down(numerator, stride)
+    return position, has_input & (numerator % stride != 0)
+
+
+def _place_in_group(c: Gather) -> Tensor:
+    """Of each input channel, from 0; (in_channels,)."""
+    return torch.arange(c.sizes.in_channels) % (c.sizes.in_channels // c.sizes.groups)
+
+
+def _channels_where(c: Gather, is_kept: Tensor) -> Gather:
+    return replace(c, weight=c.weight * is_kept[:, None, None])
+
+
+def _last_channel_left_out(c: Gather) -> Gather:
+    return _channels_where(c, _place_in_group(c) != c.sizes.in_channels // c.sizes.groups - 1)
+
+
+def _every_other_tap(c: Gather) -> Gather:
+    return replace(c, weight=c.weight * (torch.arange(c.sizes.kernel_size) % 2 == 0))
+
+
+def _last_term_only(c: Gather) -> Gather:
+    """Keep of each output's terms that of the last channel at the last tap that has an input."""
+
+    def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+        position, divides = c.divide(numerator, stride)
+        has_input = divides & (position >= 0) & (position < c.sizes.length)
+        later = has_input.flip(-1).cumsum(-1).flip(-1)
+        return position, has_input & (later == 1)
+
+    last = _place_in_group(c) == c.sizes.in_channels // c.sizes.groups - 1
+    return replace(_channels_where(c, last), divide=divide)
+
+
+def _bias_overwritten(c: Gather) -> Gather:
+    """As above, the bias being lost wherever there is a term."""
+    if c.bias is None:
+        return _last_term_only(c)
+    bias = c.bias.unsqueeze(1)
+    ones = replace(c, x=torch.ones_like(c.x), weight=torch.ones_like(c.weight), bias=None)
+    has_none = ones.output() == 0
+    return replace(_last_term_only(c), bias=None, finish=lambda y: y + bias * has_none)
 
 
 MISTAKES: tuple[Mistake[Gather], ...] = (
@@ -220,7 +261,50 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     Mistake(
         "only the first input channel summed",
         "The sum over the input channels of a group has one term only.",
-        _first_channel_only,
+        lambda c: _channels_where(c, _place_in_group(c) == 0),
+    ),
+    Mistake(
+        "last input channel left out",
+        "The loop over a group's input channels ends one channel early.",
+        _last_channel_left_out,
+    ),
+    Mistake(
+        "every other input channel left out",
+        "The loop over a group's input channels takes two steps at a time.",
+        lambda c: _channels_where(c, _place_in_group(c) % 2 == 0),
+    ),
+    Mistake(
+        "every other tap left out",
+        "The loop over the kernel takes two steps at a time.",
+        _every_other_tap,
+    ),
+    Mistake(
+        "sum overwritten",
+        "Each term replaces the sum, so that only the last one is left; look for = where += "
+        "belongs.",
+        _last_term_only,
+    ),
+    Mistake(
+        "sum overwritten, and with it the bias",
+        "Each term replaces the sum and the bias that it starts from, so that only the last term "
+        "is left; look for = where += belongs.",
+        _bias_overwritten,
+    ),
+    Mistake(
+        "divisibility test inverted",
+        "The kernel skips the taps that the stride divides and takes the others; skip the tap "
+        "where (t + padding - k * dilation) % stride is not 0.",
+        lambda c: replace(c, divide=_only_indivisible),
+    ),
+    Mistake(
+        "stride and dilation swapped",
+        "The input position is (t + padding - k * stride) / dilation. Look for swapped arguments.",
+        lambda c: replace(c, stride=c.dilation, dilation=c.stride),
+    ),
+    Mistake(
+        "padding and dilation swapped",
+        "The input position is (t + dilation - k * padding) / stride. Look for swapped arguments.",
+        lambda c: replace(c, padding=c.dilation, dilation=c.padding),
     ),
     Mistake(
         "batch offset missing",
