@@ -1,0 +1,103 @@
+"""Mutants of a submission, drawn with a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import tree_sitter_cuda
+import tree_sitter_python
+from tree_sitter import Language, Node, Parser
+
+from mutants import cuda, python
+from mutants.mutant import Edit, Kind, Mutant, Part, changed, text_of
+
+_LANGUAGES: Mapping[str, Language] = {
+    "cuda": Language(tree_sitter_cuda.language()),
+    "python": Language(tree_sitter_python.language()),
+}
+_SKIPPED = ("ERROR", "comment", "static_assert_declaration", "preproc_def", "launch_bounds")
+
+
+def drawn(path: Path, count: int, seed: int) -> tuple[Mutant, ...]:
+    """Draw mutants of a submission, no two alike; each kind is as likely as another.
+
+    Args:
+        path: The submission's file.
+        count: How many; fewer where there are no more.
+        seed: The draw's; another submission's mutants do not depend on it being there.
+    """
+    chance = random.Random(f"{seed}/{path.stem}")  # noqa: S311 - no secret
+    by_kind: dict[str, list[Mutant]] = {}
+    for mutant in every(path):
+        by_kind.setdefault(mutant.kind, []).append(mutant)
+    chosen: list[Mutant] = []
+    while by_kind and len(chosen) < count:
+        kind = chance.choice(sorted(by_kind))
+        mutant = by_kind[kind].pop(chance.randrange(len(by_kind[kind])))
+        if not by_kind[kind]:
+            del by_kind[kind]
+        if mutant.edit not in {other.edit for other in chosen}:
+            chosen.append(replace(mutant, id=f"{path.stem}-{len(chosen) + 1}"))
+    return tuple(chosen)
+
+
+def every(path: Path) -> Iterator[Mutant]:
+    """Every mutant of a submission that there is."""
+    content = path.read_bytes()
+    tree = Parser(_LANGUAGES["python"]).parse(content)
+    for node in _walk(tree.root_node):
+        if node.type == "class_definition" and b"ModelNew" in (node.text or b"").split(b":")[0]:
+            for inner in _walk(node):
+                yield from _of_node(content, inner, 0, python.KINDS, "python")
+        if node.type == "string_content" and _is_cuda(node):
+            yield from _of_source(content, node)
+
+
+def _is_cuda(node: Node) -> bool:
+    """Whether a string's text is CUDA C++, and stands in the file as it is."""
+    literal = node.parent
+    is_raw = literal is not None and text_of(literal).lower().startswith("r")
+    text = text_of(node)
+    return "#include" in text and (is_raw or "\\" not in text)
+
+
+def _of_source(content: bytes, literal: Node) -> Iterator[Mutant]:
+    tree = Parser(_LANGUAGES["cuda"]).parse(literal.text or b"")
+    for node in _walk(tree.root_node):
+        yield from _of_node(content, node, literal.start_byte, cuda.KINDS, _part(node))
+
+
+def _part(node: Node) -> Part:
+    around: Node | None = node
+    while around:
+        if around.type == "function_definition":
+            words = {child.type for child in around.children}
+            return "device" if words & {"__global__", "__device__"} else "host"
+        around = around.parent
+    return "device"
+
+
+def _of_node(
+    content: bytes, node: Node, offset: int, kinds: Mapping[str, Kind], part: Part
+) -> Iterator[Mutant]:
+    for name, kind in kinds.items():
+        for edit in kind(node):
+            moved = Edit(edit.start + offset, edit.end + offset, edit.text)
+            now = changed(content, moved)
+            if now != content:
+                line = content.count(b"\n", 0, moved.start) + 1
+                before, after = (
+                    text.splitlines()[line - 1].decode().strip() for text in (content, now)
+                )
+                yield Mutant("", name, part, line, moved, before, after)
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    if node.type in _SKIPPED:
+        return
+    yield node
+    for child in node.children:
+        yield from _walk(child)

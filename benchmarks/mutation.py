@@ -1,0 +1,143 @@
+"""How many small mistakes the harness finds: mutants of submissions, drawn with a seed and checked.
+
+    PYTHONPATH=. python benchmarks/mutation.py run FILE --seed N --each 15
+    PYTHONPATH=. python benchmarks/mutation.py table FILE --words docs/mutants.toml
+
+`run` draws from each submission, checks every mutant against the references that it fits until one
+report is not right, and appends an outcome a line to FILE; what FILE has already is not run again.
+A mutant's whole quick grid runs, since a diagnosis needs all cases. Changes of C++ are compiled one
+file each, two at a time; the compilers' caches of headers serve them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from mutants.draw import drawn
+from mutants.equivalence import digest_of
+from mutants.mutant import Mutant, changed
+from mutants.outcome import Outcome, outcome_of
+from mutants.table import table
+
+from harness import devices
+from harness.engines.processes import Processes
+from harness.evaluate import Request, fresh_run
+from harness.problems.discovery import Submission, discover, fits
+from harness.problems.grid import cases_for
+from harness.problems.problem import Problem
+from harness.problems.references import load_references
+from harness.records.report import Report
+from harness.system import codec
+from harness.worker.supervisor import Deadlines
+
+SUBMISSIONS = Path("submissions")
+# A mutant may loop for ever: no call of a submission takes a tenth of that.
+_DEADLINES = Deadlines(step=20.0, all_steps=240.0)
+_CALL_BUDGET = 10**9
+
+
+class Checks:
+    """Checks mutants against the references that their submissions fit."""
+
+    def __init__(self, processes: Processes, folder: Path, seed: int) -> None:
+        """`folder` is where their files lie; all values are drawn from `seed`."""
+        self._processes = processes
+        self._folder = folder
+        self._seed = seed
+        self._problems = load_references([Path("reference")])
+        self._run = fresh_run()
+        self._digest = cache(digest_of)
+        self._usual = cache(self._reports_of)
+
+    def outcome(self, original: Submission, mutant: Mutant) -> Outcome:
+        """What becomes of a mutant."""
+        usual = self._usual(original.path)
+        path = self._folder / mutant.id / original.path.name
+        path.parent.mkdir()
+        path.write_bytes(changed(original.path.read_bytes(), mutant.edit))
+        if not discover([path]).submissions:
+            return Outcome(mutant, "not compiled", message="no submission")
+        result = outcome_of(mutant, self._reports_of(path), usual)
+        may_be_same = result.fate == "survived" and mutant.part != "python"
+        if may_be_same and self._digest(path) == self._digest(original.path):
+            return replace(result, fate="equivalent")
+        return result
+
+    def _reports_of(self, path: Path) -> tuple[Report, ...]:
+        reports: list[Report] = []
+        (submission,) = discover([path]).submissions
+        for problem in self._problems:
+            if fits(submission, problem) is None:
+                reports.append(self._processes.submit(self._request(submission, problem)).result())
+                if not reports[-1].is_right:
+                    break
+        return tuple(reports)
+
+    def _request(self, submission: Submission, problem: Problem) -> Request:
+        return Request(
+            submission=submission.path,
+            problem=problem.path,
+            device="simulator",
+            cases=cases_for(problem, submission, "quick", "simulator", seed=self._seed),
+            seed=self._seed,
+            deadlines=_DEADLINES,
+            call_budget=_CALL_BUDGET,
+            run=self._run,
+        )
+
+
+def outcomes(checks: Checks, seed: int, each: int, done: Sequence[str]) -> Iterator[Outcome]:
+    """Check what is drawn, one of each submission by turns; those that are done are left out."""
+    found = [(s, drawn(s.path, each, seed)) for s in discover([SUBMISSIONS]).submissions]
+    wanted = [
+        (submission, mutants[turn])
+        for turn in range(each)
+        for submission, mutants in found
+        if turn < len(mutants) and mutants[turn].id not in done
+    ]
+    with ThreadPoolExecutor(devices.default_jobs("simulator")) as threads:
+        futures = [threads.submit(checks.outcome, *one) for one in wanted]
+        for future in as_completed(futures):
+            yield future.result()
+
+
+def recorded(file: Path) -> tuple[Outcome, ...]:
+    """The outcomes in a file; none where there is no file."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return tuple(codec.decode(line, Outcome) for line in lines)
+
+
+def main() -> None:
+    """Check mutants, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="draw mutants and check them")
+    run.add_argument("file", type=Path, help="where outcomes are appended")
+    run.add_argument("--seed", type=int, required=True, help="of the draw, and of all values")
+    run.add_argument("--each", type=int, default=15, help="mutants of each submission")
+    shown = commands.add_parser("table", help="print the table, as Markdown")
+    shown.add_argument("file", type=Path, help="what `run` wrote")
+    shown.add_argument("--words", type=Path, help="TOML: what a person says of single mutants")
+    options = parser.parse_args()
+    known = recorded(options.file)
+    if options.command == "table":
+        print(table(known, options.words))
+        return
+    done = [outcome.mutant.id for outcome in known]
+    jobs = devices.default_jobs("simulator")
+    with Processes(jobs) as processes, tempfile.TemporaryDirectory() as folder:
+        checks = Checks(processes, Path(folder), options.seed)
+        for outcome in outcomes(checks, options.seed, options.each, done):
+            with options.file.open("a") as file:
+                print(codec.encode(outcome), file=file)
+            print(outcome.mutant.id, outcome.fate, outcome.mutant.kind, outcome.by, flush=True)
+
+
+if __name__ == "__main__":
+    main()

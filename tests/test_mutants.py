@@ -1,0 +1,107 @@
+"""The mutation engine of benchmarks/: which changes it makes, and what it tells of them."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from mutants import cuda, python
+from mutants.draw import drawn, every
+from mutants.equivalence import digest_of
+from mutants.mutant import Edit, Mutant, changed
+from mutants.outcome import outcome_of
+from mutants.table import table
+
+from harness.finding import Finding
+from tests.support import SUBMISSIONS, case, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUBMISSION = SUBMISSIONS / "grouped_bias.py"
+MUTANT = Mutant("mine-1", "constant + 1", "device", 3, Edit(1, 2, "1"), "a[0]", "a[1]")
+
+
+def test_each_kind_of_change_has_a_place_in_some_submission() -> None:
+    """No kind is a dead one: its pattern fits the syntax trees that there are."""
+    found = {m.kind for path in SUBMISSIONS.glob("*.py") for m in every(path)}
+    assert found == {*cuda.KINDS, *python.KINDS}
+
+
+def test_a_draw_is_the_seeds_alone_and_has_no_change_twice() -> None:
+    """A table's command gives that table's mutants again, on any machine."""
+    first = drawn(SUBMISSION, 60, seed=5)
+    assert first == drawn(SUBMISSION, 60, seed=5)
+    assert [m.id for m in first] == [f"grouped_bias-{n}" for n in range(1, 61)]
+    assert max(Counter(m.edit for m in first).values()) == 1
+    assert [m.edit for m in first] != [m.edit for m in drawn(SUBMISSION, 60, seed=6)]
+
+
+def test_a_change_of_cuda_stays_inside_its_string_and_one_of_python_is_python() -> None:
+    """What is drawn can be compiled as far as Python is concerned, and differs from the file."""
+    content = SUBMISSION.read_bytes()
+    for mutant in every(SUBMISSION):
+        text = changed(content, mutant.edit)
+        ast.parse(text)
+        assert text != content
+        assert text.count(b'"""') == content.count(b'"""')
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("edge of a comparison", "if (index >= shape.total) {", "if (index > shape.total) {"),
+        ("dropped guard", "if (numerator < 0) {", ";"),
+        (
+            "= for +=",
+            "sum += x_group[static_cast<int64_t>(c) * shape.in_length + i]",
+            "sum = x_group[static_cast<int64_t>(c) * shape.in_length + i]",
+        ),
+        ("dropped contiguous()", "bias_dense = bias->contiguous();", "bias_dense = *bias;"),
+        ("half the constant", "constexpr int kThreadsPerBlock = 256;", None),
+        ("Python: another default", "stride: int = 1,", "stride: int = 2,"),
+        ("Python: another argument stored", "self.stride = stride", "self.stride = padding"),
+    ],
+)
+def test_a_kind_changes_what_it_says(kind: str, before: str, after: str | None) -> None:
+    """The changes that found most survivors, as they stand in a submission's text."""
+    made = {m.after for m in every(SUBMISSION) if (m.kind, m.before) == (kind, before)}
+    assert (after or before.replace("256", "128")) in made
+
+
+def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
+    """One that passes is a survivor, unless its constructor refuses more than the submission's."""
+    right, declined = case("passed"), case("declined", "k5")
+    usual = [report(right, case("passed", "k5"), verdict="passed")]
+    assert outcome_of(MUTANT, usual, usual).fate == "survived"
+    fewer = [report(right, declined, verdict="passed")]
+    assert outcome_of(MUTANT, fewer, usual).fate == "refuses more"
+    looser = [replace(usual[0], precision="tf32")]
+    assert outcome_of(MUTANT, looser, usual).fate == "looser class"
+    finding = Finding("memcheck", "4-byte store past the end", kernel="f")
+    wrong = case("failed", "k5", message="memcheck: 4-byte store", findings=(finding,))
+    killed = outcome_of(MUTANT, [report(right, wrong, smallest_failure="k5")], usual)
+    assert (killed.fate, killed.by, killed.failed) == ("killed", "memcheck", 1)
+
+
+def test_a_table_has_each_survivor_with_what_a_person_said(tmp_path: Path) -> None:
+    """Equivalence that only a person can see is counted apart, and the reason stands beside it."""
+    usual = [report(case("passed"), verdict="passed")]
+    words = tmp_path / "words.toml"
+    words.write_text('[equivalent]\nmine-1 = "nobody reads it"\n')
+    text = table([outcome_of(MUTANT, usual, usual)], words)
+    assert "equivalent by hand" in text
+    assert "nobody reads it" in text
+
+
+@pytest.mark.simulator_only
+def test_what_compiles_to_the_same_code_has_the_same_digest(tmp_path: Path) -> None:
+    """Where a file lies is no difference; another kernel is one."""
+    copy = tmp_path / SUBMISSION.name
+    shutil.copy(SUBMISSION, copy)
+    assert digest_of(copy) == digest_of(SUBMISSION)
+    assert digest_of(SUBMISSIONS / "flat_index.py") != digest_of(SUBMISSION)
