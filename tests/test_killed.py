@@ -169,6 +169,14 @@ def at_table(folder: Path) -> tuple[Running, Gate]:
     return start(*command, folder=folder), gate
 
 
+def interrupted(running: Running, gate: Gate) -> Outcome:
+    """What becomes of a command that hears Ctrl-C at the gate, where nobody is left then."""
+    gate.wait_for(running)
+    running.interrupt()
+    gate.wait_until_left()
+    return running.outcome()
+
+
 @pytest.mark.parametrize(
     ("begin", "hint"),
     [
@@ -186,10 +194,7 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
     Where submissions are being checked, the line says how to go on.
     """
     running, gate = begin(tmp_path)
-    gate.wait_for(running)
-    running.interrupt()
-    gate.wait_until_left()
-    outcome = running.outcome()
+    outcome = interrupted(running, gate)
     assert outcome.status == 130
     assert outcome.err == f"harness: interrupted{hint}\n"
     assert "Traceback" not in outcome.out
@@ -217,10 +222,7 @@ def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
     gate = stuck(tmp_path, "stuck", STOPS_AT_IMPORT)
     command = pytest_arguments("stuck.py", *options(tmp_path))
     running = start(*command, folder=tmp_path, module="pytest")
-    gate.wait_for(running)
-    running.interrupt()
-    gate.wait_until_left()
-    outcome = running.outcome()
+    outcome = interrupted(running, gate)
     assert outcome.status == 2
     assert "KeyboardInterrupt" in outcome.out
     assert "Traceback" not in outcome.err
@@ -235,10 +237,7 @@ def test_ctrl_c_while_pytest_writes_its_page_is_no_traceback(tmp_path: Path) -> 
     gate = Gate(tmp_path / "results" / "double.jsonl")
     command = pytest_arguments("plain.py", *options(tmp_path), "--harness-html", "page.html")
     running = start(*command, folder=tmp_path, module="pytest")
-    gate.wait_for(running)
-    running.interrupt()
-    gate.wait_until_left()
-    outcome = running.outcome()
+    outcome = interrupted(running, gate)
     assert outcome.status == 2
     assert "Traceback" not in outcome.out + outcome.err
     assert list((tmp_path / ".harness" / "reports").rglob("plain.json"))

@@ -43,15 +43,6 @@ class KernelFacts:
 
 
 @dataclass(frozen=True)
-class Observed:
-    """What the device saw since it was last asked."""
-
-    findings: tuple[Finding, ...]
-    launches: int
-    thread_instructions: int
-
-
-@dataclass(frozen=True)
 class Assembler:
     """What a device asks the trusted side for, which has ptxas.
 
@@ -158,8 +149,8 @@ class Device(Protocol):
     def spent(self) -> int:
         """What the call has taken of its budget."""
 
-    def observe(self) -> Observed:
-        """What happened on the device since the last call.
+    def observe(self) -> tuple[Finding, ...]:
+        """What was found on the device since the last call.
 
         Raises:
             BaseException: what stopped the machine in a launch, such as an instruction that it has

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 
 import torch
 from torch import Tensor
@@ -237,10 +238,7 @@ class GpuMemory:
 
 
 def _is_without_gaps(place: Place) -> bool:
-    elements = 1
-    for size in place.shape:
-        elements *= size
-    return elements * DTYPES[place.dtype].itemsize >= place.nbytes
+    return prod(place.shape) * DTYPES[place.dtype].itemsize >= place.nbytes
 
 
 def _poisoned(flat: Tensor, width: int) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 import torch
 
-from harness.device.executor import Assembler, Executor, KernelFacts, NoSuchKernel, Observed
+from harness.device.executor import Assembler, Executor, KernelFacts, NoSuchKernel
 from harness.device.gpu_memory import GpuMemory
 from harness.device.record import Record
 from harness.device.tensor_maps import arguments_of, with_real_maps
@@ -79,8 +80,8 @@ class GpuDevice:
         self._memory = memory
         self._record = record
         self._assembler = assembler
+        self._encode = partial(encoded_map, driver)
         self._modules: dict[int, _Module] = {}
-        self._launches = 0
         self._failure: BaseException | None = None
         self.properties = properties_of_gpu()
 
@@ -100,16 +101,12 @@ class GpuDevice:
         """Nothing: a call on a GPU has a deadline, and no budget."""
         return 0
 
-    def observe(self) -> Observed:
-        """What happened since the last call; raises what stopped the device."""
+    def observe(self) -> tuple[Finding, ...]:
+        """What was found since the last call; raises what stopped the device."""
         failure, self._failure = self._failure, None
         if failure:
             raise failure
-        findings: tuple[Finding, ...] = ()
-        if not self.broken_by:
-            findings = tuple(self._memory.overwritten())
-        launches, self._launches = self._launches, 0
-        return Observed(findings, launches, 0)
+        return () if self.broken_by else tuple(self._memory.overwritten())
 
     def reorder(self, schedule: int | None) -> None:
         """Nothing: a GPU has an order of its own."""
@@ -166,7 +163,7 @@ class GpuDevice:
             attributes=attributes,
             count=len(attributes),
         )
-        real = with_real_maps(arguments, self._encoded_map)
+        real = with_real_maps(arguments, self._encode)
         values, pointers = _pointers(real, kernel.parameters)
         self._driver.call(
             "cuLaunchKernelEx",
@@ -176,7 +173,6 @@ class GpuDevice:
             ctypes.c_void_p(),
         )
         del values
-        self._launches += 1
         self._memory.launched(arguments)
         self._record.add("kernel", name)
         self.wait()
@@ -320,9 +316,6 @@ class GpuDevice:
             ctypes.c_int(value),
         )
 
-    def _encoded_map(self, entry: TensorMapEntry) -> bytes:
-        return encoded_map(self._driver, entry)
-
 
 def encoded_map(driver: Driver, entry: TensorMapEntry) -> bytes:
     """A tensor map as the driver has it; raises `DriverError` where it refuses."""
@@ -337,7 +330,7 @@ def gpu(record: Record, assembler: Assembler) -> Executor:
     driver = Driver()
     _, total = torch.cuda.mem_get_info()
     limit = int(_SHARE_OF_MEMORY * total)
-    memory = GpuMemory(driver, limit, lambda entry: encoded_map(driver, entry))
+    memory = GpuMemory(driver, limit, partial(encoded_map, driver))
     return Executor(memory, GpuDevice(driver, memory, record, assembler), OpenedWindow())
 
 

@@ -255,7 +255,7 @@ class DeviceSession:
         except BaseException as error:
             header["failure"] = failure.describe(error)
             seen = self._device.observe()
-        header["findings"] = list(map(asdict, seen.findings))
+        header["findings"] = list(map(asdict, seen))
         return header
 
     def _digest(self, place: Place) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from harness.device.executor import Assembler, Executor, KernelFacts, NoSuchKernel, Observed
+from harness.device.executor import Assembler, Executor, KernelFacts, NoSuchKernel
 from harness.device.record import Record
 from harness.device.simulated_memory import SimulatedMemory
 from harness.finding import Finding
@@ -79,15 +79,13 @@ class SimulatedDevice:
         self._machine = Machine(memory, schedule=schedule, cores=cores)
         self._modules: dict[int, _Module] = {}
         self._findings: list[Finding] = []
-        self._launches = 0
-        self._thread_instructions = 0
         self._counters: dict[str, KernelCounters] | None = None
         self._failure: BaseException | None = None
 
     # What the trusted side asks
 
-    def observe(self) -> Observed:
-        """What happened on the device since the last call.
+    def observe(self) -> tuple[Finding, ...]:
+        """What was found on the device since the last call.
 
         Raises:
             BaseException: what stopped the machine in a launch, such as an instruction that it has
@@ -97,8 +95,7 @@ class SimulatedDevice:
         if failure:
             # What was found before is told at the next call.
             raise failure
-        seen = Observed(tuple(self._findings), self._launches, self._thread_instructions)
-        self._findings, self._launches, self._thread_instructions = [], 0, 0
+        seen, self._findings = tuple(self._findings), []
         return seen
 
     def reorder(self, schedule: int | None) -> None:
@@ -190,8 +187,6 @@ class SimulatedDevice:
             values,
             cooperative=launch.is_cooperative,
         )
-        self._launches += 1
-        self._thread_instructions += result.thread_instructions
         self._findings += result.findings
         if self._counters is not None and result.counters:
             before = self._counters.get(name)

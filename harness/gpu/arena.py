@@ -202,9 +202,7 @@ def _size_of_block(nbytes: int, granularity: int) -> int:
     [512, 512, 1024, 2097152, 4194304]
     """
     # The zone begins at the next whole word.
-    wanted = nbytes + _WORD - 1 + GUARD_BYTES
-    if nbytes % _WORD == 0:
-        wanted = nbytes + GUARD_BYTES
+    wanted = -(-nbytes // _WORD) * _WORD + GUARD_BYTES
     if wanted <= _SLAB // 2:
         return max(_LEAST_BLOCK, 1 << (wanted - 1).bit_length())
     unit = max(_SLAB, granularity)
