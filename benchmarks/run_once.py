@@ -22,6 +22,7 @@ from harness.compiler.builder import Builder
 from harness.compiler.cache import Cache
 from harness.compiler.compiler import Compiler
 from harness.compiler.extension import ExtensionLoader
+from harness.compiler.flags import Target
 from harness.evaluate import Request, settings_for
 from harness.problems.discovery import discover
 from harness.problems.grid import Case, cases_for
@@ -69,9 +70,10 @@ def _run(module: Any, problem: Problem, case: Case) -> None:
 
 
 def _imported(path: Path, reference: Path) -> Any:
-    settings = settings_for(Request(path, reference, "cuda"), without_device=True)
+    settings = settings_for(Request(path, reference, "cuda"))
     compiler = Compiler(settings.toolchain, (path,), seconds=_BUILD_SECONDS)
-    builder = Builder(settings.toolchain, Cache(settings.cache), settings.target, compiler)
+    target = Target("cuda", settings.architecture)
+    builder = Builder(settings.toolchain, Cache(settings.cache), target, compiler)
     ExtensionLoader(path, lambda asked: builder.build(asked).library.read_bytes()).install()
     # Other submissions may have the same name as a package.
     return SourceFileLoader(f"submission_{path.stem}", str(path)).load_module()

@@ -34,7 +34,7 @@ from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.native.library import build_libraries
 from harness.system.device import Device
 from harness.worker.build_service import BuildEvent
-from harness.worker.device_worker import worker_for
+from harness.worker.device_worker import DeviceWorker
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, TimeLeft, Worker, WorkerFailure
 
@@ -187,12 +187,8 @@ def _notes(request: Request, problem: Problem) -> Iterator[str]:
         yield f"values left out in {count} cases, where the reference is not finite: {name}"
 
 
-def settings_for(request: Request, *, without_device: bool = False) -> Settings:
+def settings_for(request: Request) -> Settings:
     """What a worker of the request is told.
-
-    Args:
-        request: What is checked.
-        without_device: Whether the worker uses the GPU itself, instead of asking a device process.
 
     Raises:
         harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
@@ -209,7 +205,7 @@ def settings_for(request: Request, *, without_device: bool = False) -> Settings:
         architecture=architecture,
         cache=request.cache,
         toolchain=toolchain,
-        libraries=None if without_device else build_libraries(Cache(request.cache), toolchain),
+        libraries=build_libraries(Cache(request.cache), toolchain),
         properties=properties,
         schedule=request.schedule,
         cores=request.cores,
@@ -296,7 +292,7 @@ class _Evaluation:
         return conclude(blank, outcomes, self._problem)
 
     def _worker(self) -> Worker:
-        return worker_for(self._settings, self._deadlines, self._on_build, self._time)
+        return DeviceWorker(self._settings, self._deadlines, self._on_build, self._time)
 
     def _check(self, worker: Worker, case: Case) -> CaseOutcome:
         start = time.monotonic()

@@ -88,6 +88,7 @@ class Calls:
         self._trusted = trusted
         self._fresh = fresh
         self._kept: dict[int, bool] = {}
+        self._given: set[int] = set()
         self._arguments: dict[tuple[int, bytes], bytes] = {}
         self._operators = Operators(executor.memory, record)
         self._modules = 0
@@ -116,12 +117,17 @@ class Calls:
         }
 
     def keep(self, address: int) -> None:
-        """Let that allocation live until the trusted side has let it go as well."""
+        """Let that allocation live until the trusted side has let it go as well.
+
+        The worker knows of a tensor in it, and frees it by that tensor's address.
+        """
         self._kept[address] = False
+        self._given.add(address)
 
     def let_go(self, address: int) -> None:
         """Let the worker have an allocation that was kept; it is freed where that has, too."""
         if self._kept.pop(address):
+            self._given.discard(address)
             self._memory.free(address)
 
     def answer(self, number: int, data: bytes) -> bytes:
@@ -164,12 +170,18 @@ class Calls:
         return _NUMBER.pack(self._memory.allocate(asked.size, owned=bool(asked.owned)))
 
     def _free(self, data: bytes) -> bytes:
-        address = _number(data)
+        address = self._start_of(_number(data))
         if address in self._kept:
             self._kept[address] = True
             return b""
+        self._given.discard(address)
         self._memory.free(address)
         return b""
+
+    def _start_of(self, address: int) -> int:
+        """Of the allocation that is freed by an address."""
+        found = self._memory.find(address)
+        return found.start if found and found.start in self._given else address
 
     def _release(self, data: bytes) -> bytes:
         # Nobody waits for what becomes of it.

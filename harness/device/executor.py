@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -116,6 +117,12 @@ class DeviceMemory(Protocol):
     def bytes_at(self, address: int, nbytes: int) -> Tensor:
         """The bytes themselves, uint8, on `torch_device`."""
 
+    def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
+        """Around work of a call on `torch_device`; `waits` where the host waits for the device."""
+
+    def uncounted(self) -> AbstractContextManager[None]:
+        """Around work on `torch_device` whose time is not the call's."""
+
     def give(self, place: Place) -> None:
         """Let a tensor count as written by the trusted side."""
 
@@ -171,6 +178,15 @@ class Device(Protocol):
 
     def counted(self) -> dict[str, KernelCounters]:
         """Each kernel's launches since the counting started, by mangled name; ends the counting."""
+
+    def start_timing(self) -> None:
+        """Take the time of what is done from now on, from an idle device with a cold cache."""
+
+    def timed(self) -> float:
+        """Milliseconds that the device worked since the timing started; ends the timing.
+
+        0 where nothing was timed.
+        """
 
     def resources(self) -> dict[str, Resources]:
         """What ptxas says of the kernels of all modules that were loaded, by mangled name."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import prod
 
@@ -20,6 +21,7 @@ from harness.device.tensor_maps import Encode, with_real_maps
 from harness.finding import Finding
 from harness.gpu.arena import Arena
 from harness.gpu.driver import Driver, tensor_at
+from harness.gpu.stopwatch import Stopwatch
 from harness.simulator.hardware.memory import POISON, Allocation
 from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.native.bindings import UNWRITTEN
@@ -45,9 +47,10 @@ class GpuMemory:
 
     torch_device = torch.device("cuda")
 
-    def __init__(self, driver: Driver, limit: int, encode: Encode) -> None:
+    def __init__(self, driver: Driver, limit: int, encode: Encode, stopwatch: Stopwatch) -> None:
         self._driver = driver
-        self._arena = Arena(driver, limit)
+        self._arena = Arena(driver, limit, stopwatch)
+        self._stopwatch = stopwatch
         self._encode = encode
         self.base, self.size = self._arena.base, self._arena.size
         self._known: dict[int, _Known] = {}
@@ -101,34 +104,37 @@ class GpuMemory:
         """A copy of bytes, written or not."""
         self._arena.within(address, nbytes)
         data = ctypes.create_string_buffer(nbytes)
-        self._driver.call(
-            "cuMemcpyDtoH_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(nbytes)
-        )
+        with self.queueing(waits=True):
+            self._driver.call(
+                "cuMemcpyDtoH_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(nbytes)
+            )
         return data.raw
 
     def write(self, address: int, data: bytes) -> None:
         """Copy host bytes to the device."""
         self._arena.within(address, len(data))
         real = with_real_maps(data, self._encode)
-        self._driver.call(
-            "cuMemcpyHtoD_v2",
-            ctypes.c_uint64(address),
-            ctypes.c_char_p(real),
-            ctypes.c_size_t(len(real)),
-        )
+        with self.queueing(waits=True):
+            self._driver.call(
+                "cuMemcpyHtoD_v2",
+                ctypes.c_uint64(address),
+                ctypes.c_char_p(real),
+                ctypes.c_size_t(len(real)),
+            )
         self._wrote(address, len(data))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy bytes within the memory."""
         self._arena.within(target, nbytes)
         self._arena.within(source, nbytes)
-        self._driver.call(
-            "cuMemcpyDtoDAsync_v2",
-            ctypes.c_uint64(target),
-            ctypes.c_uint64(source),
-            ctypes.c_size_t(nbytes),
-            ctypes.c_void_p(),
-        )
+        with self.queueing():
+            self._driver.call(
+                "cuMemcpyDtoDAsync_v2",
+                ctypes.c_uint64(target),
+                ctypes.c_uint64(source),
+                ctypes.c_size_t(nbytes),
+                ctypes.c_void_p(),
+            )
         if self._is_by_others(source, nbytes):
             self._wrote(target, nbytes)
         else:
@@ -137,13 +143,14 @@ class GpuMemory:
     def fill(self, address: int, value: int, nbytes: int) -> None:
         """Make all bytes `value`."""
         self._arena.within(address, nbytes)
-        self._driver.call(
-            "cuMemsetD8Async",
-            ctypes.c_uint64(address),
-            ctypes.c_ubyte(value),
-            ctypes.c_size_t(nbytes),
-            ctypes.c_void_p(),
-        )
+        with self.queueing():
+            self._driver.call(
+                "cuMemsetD8Async",
+                ctypes.c_uint64(address),
+                ctypes.c_ubyte(value),
+                ctypes.c_size_t(nbytes),
+                ctypes.c_void_p(),
+            )
         self._wrote(address, nbytes)
 
     def was_written(self, address: int, nbytes: int) -> bool:
@@ -157,6 +164,18 @@ class GpuMemory:
         """The bytes themselves."""
         self._arena.within(address, nbytes)
         return tensor_at(address, (nbytes,), torch.uint8)
+
+    def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
+        """Around work of a call; `waits` where the host waits for the device."""
+        return self._stopwatch.queueing(waits=waits)
+
+    def uncounted(self) -> AbstractContextManager[None]:
+        """Around work whose time is not the call's."""
+        return self._stopwatch.uncounted()
+
+    def poison_free(self) -> None:
+        """Let what is allocated next be fresh without any work."""
+        self._arena.poison_free()
 
     def give(self, place: Place) -> None:
         """Let a tensor count as written by the trusted side."""

@@ -15,8 +15,10 @@ from harness.device.gpu_memory import GpuMemory
 from harness.device.record import Record
 from harness.device.tensor_maps import arguments_of, with_real_maps
 from harness.finding import Finding
+from harness.gpu.cold_cache import ColdCache
 from harness.gpu.driver import Driver, DriverError
 from harness.gpu.properties import properties_of_gpu
+from harness.gpu.stopwatch import Stopwatch
 from harness.gpu.window import OpenedWindow
 from harness.simulator.counters.counters import KernelCounters
 from harness.simulator.execution.coverage import Lines
@@ -71,10 +73,18 @@ class _Module:
 
 
 class GpuDevice:
-    """As `executor.Device` has it; each launch is waited for, so that its call tells of a fault."""
+    """As `executor.Device` has it.
+
+    Each launch is waited for, so that its call tells of a fault, unless calls are timed.
+    """
 
     def __init__(
-        self, driver: Driver, memory: GpuMemory, record: Record, assembler: Assembler
+        self,
+        driver: Driver,
+        memory: GpuMemory,
+        record: Record,
+        assembler: Assembler,
+        stopwatch: Stopwatch,
     ) -> None:
         self._driver = driver
         self._memory = memory
@@ -83,6 +93,9 @@ class GpuDevice:
         self._encode = partial(encoded_map, driver)
         self._modules: dict[int, _Module] = {}
         self._failure: BaseException | None = None
+        self._stopwatch = stopwatch
+        self._cache: ColdCache | None = None
+        self._is_timing = False
         self.properties = properties_of_gpu()
 
     # What the trusted side asks
@@ -120,6 +133,21 @@ class GpuDevice:
     def counted(self) -> dict[str, KernelCounters]:
         """Nothing was counted."""
         return {}
+
+    def start_timing(self) -> None:
+        """Take the time of what is done from now on."""
+        self._cache = self._cache or ColdCache(self._driver)
+        self._memory.poison_free()
+        self._cache.empty()
+        self._is_timing = True
+        self._stopwatch.begin()
+
+    def timed(self) -> float:
+        """Milliseconds that the device worked since then, when all of it is done."""
+        if not self._is_timing:
+            return 0.0
+        self._is_timing = False
+        return self._stopwatch.stop()
 
     def resources(self) -> dict[str, Resources]:
         """Nothing was counted for which it is asked."""
@@ -165,17 +193,19 @@ class GpuDevice:
         )
         real = with_real_maps(arguments, self._encode)
         values, pointers = _pointers(real, kernel.parameters)
-        self._driver.call(
-            "cuLaunchKernelEx",
-            ctypes.byref(config),
-            ctypes.c_void_p(kernel.function),
-            pointers,
-            ctypes.c_void_p(),
-        )
+        with self._memory.queueing():
+            self._driver.call(
+                "cuLaunchKernelEx",
+                ctypes.byref(config),
+                ctypes.c_void_p(kernel.function),
+                pointers,
+                ctypes.c_void_p(),
+            )
         del values
         self._memory.launched(arguments)
         self._record.add("kernel", name)
-        self.wait()
+        if not self._is_timing:
+            self.wait()
 
     def wait(self) -> None:
         """Wait for everything that was asked for.
@@ -330,8 +360,10 @@ def gpu(record: Record, assembler: Assembler) -> Executor:
     driver = Driver()
     _, total = torch.cuda.mem_get_info()
     limit = int(_SHARE_OF_MEMORY * total)
-    memory = GpuMemory(driver, limit, partial(encoded_map, driver))
-    return Executor(memory, GpuDevice(driver, memory, record, assembler), OpenedWindow())
+    stopwatch = Stopwatch(driver)
+    memory = GpuMemory(driver, limit, partial(encoded_map, driver), stopwatch)
+    device = GpuDevice(driver, memory, record, assembler, stopwatch)
+    return Executor(memory, device, OpenedWindow())
 
 
 def _attributes(launch: LaunchRequest) -> ctypes.Array[_LaunchAttribute]:

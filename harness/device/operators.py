@@ -43,6 +43,8 @@ _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|
 _TELLING = re.compile(
     r"bincount|::_?index$|masked_select|nonzero|repeat_interleave|unique|::where$"
 )
+# Torch waits for values in them.
+_WAITING = re.compile(rf"{_TELLING.pattern}|item|local_scalar|equal$|is_nonzero|index_put")
 _MEMORY_FORMATS = range(4)
 _STRIDED = 0
 
@@ -75,7 +77,8 @@ class Operators:
             arguments.append(reader.value())
         op = _operator(name, overload)
         call = _Call(self._memory, op, arguments)
-        results = call.copy() if name == "aten::copy_" else call.run()
+        with self._memory.queueing(waits=call.waits):
+            results = call.copy() if name == "aten::copy_" else call.run()
         call.record(self._record, name)
         self._record.add("copy", FROM_HOST, LEAST_OF_A_CALL + reader.told)
         told = bytes_told(results) + call.bytes_of_shapes()
@@ -162,6 +165,17 @@ class _Call:
         self._of_kernels = any(
             memory.is_of_kernels(place) for place in self._places if place and not place.is_empty
         )
+
+    @property
+    def waits(self) -> bool:
+        """Whether torch waits for the device in it: for values, or for a copy from the host."""
+        is_copy = self._schema.name == "aten::copy_"
+        # A number is an argument of a kernel, unless it is copied.
+        is_from_host = any(
+            place is None and (is_copy or tensor.dim())
+            for place, tensor in zip(self._places, self._tensors, strict=True)
+        )
+        return is_from_host or bool(_WAITING.search(self._schema.name))
 
     def run(self) -> list[object]:
         """Its results, as they are written."""
@@ -305,7 +319,8 @@ class _Call:
         if place.shape == tuple(value.shape):
             mine = tensor_at(self._memory, place)
             if mine.data_ptr() != value.data_ptr():
-                mine.copy_(value)
+                with self._memory.uncounted():
+                    mine.copy_(value)
             self._mark(place)
             return Argument(number)
         moved = put(self._memory, value)

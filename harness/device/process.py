@@ -15,7 +15,7 @@ from typing import IO, Any
 from torch import Tensor
 
 from harness.device.main import MOST_BYTES, Instructions
-from harness.gpu.window import WORTHWHILE_BYTES, Window, room_for
+from harness.gpu.window import WORTHWHILE_BYTES, Window, own_window, room_for
 from harness.messages.channel import Channel, Message
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
@@ -77,7 +77,7 @@ class DeviceProcess:
         with theirs, calls, self._lock:
             descriptors = [calls.fileno(), theirs.fileno(), output.fileno()]
             socket.send_fds(self._trusted, [json.dumps(asked).encode()], descriptors)
-        window = Window() if self._is_on_gpu else None
+        window = own_window() if self._is_on_gpu else None
         return DeviceClient(Channel(ours), worker, lambda: self._end(number), window)
 
     def _end(self, number: int) -> None:

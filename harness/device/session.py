@@ -18,7 +18,7 @@ from harness.device.place import Place
 from harness.device.record import Record
 from harness.device.tensors import NoTensor, put, tensor_at
 from harness.device.values import Malformed
-from harness.messages.channel import Channel, Disconnected, Message
+from harness.messages.channel import Answer, Channel, Disconnected, Message
 from harness.messages.digests import digest
 from harness.problems.runs import Arrangement
 from harness.simulator.hardware.cuda_error import CudaError
@@ -26,7 +26,6 @@ from harness.simulator.hardware.resources import Resources, parse_usage
 from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
 from harness.simulator.ptx.fatbinary import DeviceCode
 
-Answer = tuple[dict[str, Any], Sequence[Tensor]]
 MakeExecutor = Callable[[Record, Assembler], Executor]
 
 
@@ -183,7 +182,11 @@ class DeviceSession:
                 tensor_at(self._memory, place).copy_(value)
         else:
             self._drop(self._inputs)
-            self._inputs = [self._put(value, arrangement) for value in message.tensors]
+            skipped = message.header.get("skipped") or [0] * len(message.tensors)
+            self._inputs = [
+                self._put(value, arrangement, before)
+                for value, before in zip(message.tensors, skipped, strict=True)
+            ]
         return {"places": list(map(asdict, self._inputs))}, ()
 
     def _put_weights(self, message: Message) -> Answer:
@@ -192,8 +195,10 @@ class DeviceSession:
         self._weights = [self._put(value) for value in message.tensors]
         return {"places": list(map(asdict, self._weights))}, ()
 
-    def _put(self, value: Tensor, arrangement: Arrangement = "contiguous") -> Place:
-        place = put(self._memory, value, arrangement)
+    def _put(
+        self, value: Tensor, arrangement: Arrangement = "contiguous", skipped: int = 0
+    ) -> Place:
+        place = put(self._memory, value, arrangement, skipped)
         if not place.is_empty:
             self._calls.keep(self._start(place))
             self._memory.give(place)
@@ -218,12 +223,16 @@ class DeviceSession:
         self._device.allow(message.header.get("budget"))
         if message.header.get("counting"):
             self._device.start_counting()
+        if message.header.get("timing"):
+            self._device.start_timing()
         return {}, ()
 
     def _end(self, message: Message) -> Answer:
         """Tell what was done since the beginning, and what inputs and parameters are now."""
         self._is_open = False
+        milliseconds = self._timed()
         header: dict[str, Any] = {
+            "milliseconds": milliseconds,
             "malformed": self._malformed,
             "work": {"before": self._before, "during": self._work()},
             "spent": self._device.spent,
@@ -246,6 +255,12 @@ class DeviceSession:
                 for name, counters in counted.items()
             ]
         return header, ()
+
+    def _timed(self) -> float:
+        try:
+            return self._device.timed()
+        except RuntimeError:  # what broke the device is told
+            return 0.0
 
     def _observed(self) -> dict[str, Any]:
         """What the device saw since it was last asked."""

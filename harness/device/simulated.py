@@ -125,6 +125,13 @@ class SimulatedDevice:
         counters, self._counters = self._counters or {}, None
         return counters
 
+    def start_timing(self) -> None:
+        """Nothing: the simulated device has no time."""
+
+    def timed(self) -> float:
+        """Nothing was timed."""
+        return 0.0
+
     def resources(self) -> dict[str, Resources]:
         """What ptxas says of the kernels of all modules that were loaded, by mangled name."""
         return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -24,6 +26,15 @@ class SimulatedMemory(Memory):
     def bytes_at(self, address: int, nbytes: int) -> Tensor:
         """The bytes themselves."""
         return torch.from_numpy(self.views(address, nbytes)[0])
+
+    def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
+        """Nothing: whoever asks for work waits for it."""
+        del waits
+        return nullcontext()
+
+    def uncounted(self) -> AbstractContextManager[None]:
+        """Nothing: no time is taken here."""
+        return nullcontext()
 
     def give(self, place: Place) -> None:
         """Let a tensor count as written by the trusted side."""

@@ -38,13 +38,21 @@ def tensor_at(memory: DeviceMemory, place: Place) -> Tensor:
     return data.view(dtype).as_strided(place.shape, place.strides)
 
 
-def put(memory: DeviceMemory, value: Tensor, arrangement: Arrangement = "contiguous") -> Place:
+def put(
+    memory: DeviceMemory,
+    value: Tensor,
+    arrangement: Arrangement = "contiguous",
+    skipped: int = 0,
+) -> Place:
     """A copy of a tensor in new memory of the device, of which nothing is known as written.
+
+    Torch would have had it there at once, so that the copy's time is no call's.
 
     Args:
         memory: The device's.
         value: A dense one, unless it is to be arranged.
         arrangement: How it shall lie there; `expanded` has the first row alone.
+        skipped: Bytes of the memory before its first element.
 
     Raises:
         harness.simulator.hardware.memory.OutOfDeviceMemory: there is not so much.
@@ -55,14 +63,15 @@ def put(memory: DeviceMemory, value: Tensor, arrangement: Arrangement = "contigu
     place = Place(0, tuple(value.shape), tuple(strides), NUMBERS[value.dtype])
     if place.is_empty:
         return place
-    skipped = value.element_size() if arrangement == "offset" else 0
+    skipped += value.element_size() if arrangement == "offset" else 0
     start = memory.allocate(place.nbytes + skipped)
     place = Place(start + skipped, place.shape, place.strides, place.dtype)
     tensor = tensor_at(memory, place)
-    if arrangement == "expanded" and value.dim():
-        tensor[:1].copy_(value[:1])
-    else:
-        tensor.copy_(value)
+    with memory.uncounted():
+        if arrangement == "expanded" and value.dim():
+            tensor[:1].copy_(value[:1])
+        else:
+            tensor.copy_(value)
     return place
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from harness.gpu.driver import Driver, DriverError, tensor_at
 from harness.gpu.pages import Pages
+from harness.gpu.stopwatch import Stopwatch
 from harness.simulator.hardware.memory import (
     POISON,
     Allocation,
@@ -47,9 +48,11 @@ class Arena:
     Freed blocks are kept for allocations of the same size, whose addresses come again then.
     """
 
-    def __init__(self, driver: Driver, limit: int) -> None:
+    def __init__(self, driver: Driver, limit: int, stopwatch: Stopwatch) -> None:
         """`limit` is the most bytes that may be live at a time."""
         self._driver = driver
+        self._stopwatch = stopwatch
+        self._poisoned: set[int] = set()
         self._pages = Pages(driver, _ADDRESSES, _WANTED)
         self.base, self.size = self._pages.base, self._pages.size
         self.limit = limit
@@ -77,13 +80,10 @@ class Arena:
                 f"{nbytes} bytes asked for, {self.live_bytes} of {self.limit} in use"
             )
         block = self._block(_size_of_block(nbytes, self._pages.granularity))
-        self._driver.call(
-            "cuMemsetD32Async",
-            ctypes.c_uint64(block.start),
-            ctypes.c_uint(POISON),
-            ctypes.c_size_t(block.size // _WORD),
-            ctypes.c_void_p(),
-        )
+        if block.start not in self._poisoned:
+            with self._stopwatch.uncounted():
+                self._poison(block)
+        self._poisoned.discard(block.start)
         self._blocks[block.start] = block
         self._live[block.start] = Allocation(
             block.start, nbytes, is_live=True, serial=next(self._serials), is_owned=owned
@@ -106,6 +106,14 @@ class Arena:
         self._free[block.size].append(block)
         self.live_bytes -= freed.size
         return replace(freed, is_live=False)
+
+    def poison_free(self) -> None:
+        """Let what is allocated from free blocks be `POISON` already."""
+        for blocks in self._free.values():
+            for block in blocks:
+                if block.start not in self._poisoned:
+                    self._poison(block)
+                    self._poisoned.add(block.start)
 
     def add_variable(self, address: int, nbytes: int) -> None:
         """Let a module's variable count as an allocation, which nobody frees."""
@@ -155,6 +163,15 @@ class Arena:
         start = -(-allocation.end // _WORD) * _WORD
         return tensor_at(start, (GUARD_BYTES // _WORD,), torch.int32)
 
+    def _poison(self, block: _Block) -> None:
+        self._driver.call(
+            "cuMemsetD32Async",
+            ctypes.c_uint64(block.start),
+            ctypes.c_uint(POISON),
+            ctypes.c_size_t(block.size // _WORD),
+            ctypes.c_void_p(),
+        )
+
     def _block(self, size: int) -> _Block:
         if not self._free[size]:
             self._make(size)
@@ -164,6 +181,7 @@ class Arena:
         """Have at least one more free block of that size."""
         if size < _SLAB:
             slab = self._block(_SLAB)
+            self._poisoned.discard(slab.start)
             parts = range(slab.start, slab.start + _SLAB, size)
             # The last address first, so that addresses are given out as they rise.
             self._free[size] += [_Block(start, size, None) for start in reversed(parts)]
@@ -187,6 +205,7 @@ class Arena:
         for blocks in self._free.values():
             for block in _with_pages(blocks):
                 blocks.remove(block)
+                self._poisoned.discard(block.start)
                 assert block.handle is not None  # noqa: S101 - it has pages
                 self._pages.strip(block.start, block.size, block.handle)
 

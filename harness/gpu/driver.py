@@ -7,6 +7,7 @@ current in a thread with its first operation on the GPU.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,8 +16,8 @@ from torch import Tensor
 _HANDLE_BYTES = 64
 # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag that there is.
 _LAZY_PEER_ACCESS = 1
-# CU_LIMIT_PERSISTING_L2_CACHE_SIZE
-_PERSISTING_L2_CACHE_SIZE = ctypes.c_int(0x06)
+# CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTALLOC_DEVICEMAP
+_FOR_KERNELS = ctypes.c_uint(0x01 | 0x02)
 
 # How NumPy's array interface calls the types of inputs and outputs.
 _TYPE_NAMES = {
@@ -110,12 +111,6 @@ class Driver:
         """Let nothing stay in the L2 cache for having been marked as persisting."""
         self.call("cuCtxResetPersistingL2Cache")
 
-    def persisting_l2_bytes(self) -> int:
-        """How much of the L2 cache this context has set aside for persisting lines."""
-        size = ctypes.c_size_t()
-        self.call("cuCtxGetLimit", ctypes.byref(size), _PERSISTING_L2_CACHE_SIZE)
-        return size.value
-
     def kernel(self, ptx: bytes, name: bytes) -> int:
         """A kernel of some PTX, which stays loaded as long as the process lives."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -124,15 +119,29 @@ class Driver:
         assert function.value is not None  # noqa: S101 - the call has succeeded
         return function.value
 
-    def launch(self, kernel: int, blocks: int, threads: int, argument: int) -> None:
-        """Enqueue a kernel of one 64-bit argument on torch's current stream."""
-        value = ctypes.c_uint64(argument)
-        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(value))
+    def launch(self, kernel: int, blocks: int, threads: int, words: Sequence[int]) -> None:
+        """Enqueue a kernel whose arguments are 64-bit words on torch's current stream."""
+        values = (ctypes.c_uint64 * len(words))(*words)
+        start, size = ctypes.addressof(values), ctypes.sizeof(ctypes.c_uint64)
+        arguments = (ctypes.c_void_p * len(words))(*(start + size * i for i in range(len(words))))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         sizes = [ctypes.c_uint(size) for size in (blocks, 1, 1, threads, 1, 1, 0)]
         self.call(
             "cuLaunchKernel", ctypes.c_void_p(kernel), *sizes, stream, arguments, ctypes.c_void_p()
         )
+
+    def host_word(self) -> ctypes.c_uint64:
+        """A word of this process's that kernels see at the same address, 0 so far.
+
+        It is there as long as the process is.
+        """
+        address = ctypes.c_void_p()
+        size = ctypes.sizeof(ctypes.c_uint64)
+        self.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(size), _FOR_KERNELS)
+        assert address.value is not None  # noqa: S101 - the call has succeeded
+        word = ctypes.c_uint64.from_address(address.value)
+        word.value = 0
+        return word
 
     def call(self, name: str, *arguments: object) -> None:
         """Call a function of the driver; raises `DriverError` where it does not succeed."""
@@ -141,12 +150,6 @@ class Driver:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise DriverError(name, status, (text.value or b"unknown error").decode())
-
-
-def persisting_l2_bytes() -> int:
-    """`Driver.persisting_l2_bytes` of this process; 0 as long as it does not use the GPU."""
-    is_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    return Driver().persisting_l2_bytes() if is_used else 0
 
 
 def tensor_at(address: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

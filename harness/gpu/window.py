@@ -10,6 +10,7 @@ from torch import Tensor
 
 from harness.gpu.driver import Driver, tensor_at
 from harness.messages.channel import DTYPES
+from harness.system.shared import Shared
 
 WORTHWHILE_BYTES = 16 << 20
 """Fewer go through a socket as fast."""
@@ -23,6 +24,9 @@ Placed = list[dict[str, Any]]
 
 class Window:
     """The memory, in the process that it belongs to."""
+
+    is_alive = True
+    """As servers of this process have it."""
 
     def __init__(self) -> None:
         self._driver = Driver()
@@ -43,9 +47,9 @@ class Window:
         self._size = nbytes
         self.handle = self._driver.export(self._address)
 
-    def put(self, tensors: Sequence[Tensor]) -> Placed:
-        """Copy tensors there, once there is room for them."""
-        self.make_room(room_for(sum(tensor.nbytes for tensor in tensors), len(tensors)))
+    def put(self, tensors: Sequence[Tensor], room: int = 0) -> Placed:
+        """Copy tensors there, once there is room for them, and for so many bytes behind them."""
+        self.make_room(end_of(tensors) + room)
         return _copied(self._address, tensors)
 
     def at(self, placed: Placed) -> tuple[Tensor, ...]:
@@ -53,11 +57,19 @@ class Window:
         return _tensors(self._address, placed)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Give the memory back; who needs it again makes room."""
         if self._size:
             self._driver.free(self._address)
         self._address = self._size = 0
         self.handle = ""
+
+
+_windows: Shared[None, Window] = Shared(lambda _: Window())
+
+
+def own_window() -> Window:
+    """This process's: whatever it says to other processes, it says to one at a time."""
+    return _windows.get(None)
 
 
 class OpenedWindow:
@@ -73,10 +85,10 @@ class OpenedWindow:
         self._open(handle)
         return _tensors(self._address, placed)
 
-    def put(self, handle: str, tensors: Sequence[Tensor]) -> Placed:
-        """Copy tensors there, for which there is room."""
+    def put(self, handle: str, tensors: Sequence[Tensor], behind: int = 0) -> Placed:
+        """Copy tensors there, for which there is room from so many bytes on."""
         self._open(handle)
-        return _copied(self._address, tensors)
+        return _copied(self._address, tensors, behind)
 
     def _open(self, handle: str) -> None:
         if handle == self._handle:
@@ -91,9 +103,15 @@ def room_for(nbytes: int, count: int) -> int:
     return nbytes + count * _STEP
 
 
-def _copied(address: int, tensors: Sequence[Tensor]) -> Placed:
+def end_of(tensors: Sequence[Tensor]) -> int:
+    """Where something can be put behind tensors, in bytes."""
+    whole = room_for(sum(tensor.nbytes for tensor in tensors), len(tensors))
+    return -(-whole // _STEP) * _STEP
+
+
+def _copied(address: int, tensors: Sequence[Tensor], behind: int = 0) -> Placed:
     placed: Placed = []
-    offset = 0
+    offset = behind
     for tensor in tensors:
         if tensor.numel():
             there = tensor_at(address + offset, (tensor.nbytes,), torch.uint8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,27 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.device.record import IN_MODULES
 from harness.finding import Finding
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
+from harness.judging.answered import OwnWork, writers_of, wrong_kind
 from harness.judging.compare import classify
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
-from harness.judging.integrity import (
-    Judged,
-    changed_values,
-    judge_arithmetic,
-    judge_work,
-    work_from,
-)
+from harness.judging.integrity import Judged, changed_values, judge_arithmetic
 from harness.judging.judge import judge
 from harness.judging.layouts import WORDS, promises
-from harness.judging.operator_work import judge_operators
 from harness.judging.picture import WrongOutput
 from harness.messages.channel import Message
 from harness.messages.digests import digest
 from harness.problems.grid import Case
-from harness.problems.operations import Operation, operations_of
 from harness.problems.problem import Problem
 from harness.problems.runs import Weights
 from harness.problems.values import (
@@ -114,7 +106,7 @@ class CaseCheck:
         self._wrong_length: int | None = None
         self._kernels: tuple[KernelProfile, ...] = ()
         self._limits: Mapping[Precision, float] = {}
-        self._need = problem.family.need(case)
+        self._own_work = OwnWork(problem, case, worker.source)
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
         self._is_on_gpu = oracle_device.type == "cuda"
@@ -227,7 +219,7 @@ class CaseCheck:
             kernels = _counted(answer)
             self._kernels = kernels if is_first else self._kernels
             when = "" if is_first else "where the same values came back, "
-            self._findings += judge_arithmetic(self._need, totals(kernels).flop, when)
+            self._findings += judge_arithmetic(self._own_work.need, totals(kernels).flop, when)
         return answer
 
     def _judge(
@@ -236,7 +228,7 @@ class CaseCheck:
         """Judge an answer; `digests` are of the weights that the worker had then."""
         self._findings += findings_of(answer)
         self._findings += changed_values(answer.header, values.inputs, digests)
-        fault = _wrong_kind(answer)
+        fault = wrong_kind(answer)
         if fault:
             self._faults.append(fault)
             return
@@ -255,7 +247,7 @@ class CaseCheck:
         self._limits = comparison.limits if is_first else self._limits
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)
-        writers = _writers(answer)
+        writers = writers_of(answer)
         unwritten = writers == UNWRITTEN
         if bool(unwritten.any()):
             self._faults.append(_describe_unwritten(unwritten))
@@ -318,26 +310,10 @@ class CaseCheck:
             self._deterministic = self._bits[call.run.name] == digest(actual)
 
     def _judge_work(self, call: Call, answer: Message, actual: Tensor, writers: Tensor) -> None:
-        during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
-        if call is self._calls[0]:
-            # What is built for the sizes at hand is built when they are first seen.
-            during = tuple(work for work in during if work.name != IN_MODULES)
         # A kernel may pass over inputs that are zero.
         writers_of_all = writers if call.run.is_dense else None
-        source = self._conversation.source
-        if self._need is None:
-            own = self._operations
-            judged = judge_operators(own, during, before, actual, writers_of_all, source)
-        else:
-            judged = judge_work(self._need, during, before, actual, writers_of_all, source)
-        self._keep(judged)
-
-    @cached_property
-    def _operations(self) -> Sequence[Operation]:
-        try:
-            return operations_of(self._problem, self._case)
-        except Exception:  # a reference may need values to know what it does
-            return ()
+        is_first = call is self._calls[0]
+        self._keep(self._own_work.judge(answer, actual, writers_of_all, is_first=is_first))
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
@@ -406,30 +382,6 @@ def _counted(answer: Message) -> tuple[KernelProfile, ...]:
     except (KeyError, TypeError, ValueError):
         message = "the worker sent counters that do not fit"
         raise StepFault(verdict.Stop("error", message)) from None
-
-
-def _writers(answer: Message) -> Tensor:
-    """Who wrote each element of the output, which the device always says."""
-    if [tensor.shape for tensor in answer.tensors[1:]] != [answer.tensors[0].shape]:
-        message = "the worker sent an output without saying who wrote it"
-        raise StepFault(verdict.Stop("error", message))
-    return answer.tensors[1]
-
-
-def _wrong_kind(answer: Message) -> str | None:
-    """What keeps an answer from being an output at all."""
-    header = answer.header
-    if header.get("wrong"):
-        return f"the output is not in the device's memory: {header['wrong']}"
-    if header.get("type") != "torch.Tensor":
-        return f"forward returned {header.get('type')}, not a tensor"
-    if header.get("device") != "cuda":
-        return f"the output is on {header.get('device')}, not on cuda"
-    if header.get("shares"):
-        return f"the output shares memory with {header['shares']}"
-    if not answer.tensors:
-        return "forward's output was not sent"
-    return None
 
 
 def _describe_unwritten(unwritten: Tensor) -> str:

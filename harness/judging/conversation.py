@@ -56,11 +56,6 @@ class Conversation:
         """The submission's text."""
         return self._worker.source
 
-    @property
-    def built(self) -> Sequence[bytes]:
-        """The shared objects that were built for the submission so far."""
-        return self._worker.built
-
     def ask(
         self,
         step: Step,

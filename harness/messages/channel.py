@@ -61,6 +61,10 @@ class DeadlineExceeded(TimeoutError):
     """No whole message came in time."""
 
 
+Answer = tuple[dict[str, Any], Sequence[torch.Tensor]]
+"""What a message is answered with: a header and tensors."""
+
+
 @dataclass(frozen=True)
 class Message:
     """One message; `tensors` are on the CPU and contiguous."""

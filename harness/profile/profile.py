@@ -19,7 +19,7 @@ from harness.simulator.counters.counters import AccessCounts, BranchCounts, Kern
 from harness.simulator.counters.totals import KernelProfile, kernel_profile
 from harness.simulator.lowering.program import COPY
 from harness.worker.answers import findings_of
-from harness.worker.device_worker import worker_for
+from harness.worker.device_worker import DeviceWorker
 from harness.worker.supervisor import WorkerFailure
 
 SCHEMA = 3
@@ -76,7 +76,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
     """
     (case,) = cases_for(problem, submission, "own", "simulator", seed=request.seed)
     try:
-        with worker_for(settings_for(request), request.deadlines, lambda _: None) as worker:
+        with DeviceWorker(settings_for(request), request.deadlines, lambda _: None) as worker:
             answer = _run(Conversation(worker, case), problem, case)
     except WorkerFailure as failure:
         raise ProfileError(str(failure)) from None

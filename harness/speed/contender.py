@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from harness.finding import Finding
-from harness.gpu.recording import Launched
+from harness.gpu.window import end_of, own_window
+from harness.judging.answered import OwnWork, writers_of, wrong_kind
 from harness.judging.conversation import Conversation, StepFault
-from harness.judging.own_kernels import launched_from
+from harness.judging.integrity import changed_values
+from harness.messages.channel import Message
+from harness.messages.digests import digest
+from harness.problems.grid import Case
+from harness.problems.problem import Problem
 from harness.worker.answers import findings_of
-from harness.worker.shared import Exported
 
 
 class ContenderError(RuntimeError):
@@ -24,108 +29,140 @@ class ContenderError(RuntimeError):
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call, as its worker tells it.
+    """One timed call.
 
     Attributes:
-        milliseconds: Device time.
-        idle_ms: How much later the whole device was idle.
-        waited_ms: From the question to the answer, by this side's clock.
-        output: What kind of output there was; the values are in shared memory.
-        launched: Its kernels; None where they were not recorded.
-        changed: What it has changed in its process since it was last looked at.
+        milliseconds: Of the device's work.
+        output: On the GPU, until the next call of anybody.
+        findings: What the call shows beside its numbers.
     """
 
     milliseconds: float
-    idle_ms: float
-    waited_ms: float
-    output: Mapping[str, Any]
-    launched: tuple[Launched, ...] | None = None
-    changed: tuple[Finding, ...] = ()
+    output: Tensor
+    findings: tuple[Finding, ...] = ()
 
 
-class Contender:
-    """One that can be called; `options` are what its worker needs to know with each call."""
+class Contender(Protocol):
+    """One that can be called."""
 
-    def __init__(self, name: str, conversation: Conversation, options: Mapping[str, Any]) -> None:
-        self.name = name
-        self._conversation = conversation
-        self._options = options
-
-    @property
-    def built(self) -> Sequence[bytes]:
-        """The shared objects that were built for it."""
-        return self._conversation.built
+    name: str
 
     def time(
-        self, places: Sequence[int], seconds: float | None = None, *, recorded: bool = False
+        self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """One timed call on what the shared inputs hold now.
+        """One timed call.
 
         Args:
-            places: Where the shared tensors lie, as `Exported.at` takes it.
+            inputs: On the GPU.
+            moved: Whether they are to lie elsewhere than for the last call.
             seconds: For the call, if not as long as any step.
-            recorded: Whether its kernels are recorded, which costs time.
 
         Raises:
             ContenderError: It raised, or answered nonsense.
             WorkerFailure: Its worker died or took too long.
         """
-        start = time.perf_counter()
-        asked = {**self._options, "places": list(places), "recorded": recorded}
-        with _faults():
-            answer = self._conversation.ask("time", asked, seconds=seconds)
-        header = answer.header
-        waited = 1e3 * (time.perf_counter() - start)
-        try:
-            sample = Sample(
-                float(header["milliseconds"]),
-                float(header["idle"]),
-                waited,
-                header,
-                launched_from(header["launched"]) if recorded else None,
-                tuple(findings_of(answer)) if "findings" in header else (),
-            )
-        except (KeyError, TypeError, ValueError):
-            raise ContenderError(f"{self.name}: its worker sent no times") from None
-        if not 0 < sample.milliseconds <= waited:
-            raise ContenderError(
-                f"{self.name}: its worker tells of {sample.milliseconds} ms, "
-                f"and answered after {waited:.3f} ms"
-            )
-        return sample
-
-    def repeat(self, places: Sequence[int], count: int) -> None:
-        """Calls in a row, until the last is done; raises as `time` does."""
-        asked = {**self._options, "places": list(places), "count": count}
-        with _faults():
-            self._conversation.ask("repeat", asked)
 
 
-def prepare_submission(
-    conversation: Conversation, weights: Mapping[str, Tensor], shared: Exported
-) -> None:
-    """Import the submission, and construct `ModelNew` with these weights.
+class TimedSubmission:
+    """A submission; its device's process has launched what it asked for, and says how long it took.
 
-    Raises:
+    Raises (when it is made):
         ContenderError: It raises, or its weights do not fit.
         WorkerFailure: Its worker died or took too long.
     """
-    with _faults():
-        conversation.ask("import", {})
-        elements = sum(weight.numel() for weight in weights.values())
-        conversation.match(weights, conversation.construct(elements=elements))
-        conversation.send_weights(weights)
-        conversation.ask("attach", {"shared": shared.to_plain()})
+
+    def __init__(
+        self,
+        name: str,
+        conversation: Conversation,
+        problem: Problem,
+        case: Case,
+        weights: Mapping[str, Tensor],
+        output_shape: Sequence[int],
+    ) -> None:
+        """Import the submission, and construct `ModelNew` with these weights."""
+        self.name = name
+        self._conversation = conversation
+        self._elements = math.prod(output_shape)
+        self._own_work = OwnWork(problem, case, conversation.source)
+        self._is_first = True
+        with _faults():
+            conversation.ask("import", {})
+            elements = sum(weight.numel() for weight in weights.values())
+            conversation.match(weights, conversation.construct(elements=elements))
+            conversation.send_weights(weights)
+        names = conversation.names
+        self._weights = {names[own]: digest(weight) for own, weight in weights.items()}
+
+    def time(
+        self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
+    ) -> Sample:
+        """One timed call, which is a checked one as well."""
+        with _faults():
+            answer = self._conversation.ask(
+                "time",
+                {"in_new_memory": moved, "is_last": False},
+                inputs,
+                elements=self._elements,
+                seconds=seconds,
+            )
+        fault = wrong_kind(answer)
+        if fault:
+            raise ContenderError(f"{self.name}: {fault}")
+        output = answer.tensors[0].to("cuda")
+        findings = [
+            *findings_of(answer),
+            *changed_values(answer.header, inputs, self._weights),
+            *self._judged(answer, output),
+        ]
+        return Sample(answer.header["milliseconds"], output, tuple(findings))
+
+    def _judged(self, answer: Message, output: Tensor) -> Sequence[Finding]:
+        writers = writers_of(answer).to("cuda")
+        judged = self._own_work.judge(answer, output, writers, is_first=self._is_first)
+        self._is_first = False
+        return judged.findings
 
 
-def prepare_baseline(
-    conversation: Conversation, weights: Mapping[str, Tensor], shared: Exported
-) -> None:
-    """Construct `Model` with these weights; raises as `prepare_submission` does."""
+class TimedBaseline:
+    """The reference, in one precision; raises as `TimedSubmission` does."""
+
+    def __init__(
+        self, name: str, conversation: Conversation, precision: str, output_shape: Sequence[int]
+    ) -> None:
+        """Of a worker whose model is there."""
+        self.name = name
+        self._conversation = conversation
+        self._precision = precision
+        self._output_bytes = math.prod(output_shape) * torch.float32.itemsize
+
+    def time(
+        self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
+    ) -> Sample:
+        """One timed call; where its inputs lie says nothing to it."""
+        del moved
+        window = own_window()
+        placed = window.put(inputs, room=end_of([]) + self._output_bytes)
+        asked = {
+            "precision": self._precision,
+            "handle": window.handle,
+            "placed": placed,
+            "behind": end_of(inputs),
+        }
+        with _faults():
+            answer = self._conversation.ask("time", asked, seconds=seconds)
+        told = answer.header
+        if "placed" not in told:
+            raise ContenderError(f"{self.name}: the reference returned no tensor")
+        (output,) = window.at(told["placed"])
+        return Sample(told["milliseconds"], output)
+
+
+def prepare_baseline(conversation: Conversation, weights: Mapping[str, Tensor]) -> None:
+    """Construct `Model` with these weights; raises as `TimedSubmission` does."""
     with _faults():
         conversation.construct()
         conversation.send_weights(weights)
-        conversation.ask("attach", {"shared": shared.to_plain()})
 
 
 @contextmanager

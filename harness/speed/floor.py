@@ -63,13 +63,13 @@ def measured_rates() -> Rates:
     )
 
 
-def least_work(problem: Problem, case: Case, weight_bytes: int, output: torch.Tensor) -> LeastWork:
-    """What a case takes, given the bytes of its weights and a tensor like its output."""
+def least_work(problem: Problem, case: Case, weight_bytes: int, output_bytes: int) -> LeastWork:
+    """What a case takes, given the bytes of its weights and of its output."""
     inputs = sum(
         math.prod(shape) * getattr(torch, dtype).itemsize
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
     )
-    total = inputs + weight_bytes + output.numel() * output.itemsize
+    total = inputs + weight_bytes + output_bytes
     need = problem.family.need(case)
     return LeastWork(total, 2 * need.products if need else 0)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from harness.evaluate import settings_for
-from harness.gpu.driver import Driver
 from harness.gpu.state import Monitor
+from harness.gpu.window import end_of, own_window
 from harness.judging.conversation import Conversation
 from harness.messages.kinds import BASELINE_PRECISIONS, BaselineKind
 from harness.problems.grid import Case, cases_for
@@ -20,16 +21,20 @@ from harness.problems.values import output_shape, runs_for, weights_for
 from harness.speed.contender import (
     Contender,
     ContenderError,
+    TimedBaseline,
+    TimedSubmission,
     prepare_baseline,
-    prepare_submission,
 )
 from harness.speed.floor import least_work, measured_rates
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.speed.rounds import Stage
 from harness.speed.speed_run import SpeedRun
-from harness.worker.shared import Exported, Shape
+from harness.worker.baseline_worker import BaselineWorker
+from harness.worker.device_worker import DeviceWorker
 from harness.worker.supervisor import Worker, WorkerFailure
+
+W = TypeVar("W", bound=Worker)
 
 
 def baseline_name(kind: BaselineKind, precision: str) -> str:
@@ -49,44 +54,60 @@ def measure(plan: SpeedPlan, say: Callable[[str], None] = lambda _: None) -> Mea
     """
     case = _native_case(plan)
     weights = weights_for(plan.problem, case, runs_for(plan.problem)[0].weights)
-    driver = Driver()
     output = output_shape(plan.problem, case)
-    shapes = [
-        Shape(tuple(shape), getattr(torch, dtype))
-        for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
-    ]
+    output_bytes = math.prod(output) * torch.float32.itemsize
     weight_bytes = sum(weight.numel() * weight.itemsize for weight in weights.values())
+    work = least_work(plan.problem, case, weight_bytes, output_bytes)
     with ExitStack() as stack:
-        contenders = stack.enter_context(_Contenders(plan))
+        contenders = stack.enter_context(_Contenders(plan, case, weights, output))
         monitor = stack.enter_context(Monitor())
         rates = measured_rates()
         torch.cuda.empty_cache()
-        shared = stack.enter_context(Exported(driver, [*shapes, Shape(output, torch.float32)]))
-        work = least_work(plan.problem, case, weight_bytes, shared.tensors[-1])
-        speed_run = SpeedRun(plan, case, weights, Stage(driver, shared), rates, work, monitor)
-        entrants = contenders.submissions(case, weights, shared)
-        baselines = contenders.baselines(case, weights, shared, say)
-        return speed_run.run(entrants, baselines, say)
+        inputs = [
+            torch.empty(shape, dtype=getattr(torch, dtype), device="cuda")
+            for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
+        ]
+        # Once for all: what others have open is not to be given back meanwhile.
+        own_window().make_room(end_of(inputs) + 2 * output_bytes)
+        stack.callback(own_window().close)
+        speed_run = SpeedRun(plan, case, weights, Stage(inputs), output, rates, work, monitor)
+        return speed_run.run(contenders.submissions(), contenders.baselines(say), say)
 
 
 class _Contenders:
     """The contenders' workers, which start up side by side. Use as a context manager."""
 
-    def __init__(self, plan: SpeedPlan) -> None:
+    def __init__(
+        self,
+        plan: SpeedPlan,
+        case: Case,
+        weights: Mapping[str, Tensor],
+        output: tuple[int, ...],
+    ) -> None:
         self._plan = plan
-        # Timed calls are made in the worker itself, whose extensions are compiled for the GPU.
-        self._settings = settings_for(plan.request, without_device=True)
+        self._case = case
+        self._weights = weights
+        self._output = output
+        self._settings = settings_for(plan.request)
         self._stack = ExitStack()
-        self._submissions: list[Worker] = []
-        self._baselines: dict[BaselineKind, Worker] = {}
+        self._submissions: list[DeviceWorker] = []
+        self._baselines: dict[BaselineKind, BaselineWorker] = {}
 
     def __enter__(self) -> _Contenders:
         with self._stack:
+            deadlines = self._plan.request.deadlines
             self._submissions = [
-                self._begin(submission=entry.path.resolve()) for entry in self._plan.entries
+                self._begin(
+                    DeviceWorker(
+                        replace(self._settings, submission=entry.path.resolve()),
+                        deadlines,
+                        lambda _event: None,
+                    )
+                )
+                for entry in self._plan.entries
             ]
             self._baselines = {
-                kind: self._begin(submission=self._plan.problem.path, baseline=kind)
+                kind: self._begin(BaselineWorker(self._plan.problem.path, kind, deadlines))
                 for kind in self._plan.kinds
             }
             # Nothing went wrong: they live until the end.
@@ -96,43 +117,40 @@ class _Contenders:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _begin(self, **changes: Any) -> Worker:
-        settings = replace(self._settings, **changes)
-        worker = Worker(settings, self._plan.request.deadlines, lambda _event: None)
+    def _begin(self, worker: W) -> W:
         self._stack.callback(worker.close)
         return worker
 
-    def submissions(
-        self, case: Case, weights: Mapping[str, Tensor], shared: Exported
-    ) -> list[Contender]:
-        """Ready to be called; raises what `prepare_submission` does."""
-        contenders = []
+    def submissions(self) -> list[Contender]:
+        """Ready to be called; raises what `TimedSubmission` does."""
+        contenders: list[Contender] = []
         for entry, worker in zip(self._plan.entries, self._submissions, strict=True):
             worker.start()
-            conversation = Conversation(worker, case)
-            prepare_submission(conversation, weights, shared)
-            contenders.append(Contender(entry.name, conversation, {}))
+            contenders.append(
+                TimedSubmission(
+                    entry.name,
+                    Conversation(worker, self._case),
+                    self._plan.problem,
+                    self._case,
+                    self._weights,
+                    self._output,
+                )
+            )
         return contenders
 
-    def baselines(
-        self,
-        case: Case,
-        weights: Mapping[str, Tensor],
-        shared: Exported,
-        say: Callable[[str], None],
-    ) -> list[Contender]:
+    def baselines(self, say: Callable[[str], None]) -> list[Contender]:
         """Those that can be constructed; `say` is told of the others."""
-        contenders = []
+        contenders: list[Contender] = []
         for kind, worker in self._baselines.items():
-            conversation = Conversation(worker, case)
+            conversation = Conversation(worker, self._case)
             try:
                 worker.start()
-                prepare_baseline(conversation, weights, shared)
+                prepare_baseline(conversation, self._weights)
             except (ContenderError, WorkerFailure) as error:
                 say(f"{kind} is left out: {error}")
                 continue
             contenders += [
-                Contender(baseline_name(kind, precision), conversation, {"precision": precision})
+                TimedBaseline(baseline_name(kind, precision), conversation, precision, self._output)
                 for precision in BASELINE_PRECISIONS
             ]
         return contenders

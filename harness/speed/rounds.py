@@ -13,75 +13,60 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from harness.gpu.driver import Driver
-from harness.gpu.recording import works
 from harness.gpu.state import Monitor, State
 from harness.problems.problem import Problem
 from harness.problems.runs import Distribution
 from harness.problems.values import runs_for
 from harness.speed.contender import Contender, Sample
-from harness.worker.shared import Exported, any_place
 
 # Warm-up ends when so many calls in a row bring no time below the least by more than this.
 _STEADY_CALLS = 3
 _STEADY = 0.01
 _MOST_WARM_UPS = 30
 
-# Times of a cache's size that are read and written to empty it.
-_FLUSHES = 2
-
 # Of the calls, so many have their inputs elsewhere than the call before.
 _MOVED_SHARE = 0.5
-# Of the calls of warm-up, so many have their kernels recorded.
-_RECORDED_SHARE = 0.5
 
 Verify = Callable[[Contender, Sample], None]
 
 
 class Stage:
-    """The GPU and the shared tensors; sees to it that every call finds the same conditions.
+    """The inputs of each call.
 
-    Inputs are drawn from what checked calls are drawn from, so that no look at them tells a timed
+    They are drawn from what checked calls are drawn from, so that no look at them tells a timed
     call.
     """
 
-    def __init__(self, driver: Driver, shared: Exported) -> None:
-        self._driver = driver
-        self._shared = shared
-        self.places = [0] * len(shared.tensors)
-        self.inputs = shared.tensors[:-1]
-        self.output = shared.tensors[-1]
-        self._kept = [tensor.clone() for tensor in self.inputs]
+    def __init__(self, inputs: Sequence[Tensor]) -> None:
+        """Tensors on the GPU, of the inputs' shapes and dtypes, that nobody else uses."""
+        self._inputs = inputs
         self._generator = torch.Generator("cuda")
         self._chance = secrets.SystemRandom()
-        cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-        self._flush = torch.zeros(_FLUSHES * cache, dtype=torch.uint8, device="cuda")
 
-    def set(self, distribution: Distribution = "uniform") -> None:
-        """New inputs, an output that nothing wrote, a cold L2 cache, an idle device.
+    def time(
+        self,
+        contender: Contender,
+        distribution: Distribution = "uniform",
+        seconds: float | None = None,
+    ) -> Sample:
+        """One call with new inputs; raises as the contender does.
 
-        Half the time the inputs lie where they did: who remembers what came of an address is
-        wrong then, and who computes from an earlier one else.
+        Half the time they lie where they did: who remembers what came of an address is wrong then,
+        and who computes from an earlier one else.
         """
-        if self._chance.random() < _MOVED_SHARE:
-            self.places = [*(any_place() for _ in self.inputs), 0]
-            self.inputs = self._shared.at(self.places)[:-1]
         self._generator.manual_seed(secrets.randbits(63))
-        for tensor, kept in zip(self.inputs, self._kept, strict=True):
+        for tensor in self._inputs:
             if tensor.dtype.is_floating_point:
                 draw(distribution, tensor, self._generator)
             else:
                 tensor.random_(0, 2, generator=self._generator)
-            kept.copy_(tensor)
-        self.output.fill_(math.nan)
-        self._driver.forget_persisting_lines()
-        self._flush.add_(1)
-        torch.cuda.synchronize()
+        moved = self._chance.random() < _MOVED_SHARE
+        return contender.time(self._inputs, moved=moved, seconds=seconds)
 
-    def is_changed(self) -> bool:
-        """Whether the inputs are no more what they were set to."""
-        pairs = zip(self.inputs, self._kept, strict=True)
-        return not all(torch.equal(tensor, kept) for tensor, kept in pairs)
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Of the last call."""
+        return tuple(self._inputs)
 
 
 def _impulse(tensor: Tensor, generator: torch.Generator) -> None:
@@ -136,31 +121,21 @@ class Samples:
 
     Attributes:
         times: Milliseconds by contender, one for each round.
-        idles: How much later the whole device was idle, likewise.
-        waits: How long the answer took, by this side's clock, likewise.
         discarded: Rounds that were thrown away because the GPU was throttled.
         states: A look at the GPU after each round.
     """
 
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    idles: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     discarded: int = 0
     states: list[State] = field(default_factory=list)
 
 
 def warm_up(stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify) -> None:
     """Call until the times stop falling."""
-    chance = secrets.SystemRandom()
     least = math.inf
     steady = calls = 0
     while steady < _STEADY_CALLS and calls < _MOST_WARM_UPS:
-        stage.set()
-        sample = contender.time(
-            stage.places,
-            None if calls else first_call_seconds,
-            recorded=works() and (not calls or chance.random() < _RECORDED_SHARE),
-        )
+        sample = stage.time(contender, seconds=None if calls else first_call_seconds)
         verify(contender, sample)
         calls += 1
         steady = 0 if sample.milliseconds < least * (1 - _STEADY) else steady + 1
@@ -189,8 +164,7 @@ def run_rounds(
         distribution = any_distribution(problem, chance)
         taken: dict[str, Sample] = {}
         for contender in order:
-            stage.set(distribution)
-            sample = contender.time(stage.places)
+            sample = stage.time(contender, distribution)
             verify(contender, sample)
             taken[contender.name] = sample
         state = monitor.state()
@@ -200,6 +174,4 @@ def run_rounds(
         samples.states.append(state)
         for name, sample in taken.items():
             samples.times[name].append(sample.milliseconds)
-            samples.idles[name].append(sample.idle_ms)
-            samples.waits[name].append(sample.waited_ms)
     return samples

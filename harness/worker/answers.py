@@ -5,7 +5,6 @@ A new key belongs here before any other module reads it: nothing else checks a w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice
@@ -46,16 +45,6 @@ def is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def is_duration(value: object) -> bool:
-    """A number from 0 on."""
-    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
-
-
-def is_truth(value: object) -> bool:
-    """Yes or no."""
-    return type(value) is bool
-
-
 def optional(test: Test) -> Test:
     """`None`, or what passes the test."""
     return lambda value: value is None or test(value)
@@ -72,13 +61,6 @@ def list_of(test: Test, length: int | None = None) -> Test:
         isinstance(value, list)
         and (len(value) <= _MOST_ITEMS if length is None else len(value) == length)
         and all(map(test, value))
-    )
-
-
-def dict_of(test: Test) -> Test:
-    """An object, all of whose values pass the test."""
-    return lambda value: (
-        isinstance(value, dict) and len(value) <= _MOST_ITEMS and all(map(test, value.values()))
     )
 
 
@@ -113,21 +95,10 @@ _OF_THE_PROCESS = record(
     count=is_whole,
 )
 _FINDINGS = list_of(lambda value: _OF_A_KERNEL(value) or _OF_THE_PROCESS(value))
-_LAUNCHED = list_of(record(name=is_line, count=is_count, nanoseconds=is_count))
 _FAULT = {
     "fault": record(kind=one_of(*get_args(ClaimedKind)), message=is_line, detail=is_text),
     "findings": _FINDINGS,
 }
-_OUTPUT = {
-    "type": is_line,
-    "findings": _FINDINGS,
-    "inputs": list_of(is_text),
-    "weights": dict_of(is_text),
-    "launched": _LAUNCHED,
-}
-_TENSOR = {"device": is_line, "shares": optional(is_line)}
-_TIMED_TENSOR = {"device": is_line, "shape": list_of(is_whole), "dtype": is_line}
-
 _PLACE = record(
     address=is_count,
     shape=list_of(is_count),
@@ -137,81 +108,47 @@ _PLACE = record(
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "start": {},
     "import": {},
-    "construct": {"names": list_of(is_line), "findings": _FINDINGS},
-    "weights": {},
-    "forward": _OUTPUT,
-    "attach": {},
-    "time": {
-        "milliseconds": is_duration,
-        "idle": is_duration,
-        "launched": _LAUNCHED,
-        "findings": _FINDINGS,
-        "type": is_line,
-    },
-    "repeat": {},
-    "leaks": {},
-}
-# Where a device process has the memory, and knows what was done there.
-_OUTPUT_ON_DEVICE = {"type": is_line, "findings": _FINDINGS}
-_STEPS_ON_DEVICE: Mapping[str, Mapping[str, Test]] = {
-    "start": {},
-    "import": {},
     "construct": {
         "names": list_of(is_line),
         "places": list_of(_PLACE),
         "findings": _FINDINGS,
     },
     "weights": {},
-    "forward": _OUTPUT_ON_DEVICE,
+    "forward": {"type": is_line, "findings": _FINDINGS},
     "leaks": {},
 }
-_TENSOR_ON_DEVICE = {"device": is_line, "shares": optional(is_line), "place": optional(_PLACE)}
-# With which a step answers with tensors: how many at most.
-_TENSORS = {"forward": 1}
+_TENSOR = {"device": is_line, "shares": optional(is_line), "place": optional(_PLACE)}
 
 
-def check(step: str, nonce: str, answer: Message, *, on_device: bool = False) -> None:
+def check(step: str, nonce: str, answer: Message) -> None:
     """See that a message is the answer to a request.
 
     Args:
         step: What was asked for.
         nonce: What came with the request.
         answer: The message.
-        on_device: Whether a device process has the memory.
 
     Raises:
         ProtocolError: it is not; the message says why.
     """
+    check_nonce(nonce, answer)
     header = answer.header
-    if header.get("nonce") != nonce:
-        raise ProtocolError("a message that answers no request")
     if "fault" in header:
         _require(header, _FAULT)
         return
-    if on_device:
-        _check_on_device(step, answer)
-        return
     _require(header, _STEPS[step])
-    if header.get("type") == "torch.Tensor" and step in _TENSORS:
-        _require(header, _TENSOR)
-    if header.get("type") == "torch.Tensor" and step == "time":
-        _require(header, _TIMED_TENSOR)
-    count = len(answer.tensors)
-    if step == "construct":
-        _require_names(header["names"], count)
-    elif count > _TENSORS.get(step, 0):
-        raise ProtocolError(f"{count} tensors")
-
-
-def _check_on_device(step: str, answer: Message) -> None:
-    header = answer.header
-    _require(header, _STEPS_ON_DEVICE[step])
     if header.get("type") == "torch.Tensor" and step == "forward":
-        _require(header, _TENSOR_ON_DEVICE)
+        _require(header, _TENSOR)
     if step == "construct":
         _require_names(header["names"], len(header["places"]))
     if answer.tensors:
         raise ProtocolError(f"{len(answer.tensors)} tensors")
+
+
+def check_nonce(nonce: str, answer: Message) -> None:
+    """See that a message answers a request at all; raises as `check` does."""
+    if answer.header.get("nonce") != nonce:
+        raise ProtocolError("a message that answers no request")
 
 
 def _require_names(names: Sequence[str], count: int) -> None:

@@ -17,14 +17,12 @@ from harness.compiler.cache import Cache, Entry
 from harness.compiler.compiler import Compiler
 from harness.compiler.flags import Extension
 from harness.compiler.ninja import CompileError
-from harness.messages.channel import ProtocolError
+from harness.messages.channel import Answer, ProtocolError
 from harness.sandbox.confined import places
 from harness.simulator.hardware.resources import assembled, resource_usage
 from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.system.allowance import Allowance
 from harness.worker.settings import Settings
-
-Answer = tuple[dict[str, Any], tuple[torch.Tensor, ...]]
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,127}", re.ASCII)
 _FILE_NAME = re.compile(r"[\w+][\w .+-]{0,199}")

@@ -1,8 +1,9 @@
-"""A worker whose device is a process of the trusted side: what is claimed, and what is known."""
+"""A submission's worker, whose device is a process of the trusted side: what is known of it."""
 
 from __future__ import annotations
 
 import math
+import secrets
 import select
 import tempfile
 import time
@@ -16,6 +17,7 @@ from harness.compiler.compiler import CompileTimeout
 from harness.device.process import DeviceClient, shared_process
 from harness.messages.channel import (
     MAX_TENSOR_BYTES,
+    Answer,
     DeadlineExceeded,
     Disconnected,
     Message,
@@ -25,12 +27,26 @@ from harness.sandbox.confined import ProcessTree
 from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.ptx.fatbinary import DeviceCode, images_in
 from harness.worker import answers
-from harness.worker.build_service import Answer as Served
-from harness.worker.build_service import BuildEvent, as_tensor
+from harness.worker.build_service import BuildEvent, BuildService, as_tensor
 from harness.worker.settings import Settings
-from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker, last_line, start_confined
+from harness.worker.start import start_worker
+from harness.worker.supervisor import (
+    BuildTimeout,
+    Deadlines,
+    Step,
+    TimeLeft,
+    Worker,
+    last_line,
+)
 
 _Range = tuple[int, int]
+# Steps that are one and the same to a worker.
+_CALLS: tuple[Step, ...] = ("forward", "profile", "time")
+
+# An input may lie so many bytes further back in its memory, in steps that keep what torch's
+# allocator gives: addresses that 512 divides.
+_FARTHEST = 1 << 20
+_DISTANCE = 512
 
 
 class DeviceWorker(Worker):
@@ -38,12 +54,32 @@ class DeviceWorker(Worker):
 
     _device: DeviceClient
 
-    def _start_process(self, settings: Settings, descriptor: int) -> ProcessTree:
-        assert settings.libraries is not None  # noqa: S101 - of the worker's end of each call
-        self._file = settings.submission.name
+    def __init__(
+        self,
+        settings: Settings,
+        deadlines: Deadlines,
+        on_build: Callable[[BuildEvent], None],
+        left: TimeLeft | None = None,
+    ) -> None:
+        """Begin one; what it has compiled is compiled on this side, and `on_build` is told.
+
+        Args:
+            settings: How it builds and on what it runs.
+            deadlines: How long that may take.
+            on_build: Is told of builds.
+            left: What the workers before it have left of the deadlines.
+        """
+        left = left or TimeLeft(deadlines)
+        self._settings = settings
+        self._build_service = BuildService(settings, deadlines.build, left.builds, on_build)
+        super().__init__(settings.submission, deadlines, left)
+
+    def _start_process(self, descriptor: int) -> ProcessTree:
+        settings = self._settings
+        self._is_on_gpu = settings.device == "cuda"
         self._is_broken = False
         process = shared_process(
-            settings.libraries.machine if settings.device == "simulator" else None,
+            None if self._is_on_gpu else settings.libraries.machine,
             settings.cores,
             must_be_confined=settings.untrusted,
         )
@@ -57,7 +93,7 @@ class DeviceWorker(Worker):
         self._device = process.begin(self._printed, settings.schedule, settings.cores)
         worker_socket = self._device.worker_socket
         try:
-            return start_confined(settings, descriptor, self._output, worker_socket.fileno())
+            return start_worker(settings, descriptor, self._output, worker_socket.fileno())
         finally:
             worker_socket.close()
 
@@ -85,20 +121,29 @@ class DeviceWorker(Worker):
         if step == "weights":
             header["places"] = self._ask_device(step, limit, "weights", tensors)["places"]
             self._set = list(header["names"])
-        elif step in ("forward", "profile"):
+        elif step in _CALLS:
             is_new = bool(header.pop("in_new_memory", False))
             how = header.pop("arrangement", "contiguous")
+            # A GPU's memory that was freed is the next that is asked for.
+            skipped = [_any_distance() for _ in tensors] if is_new and self._is_on_gpu else []
             told = self._ask_device(
-                step, limit, "inputs", tensors, in_new_memory=is_new, arrangement=how
+                step,
+                limit,
+                "inputs",
+                tensors,
+                in_new_memory=is_new,
+                arrangement=how,
+                skipped=skipped,
             )
             header["places"] = told["places"]
             self._inputs = [_range_of(place) for place in told["places"]]
         elif step == "construct":
             self._parameters, self._set, self._inputs, self._outputs = {}, [], [], []
         known = {key: header.pop(key) for key in ("schedule", "budget") if key in header}
-        self._ask_device(step, limit, "begin", counting=step == "profile", **known)
-        # That this call is counted the worker is not told.
-        asked: Step = "forward" if step == "profile" else step
+        counting, timing = step == "profile", step == "time"
+        self._ask_device(step, limit, "begin", counting=counting, timing=timing, **known)
+        # That this call is counted or timed the worker is not told.
+        asked: Step = "forward" if step in _CALLS else step
         answer = super().request(asked, header, (), seconds, max_tensor_bytes)
         parameters = {name: self._parameters[name] for name in self._set}
         evidence = self._ask_device(step, limit, "end", parameters=parameters)
@@ -133,10 +178,10 @@ class DeviceWorker(Worker):
             return Message(header, self._values(step, limit, header["places"], max_tensor_bytes))
         if step == "leaks":
             header["leaks"] = self._ask_device(step, limit, "leaks")["leaks"]
-            header["lines"] = self._ask_device(step, limit, "lines", file=self._file)
-        if step not in ("forward", "profile"):
+            header["lines"] = self._ask_device(step, limit, "lines", file=self._file.name)
+        if step not in _CALLS:
             return Message(header)
-        for key in ("inputs", "weights", "work", "spent"):
+        for key in ("inputs", "weights", "work", "spent", "milliseconds"):
             header[key] = evidence[key]
         header["kernels"] = evidence.get("kernels", [])
         place = header.pop("place", None)
@@ -235,7 +280,7 @@ class DeviceWorker(Worker):
         """Whether it can be asked for nothing more, since a kernel has broken its device."""
         return self._is_broken
 
-    def _serve_device(self, header: dict[str, Any]) -> Served:
+    def _serve_device(self, header: dict[str, Any]) -> Answer:
         code = DeviceCode(header["ptx"], tuple(header["options"]))
         start = time.monotonic()
         try:
@@ -265,9 +310,12 @@ class DeviceWorker(Worker):
                 waiting.unregister(self._device)
             deadline += self._pause_since(start)
 
-    def _served(self, header: dict[str, Any]) -> Served:
+    def _served(self, header: dict[str, Any]) -> Answer:
         before = set(self._build_service.built)
-        served = super()._served(header)
+        try:
+            served = self._build_service.serve(header)
+        except CompileTimeout:
+            raise BuildTimeout(self._build_service.name_of(header)) from None
         fresh = [library for library in self._build_service.built if library not in before]
         digests = [sha256(image).hexdigest() for each in fresh for image in images_in(each)]
         if digests:
@@ -275,7 +323,11 @@ class DeviceWorker(Worker):
         return served
 
     def _check(self, step: Step, nonce: str, answer: Message) -> None:
-        answers.check(step, nonce, answer, on_device=True)
+        answers.check(step, nonce, answer)
+
+
+def _any_distance() -> int:
+    return _DISTANCE * secrets.randbelow(_FARTHEST // _DISTANCE + 1)
 
 
 def _width(place: Mapping[str, Any]) -> int:
@@ -294,14 +346,3 @@ def _range_of(place: Mapping[str, Any]) -> _Range:
 
 def _overlap(one: _Range, others: Sequence[_Range]) -> bool:
     return any(one[0] < end and start < one[1] for start, end in others)
-
-
-def worker_for(
-    settings: Settings,
-    deadlines: Deadlines,
-    on_build: Callable[[BuildEvent], None],
-    left: TimeLeft | None = None,
-) -> Worker:
-    """A worker on the device that the settings name; the rest is as in `Worker`."""
-    kind = DeviceWorker if settings.libraries is not None else Worker
-    return kind(settings, deadlines, on_build, left)

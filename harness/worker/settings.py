@@ -1,4 +1,4 @@
-"""How a worker runs, and what of it the worker itself is told."""
+"""How a submission's worker runs, and what of it the worker itself is told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.compiler.flags import Target
 from harness.compiler.toolchain import Toolchain
-from harness.messages.kinds import BaselineKind
 from harness.sandbox.limits import Limits
 from harness.simulator.hardware.properties import DEVICE, DeviceProperties
 from harness.simulator.native.library import Libraries
@@ -23,16 +22,13 @@ class Settings:
     architecture: str
     cache: Path
     toolchain: Toolchain
-    libraries: Libraries | None
-    """With which a worker has its device in another process; None where it uses the GPU itself."""
+    libraries: Libraries
     properties: DeviceProperties = DEVICE
     """The device's."""
     schedule: int = 0
     """The simulator's order of blocks and warps."""
     cores: int = 1
     """Processes that may run blocks of one launch side by side on the simulator."""
-    baseline: BaselineKind | None = None
-    """Which kind of baseline this is, `submission` being the reference; None for submissions."""
     readable: tuple[Path, ...] = ()
     """Files and folders that the submission may read beside its own."""
     untrusted: bool = False
@@ -42,14 +38,12 @@ class Settings:
 
     @property
     def target(self) -> Target:
-        """What extensions are compiled for."""
-        return Target("simulator" if self.libraries else self.device, self.architecture)
+        """What extensions are compiled for: a device process runs their PTX, on a GPU too."""
+        return Target("simulator", self.architecture)
 
-    def instructions(self, limits: Limits | None, device: int | None) -> Instructions:
+    def instructions(self, limits: Limits, device: int) -> Instructions:
         """What the worker is told of all this; `device` is as there."""
-        return Instructions(
-            self.submission, self.libraries, device, self.properties, self.baseline, limits
-        )
+        return Instructions(self.submission, self.libraries, device, self.properties, limits)
 
 
 @dataclass(frozen=True)
@@ -57,10 +51,9 @@ class Instructions:
     """What a worker is told on its command line."""
 
     submission: Path
-    libraries: Libraries | None
-    device: int | None
-    """The descriptor on which the device process answers; None where there is none."""
+    libraries: Libraries
+    device: int
+    """The descriptor on which the device process answers."""
     properties: DeviceProperties
-    baseline: BaselineKind | None
-    limits: Limits | None
-    """What it shall impose on itself; None where nothing untrusted runs."""
+    limits: Limits
+    """What it shall impose on itself."""

@@ -7,39 +7,29 @@ import contextlib
 import os
 import secrets
 import socket
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import IO, Any, Literal, NoReturn, Self
 
 import torch
 
-from harness.compiler.compiler import CompileTimeout
 from harness.defaults import BUILD_SECONDS, CHECK_SECONDS, STEP_SECONDS
 from harness.messages.channel import (
     MAX_TENSOR_BYTES,
+    Answer,
     Channel,
     DeadlineExceeded,
     Disconnected,
     Message,
     ProtocolError,
 )
-from harness.sandbox import bubblewrap
-from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
-from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Program
-from harness.sandbox.forked import CannotFork, Forked, ForkServer
-from harness.sandbox.limits import Limits
-from harness.simulator.native.library import Libraries
-from harness.system import codec, interpreter
+from harness.sandbox.confined import ProcessTree
 from harness.system.allowance import Allowance
-from harness.system.shared import Shared
-from harness.worker import answers
-from harness.worker.build_service import Answer as Served
-from harness.worker.build_service import BuildEvent, BuildService
-from harness.worker.settings import Instructions, Settings
 
 Step = Literal[
     "start",
@@ -48,9 +38,7 @@ Step = Literal[
     "weights",
     "forward",
     "profile",
-    "attach",
     "time",
-    "repeat",
     "leaks",
 ]
 
@@ -108,40 +96,34 @@ class WorkerFailure(RuntimeError):
         self.cause = cause
 
 
-class _BuildTimeout(TimeoutError):
+class BuildTimeout(TimeoutError):
     """A build took too long; the text is what was built."""
 
 
-class Worker:
-    """One worker process. Use as a context manager; leaving it kills the process and its tree.
+class Worker(ABC):
+    """One worker process. Use as a context manager; leaving it kills the process and its tree."""
 
-    A submission runs in a sandbox, and what it has compiled is compiled on this side. A baseline
-    is the reference, in which nothing is untrusted: it runs as this process does.
-    """
+    def __init__(self, file: Path, deadlines: Deadlines, left: TimeLeft) -> None:
+        """Begin it.
 
-    def __init__(
-        self,
-        settings: Settings,
-        deadlines: Deadlines,
-        on_build: Callable[[BuildEvent], None],
-        left: TimeLeft | None = None,
-    ) -> None:
-        """`left` is what the workers before it have left of the deadlines."""
+        Args:
+            file: What it runs.
+            deadlines: Its own.
+            left: What the workers before it have left of them.
+        """
+        self._file = file
         self._deadlines = deadlines
-        self._left = left or TimeLeft(deadlines)
+        self._left = left
         self._paused = 0.0
-        self._submission = settings.submission
-        self._build_service = BuildService(settings, deadlines.build, self._left.builds, on_build)
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         with theirs:
-            self._process = self._start_process(settings, theirs.fileno())
+            self._process = self._start_process(theirs.fileno())
 
-    def _start_process(self, settings: Settings, descriptor: int) -> ProcessTree:
-        if settings.baseline:
-            return _start_trusted(settings, descriptor, self._output)
-        return start_confined(settings, descriptor, self._output)
+    @abstractmethod
+    def _start_process(self, descriptor: int) -> ProcessTree:
+        """The process, which is to serve this side on the descriptor."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -165,13 +147,8 @@ class Worker:
 
     @cached_property
     def source(self) -> str:
-        """The submission's text."""
-        return self._submission.read_text(errors="replace")
-
-    @property
-    def built(self) -> Sequence[bytes]:
-        """The shared objects that were built for it so far."""
-        return self._build_service.built
+        """The file's text."""
+        return self._file.read_text(errors="replace")
 
     def request(
         self,
@@ -226,7 +203,7 @@ class Worker:
             elif step in _BY_STEP_SECONDS:
                 words += "; --step-seconds gives it longer"
             failure = WorkerFailure(step, "timeout", words)
-        except _BuildTimeout as late:
+        except BuildTimeout as late:
             words = f"no answer within {self._deadlines.build:.0f} s while building {late}; killed"
             if self._left.builds.is_used_up:
                 every = self._left.builds.seconds
@@ -257,8 +234,13 @@ class Worker:
         self._process.kill()
         raise failure
 
+    @abstractmethod
     def _check(self, step: Step, nonce: str, answer: Message) -> None:
-        answers.check(step, nonce, answer)
+        """See that a message is the answer to a request.
+
+        Raises:
+            ProtocolError: it is not.
+        """
 
     def _ask(self, asked: dict[str, Any], tensors: Sequence[torch.Tensor], deadline: float) -> None:
         if self._channel.has_unread():
@@ -290,11 +272,14 @@ class Worker:
         self._paused += seconds
         return seconds
 
-    def _served(self, header: dict[str, Any]) -> Served:
-        try:
-            return self._build_service.serve(header)
-        except CompileTimeout:
-            raise _BuildTimeout(self._build_service.name_of(header)) from None
+    def _served(self, header: dict[str, Any]) -> Answer:
+        """Do what a worker asks for.
+
+        Raises:
+            ProtocolError: it is nothing that can be asked for.
+            BuildTimeout: a build took too long.
+        """
+        raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
 
     def _epitaph(self, step: Step) -> str:
         """How the process ended, and the last thing it printed."""
@@ -313,76 +298,6 @@ def last_line(output: IO[bytes]) -> str:
     return text.rpartition("\n")[2][:200]
 
 
-def start_confined(
-    settings: Settings, descriptor: int, output: IO[bytes], device: int | None = None
-) -> ProcessTree:
-    """The process of a worker for a submission; on `device` its device process answers."""
-    limits = Limits.for_this_machine(settings.cores)
-    readable = list(settings.readable)
-    if settings.libraries:
-        readable += [settings.libraries.runtime, settings.libraries.device]
-    # CUDA's own libraries may lie beside the toolkit.
-    readable.append(settings.toolchain.cuda.home)
-    placed = places(settings.submission)
-    told = replace(settings.instructions(limits, device), submission=placed[settings.submission])
-    confinement = Confinement(
-        tuple(readable),
-        placed,
-        limits,
-        with_gpu=settings.libraries is None and settings.device == "cuda",
-        must_hold=settings.untrusted,
-    )
-    descriptors = [descriptor] if device is None else [descriptor, device]
-    # Without a sandbox there is nothing to fork into.
-    if settings.libraries and bubblewrap.usable():
-        with contextlib.suppress(CannotFork):
-            return _forked(settings.libraries, told, confinement, output, descriptors)
-    words = [str(descriptor), codec.encode(told)]
-    command = (
-        interpreter.command(
-            "harness.worker.inside.simulated", str(settings.libraries.runtime), *words
-        )
-        if settings.libraries
-        else interpreter.command("harness.worker.inside.main", *words)
-    )
-    return Confined(command, confinement, stdout=output, stderr=output, pass_fds=descriptors)
-
-
-_fork_servers = Shared(ForkServer)
-
-
-def _forked(
-    libraries: Libraries,
-    told: Instructions,
-    confinement: Confinement,
-    output: IO[bytes],
-    descriptors: Sequence[int],
-) -> ProcessTree:
-    """A worker on the simulator, which need not import torch: that takes longer than most cases."""
-    # A real CUDA runtime that torch brings along must find that its functions are there already.
-    program = Program((libraries.runtime,), "harness.worker.inside.main")
-    channel, device = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(descriptors))
-    words = [str(channel), codec.encode(replace(told, device=device))]
-    server, title = _fork_servers.get(program), told.submission.stem
-    return Forked(server, words, title, confinement, output, descriptors)
-
-
-def _start_trusted(settings: Settings, descriptor: int, output: IO[bytes]) -> ProcessTree:
-    """A worker for a baseline."""
-    told = settings.instructions(None, None)
-    return ProcessTree(
-        subprocess.Popen(
-            interpreter.command("harness.worker.inside.main", str(descriptor), codec.encode(told)),
-            env=interpreter.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            pass_fds=[descriptor],
-            start_new_session=True,
-        )
-    )
-
-
 _BY_STEP_SECONDS: tuple[Step, ...] = ("import", "construct", "weights", "forward", "profile")
 """Steps whose deadline users can set."""
 
@@ -393,8 +308,6 @@ _PHRASE: dict[Step, str] = {
     "weights": "setting the weights",
     "forward": "running forward",
     "profile": "running forward",
-    "attach": "opening shared memory",
     "time": "running a timed call",
-    "repeat": "running calls in a row",
     "leaks": "looking for memory that was not freed",
 }

@@ -21,6 +21,7 @@ from harness.simulator.layout.calls import (
     AllocateEntry,
     AnswerEntry,
     Call,
+    MemoryEntry,
     RangeEntry,
     RequestEntry,
     TensorEntry,
@@ -161,6 +162,30 @@ def test_inputs_stay_until_the_judge_lets_them_go(
     assert ask(device, "read", places=[place]).tensors[0].tolist() == [0, 0, 0, 0]
     told = ask(device, "end", parameters={}).header
     assert told["work"]["during"][0]["name"] == "from host"
+
+
+@pytest.mark.parametrize("is_freed_first", [True, False])
+def test_memory_of_an_input_within_it_is_given_back(
+    devices: tuple[DeviceClient, DeviceClient], *, is_freed_first: bool
+) -> None:
+    """A worker knows where the input begins, and not where its memory does."""
+    device, _ = devices
+
+    def live_bytes() -> int:
+        _, data = call(device.worker_socket, Call.MEMORY, bytes(8))
+        return MemoryEntry.from_buffer_copy(data).live
+
+    before = live_bytes()
+    asked = {**PLAINLY, "skipped": [512]}
+    (place,) = ask(device, "inputs", torch.ones(4), **asked).header["places"]
+    assert live_bytes() > before
+    address = place["address"].to_bytes(8, "little")
+    if is_freed_first:
+        call(device.worker_socket, Call.FREE, address)
+    ask(device, "inputs", **PLAINLY)
+    if not is_freed_first:
+        call(device.worker_socket, Call.FREE, address)
+    assert live_bytes() == before
 
 
 def test_module_that_nobody_built_is_not_loaded(

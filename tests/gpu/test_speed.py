@@ -51,20 +51,6 @@ CONSTRUCTOR = """
         self.calls, self.kept, self.stream = 0, None, None
 """
 
-# No function is replaced, which would be seen: only this clock has other methods now.
-HALVES_ITS_TIMES = """
-import gc
-
-
-def halved(stop):
-    return lambda: tuple(each / 2 for each in stop())
-
-
-for found in gc.get_objects():
-    if type(found).__module__ == "harness.worker.inside.call" and hasattr(found, "stop"):
-        found.stop = halved(found.stop)
-"""
-
 # More calls than the check of correctness makes, fewer than are timed.
 RETURNS_WHAT_IT_REMEMBERS = f"""
 
@@ -136,13 +122,6 @@ def test_rows_have_the_submissions_names_and_each_baseline_once(folder: Path) ->
     assert len(names) == len(set(names)) == 8
 
 
-def test_times_that_the_worker_halves(folder: Path) -> None:
-    """The trusted side's own clock says that calls in a row took longer."""
-    done = timed(folder, HONEST + HALVES_ITS_TIMES)
-    assert done.status == 1
-    assert "by this side's clock" in done.out
-
-
 def test_an_output_of_an_earlier_call(folder: Path) -> None:
     """Every call has values of its own, and a checksum that the submission cannot know."""
     done = timed(folder, PLAIN + RETURNS_WHAT_IT_REMEMBERS)
@@ -151,11 +130,11 @@ def test_an_output_of_an_earlier_call(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("wait", ["self.stream.wait_stream(torch.cuda.current_stream())", "pass"])
-def test_work_that_goes_on_after_the_call(folder: Path, wait: str) -> None:
-    """On a stream that nobody waits for, it counts against who left it there.
-
-    It cannot begin before the clock runs either: until then the whole device is busy.
-    """
+def test_work_on_a_stream_that_nobody_waits_for(folder: Path, wait: str) -> None:
+    """It is a part of the call like any other, whose time is told."""
     done = timed(folder, ON_TORCHS_STREAM + WORKS_ON_ANOTHER_STREAM.replace("WAIT", wait))
-    assert done.status == 1
-    assert "after the call's own stream was done" in done.out or "is wrong" in done.out
+    assert done.status == 0, done.out
+    (line,) = (folder / "results" / "reference.jsonl").read_text().splitlines()
+    result = json.loads(line)
+    assert result["findings"] == []
+    assert result["median_ms"] > result["floor_ms"] > 0

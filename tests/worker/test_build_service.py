@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.compiler.cache import Cache, default_root
 from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.messages.channel import ProtocolError
+from harness.simulator.native.library import build_libraries
 from harness.system.allowance import Allowance
 from harness.worker import build_service
 from harness.worker.build_service import BuildService
@@ -22,8 +24,10 @@ def test_builds_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(build_service, "_MOST_BUILT_BYTES", 1 << 20)
     submission = tmp_path / "mine.py"
     submission.write_text("")
+    toolchain = find_toolchain()
+    libraries = build_libraries(Cache(default_root()), toolchain)
     settings = Settings(
-        submission, "simulator", DEFAULT_ARCHITECTURE, tmp_path / "cache", find_toolchain(), None
+        submission, "simulator", DEFAULT_ARCHITECTURE, tmp_path / "cache", toolchain, libraries
     )
     service = BuildService(settings, 600.0, Allowance(600.0), lambda _: None)
     blank = {

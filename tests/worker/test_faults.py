@@ -39,7 +39,7 @@ SUBMISSION = Path("absent.py")
 )
 def test_library_that_is_not_here_is_unsupported(output: str, message: str | None) -> None:
     """A header or a function of cuBLAS and its like is named; other errors are the submission's."""
-    fault = describe(ExtensionBuildError("kernel", output), SUBMISSION, is_simulated=True)
+    fault = describe(ExtensionBuildError("kernel", output), SUBMISSION)
     if message is None:
         assert fault.kind == "build"
     else:
@@ -68,7 +68,7 @@ def test_library_that_is_not_here_is_unsupported(output: str, message: str | Non
 )
 def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) -> None:
     """Symbols that the loader misses, in C++'s words, and parts of a CUDA build of torch."""
-    fault = describe(error, SUBMISSION, is_simulated=True)
+    fault = describe(error, SUBMISSION)
     assert (fault.kind, fault.message) == ("unsupported", f"the harness's device has no {missing}")
 
 
@@ -78,4 +78,4 @@ def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) ->
 )
 def test_other_errors_stay_exceptions(error: Exception) -> None:
     """What only sounds like it is the submission's own mistake."""
-    assert describe(error, SUBMISSION, is_simulated=True).kind == "exception"
+    assert describe(error, SUBMISSION).kind == "exception"

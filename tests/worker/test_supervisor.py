@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.evaluate import Request, settings_for
-from harness.worker.device_worker import worker_for
+from harness.worker.device_worker import DeviceWorker
 from harness.worker.supervisor import Deadlines, WorkerFailure
 from tests.support import REFERENCE, ROOT
 
@@ -14,7 +14,7 @@ def test_a_worker_that_took_too_long_is_dead_for_later_requests() -> None:
     """Its late answer is never taken for that to the next request, which says how it ended."""
     loops = ROOT / "tests" / "hostile" / "loop_at_import.py"
     settings = settings_for(Request(loops, REFERENCE / "conv_transpose1d.py", "simulator"))
-    with worker_for(settings, Deadlines(step=60), lambda _event: None) as worker:
+    with DeviceWorker(settings, Deadlines(step=60), lambda _event: None) as worker:
         with pytest.raises(WorkerFailure, match="no answer within 1 s") as late:
             worker.request("import", seconds=1)
         assert late.value.cause == "timeout"

@@ -1,19 +1,30 @@
-"""The reference as it is timed: a worker of its own, in which nothing untrusted runs."""
+"""The reference as it is timed: a worker of its own, in which nothing untrusted runs.
+
+`python -m harness.worker.inside.baselines DESCRIPTOR REFERENCE KIND`
+"""
 
 from __future__ import annotations
 
+import socket
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from harness.messages.channel import Message
-from harness.messages.kinds import BASELINE_PRECISIONS, BaselineKind
+from harness.gpu.cold_cache import ColdCache
+from harness.gpu.driver import Driver
+from harness.gpu.stopwatch import Stopwatch
+from harness.gpu.window import OpenedWindow
+from harness.messages.channel import Answer, Channel, Message
+from harness.messages.kinds import BASELINE_KINDS, BASELINE_PRECISIONS, BaselineKind
 from harness.problems.problem import load
-from harness.worker.inside.call import Clock, call
-from harness.worker.inside.timing import Answer, SharedTensors
+from harness.sandbox.limits import die_with_parent
+from harness.system import interpreter
+from harness.worker.inside.faults import describe
+from harness.worker.inside.serving import Steps, serve
 
 
 class BaselineSession:
@@ -22,20 +33,16 @@ class BaselineSession:
     def __init__(self, reference: Path, kind: BaselineKind) -> None:
         self._problem = load(reference)
         self._kind = kind
-        self._calls = SharedTensors()
-        self._clock = Clock()
+        driver = Driver()
+        self._window = OpenedWindow()
+        self._cache = ColdCache(driver)
+        self._stopwatch = Stopwatch(driver)
         self._model: nn.Module | None = None
         self._forwards: dict[str, Callable[..., object]] = {}
 
-    def steps(self) -> dict[str, Callable[[Message], Answer]]:
+    def steps(self) -> Steps:
         """By the name that the trusted side asks for."""
-        return {
-            "construct": self._construct,
-            "weights": self._set_weights,
-            "attach": self._calls.attach,
-            "time": self._time,
-            "repeat": self._repeat,
-        }
+        return {"construct": self._construct, "weights": self._set_weights, "time": self._time}
 
     def _construct(self, message: Message) -> Answer:
         header = message.header
@@ -56,16 +63,23 @@ class BaselineSession:
         return {}, ()
 
     def _time(self, message: Message) -> Answer:
-        forward = self._forward(message.header["precision"])
-        return self._calls.timed(call(forward, self._arguments(message), 1, self._clock))
-
-    def _repeat(self, message: Message) -> Answer:
-        forward = self._forward(message.header["precision"])
-        call(forward, self._arguments(message), message.header["count"], self._clock)
-        return {}, ()
-
-    def _arguments(self, message: Message) -> list[Any]:
-        return self._problem.forward_arguments(self._calls.inputs_at(message))
+        """A call on the inputs in the window; its output is put there behind them."""
+        header = message.header
+        forward = self._forward(header["precision"])
+        # Memory that another process has opened was seen to be read more slowly than one's own.
+        inputs = [each.clone() for each in self._window.at(header["handle"], header["placed"])]
+        arguments = self._problem.forward_arguments(inputs)
+        self._cache.empty()
+        self._stopwatch.begin()
+        with torch.no_grad(), self._stopwatch.queueing():
+            output = forward(*arguments)
+        told = {"milliseconds": self._stopwatch.stop()}
+        if not isinstance(output, Tensor):
+            return told, ()
+        return {
+            **told,
+            "placed": self._window.put(header["handle"], [output], header["behind"]),
+        }, ()
 
     def _forward(self, precision: str) -> Callable[..., object]:
         """The model, once torch is set to that precision."""
@@ -73,3 +87,20 @@ class BaselineSession:
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         return self._forwards[precision]
+
+
+def main() -> None:
+    """Serve the supervisor until it hangs up."""
+    interpreter.settle()
+    die_with_parent()
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    reference = Path(sys.argv[2])
+    (kind,) = (each for each in BASELINE_KINDS if each == sys.argv[3])
+    torch.set_num_threads(1)
+    serve(
+        channel, BaselineSession(reference, kind).steps(), partial(describe, submission=reference)
+    )
+
+
+if __name__ == "__main__":
+    main()

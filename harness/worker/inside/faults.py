@@ -68,7 +68,7 @@ def name_tensors_by_shape() -> None:
     _tensor_str._str = named
 
 
-def describe(error: BaseException, submission: Path, *, is_simulated: bool) -> Fault:
+def describe(error: BaseException, submission: Path) -> Fault:
     """What `error`, raised while the submission's code ran, means."""
     if isinstance(error, ExtensionBuildError):
         library = _missing_library(error.output)
@@ -83,7 +83,7 @@ def describe(error: BaseException, submission: Path, *, is_simulated: bool) -> F
         why = f"its extension declares {undefined} and does not define it"
         return Fault("exception", why, _encodable(str(error)))
     missing = undefined or _missing_part(error)
-    if missing and is_simulated:
+    if missing:
         return Fault("unsupported", f"the harness's device has no {missing}")
     where = _own_frames(error, submission)
     detail = _encodable("".join(traceback.format_list(where)).rstrip())

@@ -6,7 +6,6 @@ judged elsewhere.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib.util
 import sys
@@ -20,22 +19,14 @@ import torch
 from harness.compiler.extension import ExtensionLoader
 from harness.compiler.flags import Extension
 from harness.finding import Finding
-from harness.gpu.driver import persisting_l2_bytes
-from harness.gpu.recording import Recording
-from harness.messages.channel import Message
+from harness.messages.channel import Answer, Message
 from harness.problems.configuration import Number, forward_arguments
 from harness.worker.inside.asking import Asking
-from harness.worker.inside.call import Clock, Forward, NoClock, call
 from harness.worker.inside.client_device import ClientDevice
 from harness.worker.inside.faults import name_tensors_by_shape
 from harness.worker.inside.state import StateWatch
-from harness.worker.inside.timing import Answer, SharedTensors
-from harness.worker.inside.values import DeviceValues, MessageValues, Values
+from harness.worker.inside.values import Values
 from harness.worker.settings import Instructions
-
-_PERSISTING = "the L2 cache set aside for persisting lines, in bytes,"
-# Steps whose inputs and output are in shared memory.
-_TIMED = ("time", "repeat")
 
 
 class Session:
@@ -44,26 +35,19 @@ class Session:
     def __init__(self, told: Instructions, asking: Asking) -> None:
         self._submission = told.submission
         name_tensors_by_shape()
-        self._device = (
-            ClientDevice(told.libraries, told.device, told.properties)
-            if told.libraries is not None and told.device is not None
-            else None
-        )
+        self._device = ClientDevice(told.libraries, told.device, told.properties)
         self._asking = asking
         ExtensionLoader(told.submission, self._build).install()
-        self._values: Values = DeviceValues(self._device) if self._device else MessageValues()
+        self._values = Values(self._device)
         self._model: torch.nn.Module | None = None
         self._module: Any = None
         self._numbers: dict[int, Number] = {}
-        self._calls: SharedTensors | None = None
-        self._clock = NoClock() if self._device else Clock()
-        self._watch = StateWatch({} if self._device else {_PERSISTING: persisting_l2_bytes})
+        self._watch = StateWatch()
         self._imported: list[Finding] = []
 
     def _build(self, extension: Extension) -> bytes:
         library = self._asking.build(extension)
-        if self._device:
-            self._device.check(library)
+        self._device.check(library)
         return library
 
     def steps(self) -> dict[str, Callable[[Message], Answer]]:
@@ -73,9 +57,6 @@ class Session:
             "construct": self.construct,
             "weights": self.set_weights,
             "forward": self.run,
-            "attach": self.attach,
-            "time": self.run,
-            "repeat": self.run,
             "leaks": self.forget,
         }
 
@@ -99,9 +80,8 @@ class Session:
         self._model = None
         self._numbers = dict(message.header["numbers"])
         self._values.forget()
-        if self._device:
-            # Each case gets a device that works, whatever became of it in the one before.
-            self._device.recover(message.header["multiprocessors"])
+        # Each case gets a device that works, whatever became of it in the one before.
+        self._device.recover(message.header["multiprocessors"])
         header = message.header
         model = self._module.ModelNew(*header["positional"], **header["named"])
         self._model = model.cuda()
@@ -118,41 +98,23 @@ class Session:
         with torch.no_grad():
             for name, value in zip(names, self._values.given(message), strict=True):
                 state[name].copy_(value)
-        self._values.keep_weights({name: state[name].detach() for name in names})
         return {}, ()
 
     def run(self, message: Message) -> Answer:
         """Call the model on inputs that lie in the same storage at every call of one shape.
 
-        Timed calls have inputs and output in memory that the trusted side shares.
+        A call that is checked, counted or timed is asked for by one and the same message.
         """
-        model, step = self._forward(), message.header["step"]
-        is_timed = step in _TIMED
-        inputs = self._timed().inputs_at(message) if is_timed else self._values.inputs(message)
-        recording = Recording() if message.header.get("recorded") else None
-        with recording or contextlib.nullcontext():
-            arguments = forward_arguments(inputs, self._numbers)
-            called = call(model, arguments, message.header.get("count", 1), self._clock)
-        if self._device:
-            self._device.raise_unread_error()
-        if step == "repeat":
-            return {}, ()
-        launched = [asdict(each) for each in recording.launched] if recording else []
-        if step == "time":
-            header, tensors = self._timed().timed(called, launched)
-            # Looking takes longer than the trusted side's clock would let pass in any other call.
-            seen = self._watch.changes("by timed calls", thorough=False) if recording else []
-            return {**header, "findings": list(map(asdict, seen))}, tensors
+        model, inputs = self._forward(), self._values.inputs(message)
+        arguments = forward_arguments(inputs, self._numbers)
+        with torch.no_grad():
+            output = model(*arguments)
+        torch.cuda.synchronize()
+        self._device.raise_unread_error()
         thorough = bool(message.header.get("is_last"))
         findings = self._watch.changes("during forward", random=True, thorough=thorough)
-        header, tensors = self._values.checked(called.output, inputs)
-        return {**header, "findings": list(map(asdict, findings)), "launched": launched}, tensors
-
-    def attach(self, message: Message) -> Answer:
-        """See inputs and output that the trusted side has on the GPU."""
-        if self._calls is None:
-            self._calls = SharedTensors()
-        return self._calls.attach(message)
+        header, tensors = self._values.checked(output, inputs)
+        return {**header, "findings": list(map(asdict, findings))}, tensors
 
     def forget(self, _: Message) -> Answer:
         """Let the model go, so that what its C++ has not freed is left."""
@@ -161,11 +123,7 @@ class Session:
         gc.collect()
         return {}, ()
 
-    def _timed(self) -> SharedTensors:
-        assert self._calls is not None, "attach comes first"  # noqa: S101
-        return self._calls
-
-    def _forward(self) -> Forward:
+    def _forward(self) -> torch.nn.Module:
         assert self._model is not None, "construct comes first"  # noqa: S101
         return self._model
 

@@ -76,13 +76,8 @@ _LIGHT: Mapping[str, Callable[[], object]] = {
 class StateWatch:
     """Compares what is now with what was at the last look; make it before the submission comes."""
 
-    def __init__(self, grave: Mapping[str, Callable[[], object]]) -> None:
-        """Look for the first time.
-
-        Args:
-            grave: How to read more settings, by what to call them, whose change is an error.
-        """
-        self._grave = {**_GRAVE, **grave}
+    def __init__(self) -> None:
+        """Look for the first time."""
         self._modules = {module.__name__: sys.modules.get(module.__name__) for module in _MODULES}
         holders: list[tuple[str, object]] = [(m.__name__, m) for m in _MODULES]
         holders += [(f"{c.__module__}.{c.__name__}", c) for c in _CLASSES]
@@ -91,7 +86,7 @@ class StateWatch:
         ]
         self._functions = [_Functions(name, holder) for name, holder in holders]
         self._own_functions = [_Functions(name, holder) for name, holder in _own()]
-        self._settings = _read({**self._grave, **_LIGHT})
+        self._settings = _read({**_GRAVE, **_LIGHT})
         self._environment = dict(os.environ)
         self._random = torch.random.get_rng_state()
         self._threads = set(threading.enumerate())
@@ -133,13 +128,11 @@ class StateWatch:
                     yield Finding("state", f"replaced {name} {when}")
 
     def _set(self, when: str) -> Iterator[Finding]:
-        before, self._settings = self._settings, _read({**self._grave, **_LIGHT})
+        before, self._settings = self._settings, _read({**_GRAVE, **_LIGHT})
         for name, value in self._settings.items():
             if value != before[name]:
                 message = f"changed {name} from {before[name]} to {value} {when}"
-                yield Finding(
-                    "state", message, severity="error" if name in self._grave else "warning"
-                )
+                yield Finding("state", message, severity="error" if name in _GRAVE else "warning")
 
     def _environment_changes(self, when: str) -> Iterator[Finding]:
         before, self._environment = self._environment, dict(os.environ)

@@ -1,0 +1,103 @@
+"""How long a GPU works on what is queued: without what the host needs for queueing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from harness.gpu.driver import Driver
+from harness.gpu.hold import Hold
+
+_Span = tuple[torch.cuda.Event, torch.cuda.Event]
+
+
+class Stopwatch:
+    """Device time of the work of one call, all of which is on torch's current stream.
+
+    Work is queued behind a hold of the whole device, so that it runs without a gap once that ends.
+    Where the host waits for the device in between, each part is held and timed by itself. Outside
+    of `begin` and `stop` nothing is held or timed.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        # The first call makes it: most devices time nothing.
+        self._hold: Hold | None = None
+        self._is_running = self._is_waiting = False
+        self._open: torch.cuda.Event | None = None
+        self._counted: list[_Span] = []
+        self._uncounted: list[_Span] = []
+
+    def begin(self) -> None:
+        """Time what is queued from now on."""
+        torch.cuda.synchronize()
+        self._hold = self._hold or Hold(self._driver)
+        self._counted, self._uncounted = [], []
+        self._is_running = True
+
+    @contextmanager
+    def queueing(self, *, waits: bool = False) -> Iterator[None]:
+        """Around what queues work; `waits` where the host waits for the device in it."""
+        if not self._is_running:
+            yield
+            return
+        if not waits:
+            self._start()
+            yield
+            return
+        self._pause()
+        start = _now()
+        self._is_waiting = True
+        try:
+            yield
+        finally:
+            self._is_waiting = False
+            self._counted.append((start, _now()))
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Around what queues work that is not the call's own."""
+        if self._open is None and not self._is_waiting:
+            yield
+            return
+        start = _now()
+        try:
+            yield
+        finally:
+            self._uncounted.append((start, _now()))
+
+    def stop(self) -> float:
+        """Milliseconds of the device's work since `begin`, all of which is done now; 0 for none.
+
+        Raises:
+            torch.AcceleratorError: a kernel has broken the context.
+        """
+        self._pause()
+        self._is_running = False
+        torch.cuda.synchronize()
+        return _sum(self._counted) - _sum(self._uncounted)
+
+    def _start(self) -> None:
+        """Hold the device, if it is not held already."""
+        if self._open is None and self._hold:
+            self._hold.begin()
+            self._open = _now()
+
+    def _pause(self) -> None:
+        """Let the device do what is queued, to the last of which the time counts."""
+        if self._open is not None and self._hold:
+            self._counted.append((self._open, _now()))
+            self._open = None
+            self._hold.end()
+
+
+def _now() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def _sum(spans: list[_Span]) -> float:
+    return float(sum(start.elapsed_time(end) for start, end in spans))

@@ -1,0 +1,71 @@
+"""Start a submission's worker in a sandbox, with a device process behind its CUDA runtime."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import IO
+
+from harness.sandbox import bubblewrap
+from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
+from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Program
+from harness.sandbox.forked import CannotFork, Forked, ForkServer
+from harness.sandbox.limits import Limits
+from harness.simulator.native.library import Libraries
+from harness.system import codec, interpreter
+from harness.system.shared import Shared
+from harness.worker.settings import Instructions, Settings
+
+
+def start_worker(
+    settings: Settings, descriptor: int, output: IO[bytes], device: int
+) -> ProcessTree:
+    """The process of a submission's worker.
+
+    Args:
+        settings: Its.
+        descriptor: On which it serves this side.
+        output: Where what it prints goes.
+        device: The descriptor on which its device process answers.
+    """
+    libraries = settings.libraries
+    limits = Limits.for_this_machine(settings.cores)
+    # CUDA's own libraries may lie beside the toolkit.
+    readable = [*settings.readable, libraries.runtime, libraries.device]
+    readable.append(settings.toolchain.cuda.home)
+    placed = places(settings.submission)
+    told = replace(settings.instructions(limits, device), submission=placed[settings.submission])
+    confinement = Confinement(
+        tuple(readable),
+        placed,
+        limits,
+        must_hold=settings.untrusted,
+    )
+    descriptors = [descriptor, device]
+    # Without a sandbox there is nothing to fork into.
+    if bubblewrap.usable():
+        with contextlib.suppress(CannotFork):
+            return _forked(libraries, told, confinement, output, descriptors)
+    words = [str(libraries.runtime), str(descriptor), codec.encode(told)]
+    command = interpreter.command("harness.worker.inside.simulated", *words)
+    return Confined(command, confinement, stdout=output, stderr=output, pass_fds=descriptors)
+
+
+_fork_servers = Shared(ForkServer)
+
+
+def _forked(
+    libraries: Libraries,
+    told: Instructions,
+    confinement: Confinement,
+    output: IO[bytes],
+    descriptors: Sequence[int],
+) -> ProcessTree:
+    """A worker that need not import torch, which takes longer than most cases."""
+    # A real CUDA runtime that torch brings along must find that its functions are there already.
+    program = Program((libraries.runtime,), "harness.worker.inside.main")
+    channel, device = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(descriptors))
+    words = [str(channel), codec.encode(replace(told, device=device))]
+    server, title = _fork_servers.get(program), told.submission.stem
+    return Forked(server, words, title, confinement, output, descriptors)
