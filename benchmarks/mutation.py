@@ -38,18 +38,24 @@ from harness.worker.supervisor import Deadlines
 
 SUBMISSIONS = Path("submissions")
 # A mutant may loop for ever: no call of a submission takes a tenth of that.
-_DEADLINES = Deadlines(step=20.0, all_steps=240.0)
+_DEADLINES = Deadlines(step=20.0, all_steps=120.0)
 _CALL_BUDGET = 10**9
 
 
 class Checks:
     """Checks mutants against the references that their submissions fit."""
 
-    def __init__(self, processes: Processes, folder: Path, seed: int) -> None:
-        """`folder` is where their files lie; all values are drawn from `seed`."""
+    def __init__(
+        self, processes: Processes, folder: Path, seed: int, kept: Path | None = None
+    ) -> None:
+        """`folder` is where their files lie; all values are drawn from `seed`.
+
+        To the file `kept` goes of each mutant the report that says most: the one that killed it.
+        """
         self._processes = processes
         self._folder = folder
         self._seed = seed
+        self._kept = kept
         self._problems = load_references([Path("reference")])
         self._run = fresh_run()
         self._digest = cache(digest_of)
@@ -63,7 +69,11 @@ class Checks:
         path.write_bytes(changed(original.path.read_bytes(), mutant.edit))
         if not discover([path]).submissions:
             return Outcome(mutant, "not compiled", message="no submission")
-        result = outcome_of(mutant, self._reports_of(path), usual)
+        reports = self._reports_of(path)
+        if self._kept:
+            with self._kept.open("a") as file:
+                print(replace(reports[-1], submission=mutant.id).to_json(), file=file)
+        result = outcome_of(mutant, reports, usual)
         may_be_same = result.fate == "survived" and mutant.part != "python"
         if may_be_same and self._digest(path) == self._digest(original.path):
             return replace(result, fate="equivalent")
@@ -121,6 +131,7 @@ def main() -> None:
     run.add_argument("file", type=Path, help="where outcomes are appended")
     run.add_argument("--seed", type=int, required=True, help="of the draw, and of all values")
     run.add_argument("--each", type=int, default=15, help="mutants of each submission")
+    run.add_argument("--reports", type=Path, help="where their reports are appended, whole")
     shown = commands.add_parser("table", help="print the table, as Markdown")
     shown.add_argument("file", type=Path, help="what `run` wrote")
     shown.add_argument("--words", type=Path, help="TOML: what a person says of single mutants")
@@ -132,7 +143,7 @@ def main() -> None:
     done = [outcome.mutant.id for outcome in known]
     jobs = devices.default_jobs("simulator")
     with Processes(jobs) as processes, tempfile.TemporaryDirectory() as folder:
-        checks = Checks(processes, Path(folder), options.seed)
+        checks = Checks(processes, Path(folder), options.seed, options.reports)
         for outcome in outcomes(checks, options.seed, options.each, done):
             with options.file.open("a") as file:
                 print(codec.encode(outcome), file=file)
