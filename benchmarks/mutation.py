@@ -6,7 +6,7 @@
 `run` draws from each submission, checks every mutant against the references that it fits until one
 report is not right, and appends an outcome a line to FILE; what FILE has already is not run again.
 A mutant's whole quick grid runs, since a diagnosis needs all cases. Changes of C++ are compiled one
-file each, two at a time; the compilers' caches of headers serve them all.
+file each, `--jobs` at a time; the compilers' caches of headers serve them all.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class Checks:
         )
 
 
-def outcomes(checks: Checks, seed: int, each: int, done: Sequence[str]) -> Iterator[Outcome]:
+def outcomes(
+    checks: Checks, seed: int, each: int, done: Sequence[str], jobs: int
+) -> Iterator[Outcome]:
     """Check what is drawn, one of each submission by turns; those that are done are left out."""
     found = [(s, drawn(s.path, each, seed)) for s in discover([SUBMISSIONS]).submissions]
     wanted = [
@@ -111,7 +113,7 @@ def outcomes(checks: Checks, seed: int, each: int, done: Sequence[str]) -> Itera
         for submission, mutants in found
         if turn < len(mutants) and mutants[turn].id not in done
     ]
-    with ThreadPoolExecutor(devices.default_jobs("simulator")) as threads:
+    with ThreadPoolExecutor(jobs) as threads:
         futures = [threads.submit(checks.outcome, *one) for one in wanted]
         for future in as_completed(futures):
             yield future.result()
@@ -131,6 +133,8 @@ def main() -> None:
     run.add_argument("file", type=Path, help="where outcomes are appended")
     run.add_argument("--seed", type=int, required=True, help="of the draw, and of all values")
     run.add_argument("--each", type=int, default=15, help="mutants of each submission")
+    jobs = devices.default_jobs("simulator")
+    run.add_argument("--jobs", type=int, default=jobs, help="how many at a time")
     run.add_argument("--reports", type=Path, help="where their reports are appended, whole")
     shown = commands.add_parser("table", help="print the table, as Markdown")
     shown.add_argument("file", type=Path, help="what `run` wrote")
@@ -141,10 +145,9 @@ def main() -> None:
         print(table(known, options.words))
         return
     done = [outcome.mutant.id for outcome in known]
-    jobs = devices.default_jobs("simulator")
-    with Processes(jobs) as processes, tempfile.TemporaryDirectory() as folder:
+    with Processes(options.jobs) as processes, tempfile.TemporaryDirectory() as folder:
         checks = Checks(processes, Path(folder), options.seed, options.reports)
-        for outcome in outcomes(checks, options.seed, options.each, done):
+        for outcome in outcomes(checks, options.seed, options.each, done, options.jobs):
             with options.file.open("a") as file:
                 print(codec.encode(outcome), file=file)
             print(outcome.mutant.id, outcome.fate, outcome.mutant.kind, outcome.by, flush=True)

@@ -218,7 +218,8 @@ def _dropped_contiguous(node: Node) -> Iterator[Edit]:
 
 
 def _uninitialised(node: Node) -> Iterator[Edit]:
-    if node.type == "init_declarator" and node.parent and "const" not in text_of(node.parent):
+    fixed = re.compile(r"const|^auto\b")  # neither compiles without a value
+    if node.type == "init_declarator" and node.parent and not fixed.search(text_of(node.parent)):
         name = node.child_by_field_name("declarator")
         if (
             name

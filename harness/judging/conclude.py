@@ -17,13 +17,17 @@ from harness.judging.picture import MOST_COLUMNS, MOST_ROWS, MistakenOutput, pic
 from harness.problems import families
 from harness.problems.families.family import Family
 from harness.problems.grid import OWN
+from harness.problems.mistakes import Computation
 from harness.problems.problem import Problem
+from harness.problems.values import runs_for, values_for
 from harness.records.comparison import Mismatch, Precision
 from harness.records.picture import Picture
 from harness.records.report import AMISS, CaseReport, Report, Verdict, overall
 from harness.simulator.counters.by_line import by_line
 from harness.simulator.counters.totals import totals
 
+# Of the cases that passed: what is small, and there are enough of all sizes.
+_PASSED = 40
 # Of failing cases; 6 that all leave out an argument by chance are one in 64.
 _ENOUGH_FAILURES = 6
 
@@ -45,7 +49,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         for o in outcomes
         if o.report.verdict in ("passed", "failed") and o.case.label not in ("random", "layout")
     ]
-    known = _known_mistake(failed)
+    known = _known_mistake(failed, outcomes, problem)
     diagnosis = wrong_defaults(failed, outcomes) or _diagnosis(failed, known)
     cases = tuple(
         replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
@@ -155,11 +159,29 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
     )
 
 
-def _known_mistake(failed: Sequence[CaseOutcome]) -> Diagnosis | None:
+def _known_mistake(
+    failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome], problem: Problem
+) -> Diagnosis | None:
     if not failed:
         return None
     family = families.named(failed[0].case.family)
-    return diagnose([*_wrong_runs(family, failed)], family.mistakes)
+    runs = [*_wrong_runs(family, failed)]
+    return diagnose(
+        runs, family.mistakes, [*_right_ones(family, outcomes, problem)] if runs else ()
+    )
+
+
+def _right_ones(
+    family: Family, outcomes: Sequence[CaseOutcome], problem: Problem
+) -> Iterator[Computation]:
+    """What small cases that passed have computed."""
+    passed = [o.case for o in outcomes if o.report.verdict == "passed"]
+    for case in sorted(passed, key=family.work)[:_PASSED]:
+        at = problem.at(case.constants)
+        values = values_for(at, case, runs_for(at)[0])
+        right = family.computation(case, values.weights, values.inputs)
+        if right:
+            yield right
 
 
 def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:

@@ -23,6 +23,9 @@ _PROMISING = 16
 _PROBES = 2
 # Of the largest sum, more than TF32 gets wrong.
 _FAR = 0.01
+# Of the largest sum, more than the loosest class of precision gets wrong.
+_BEYOND_ROUNDING = 0.05
+_ON_ONE_PATH = "It would show in cases that passed, too: look where only the failing ones come by."
 # Numbers that each of several mistakes has to explain.
 _ENOUGH = 8
 
@@ -64,7 +67,11 @@ class Diagnosis:
     made: Made = ()
 
 
-def diagnose(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Diagnosis | None:
+def diagnose(
+    runs: Sequence[WrongRun],
+    mistakes: Sequence[Mistake[Any]],
+    passed: Sequence[Computation] = (),
+) -> Diagnosis | None:
     """Name the known mistakes that reproduce every one of some wrong outputs.
 
     One mistake, if one does; else two, and else three.
@@ -73,6 +80,8 @@ def diagnose(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Diag
         runs: Wrong outputs of the right shape. The more they differ in their sizes, the fewer
             mistakes fit them all.
         mistakes: The known ones; where several fit, the earlier is named first.
+        passed: What was computed as is right. A mistake that would have shown there is named only
+            where no other fits, and then that is said.
 
     Returns:
         The diagnosis, or None when nothing known explains all of them.
@@ -84,14 +93,29 @@ def diagnose(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Diag
         return unwritten
     # What is refuted is refuted by a small one.
     runs = sorted(runs, key=lambda run: run.right.work)
-    for search in (_single, _pairs, _triples):
+    combined = [mistake for mistake in mistakes if not mistake.comes_alone]
+    for search, among in ((_single, mistakes), (_pairs, combined), (_triples, combined)):
         fitting = [
-            made for made in search(runs, mistakes) if all(_reproduces(made, run) for run in runs)
+            made for made in search(runs, among) if all(_reproduces(made, run) for run in runs)
         ]
         if fitting:
-            first, *others = map(_named, fitting)
-            return replace(first, alternatives=tuple(other.name for other in others))
+            return _of_fitting(fitting, passed)
     return None
+
+
+def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagnosis:
+    """The first of those that would not have shown where nothing is wrong, if there is one."""
+    hidden = [made for made in fitting if not any(_shows(made, right) for right in passed)]
+    first, *others = map(_named, hidden or fitting)
+    if not hidden:
+        first = replace(first, advice=f"{first.advice} {_ON_ONE_PATH}")
+    return replace(first, alternatives=tuple(other.name for other in others))
+
+
+def _shows(made: Made, right: Computation) -> bool:
+    """Whether mistakes make of a computation what no class of precision allows."""
+    off = (output_of(made, right) - right.output()).abs()
+    return bool((off > _BEYOND_ROUNDING * right.scale).any())
 
 
 def output_of(made: Made, right: Computation) -> Tensor:

@@ -46,11 +46,13 @@ class Mistake(Generic[C]):
         name: Short, for reports.
         advice: What the kernel does, and where to look, in one sentence.
         change: What it makes of a computation.
+        comes_alone: Whether it is looked for by itself only, and not among several mistakes.
     """
 
     name: str
     advice: str
     change: Callable[[C], C]
+    comes_alone: bool = False
 
     def compute(self, right: C) -> Tensor:
         """The output that a kernel with this mistake gives."""

@@ -40,9 +40,10 @@ def test_names_are_unique() -> None:
     assert all(mistake.advice.endswith(".") for mistake in MISTAKES)
 
 
+# No two numbers of one are alike, so that none can pass for another.
 LENGTH_SIZES = [
-    Convolution(1, 1, 3, 1, 7, stride=3, padding=2, output_padding=1, dilation=2),
-    Convolution(1, 1, 5, 1, 4, stride=4, padding=3, output_padding=2, dilation=3),
+    Convolution(26, 4, 19, 1, 101, 5, 11, 3, 7, 2),
+    Convolution(33, 9, 15, 1, 89, 8, 2, 5, 4, 3),
 ]
 
 

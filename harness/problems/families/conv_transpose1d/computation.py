@@ -57,6 +57,7 @@ class Gather:
             stride divides.
         divide: Gives, for numerators (output length, kernel_size), input positions and a mask.
         finish: What becomes of the output.
+        is_absolute: Whether all numbers count by their absolute values.
     """
 
     x: Tensor
@@ -69,6 +70,7 @@ class Gather:
     numerator: "Numerator" = lambda c, t, k: t + c.padding - k * c.dilation
     divide: Divide = exactly
     finish: Callable[[Tensor], Tensor] = lambda y: y
+    is_absolute: bool = False
 
     @classmethod
     def of(
@@ -104,8 +106,7 @@ class Gather:
 
     def absolute(self) -> "Gather":
         """Give the one whose sums are the sums of absolute values."""
-        bias = None if self.bias is None else self.bias.abs()
-        return replace(self, x=self.x.abs(), weight=self.weight.abs(), bias=bias)
+        return replace(self, is_absolute=True)
 
     def output(self) -> Tensor:
         """Compute by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
@@ -114,16 +115,19 @@ class Gather:
             The output (batch, out_channels, output length), float64.
         """
         sizes = self.sizes
+        count = torch.abs if self.is_absolute else torch.positive
+        x, weight = count(self.x), count(self.weight)
+        bias = None if self.bias is None else count(self.bias)
         t = torch.arange(sizes.output_length).unsqueeze(1)
         k = torch.arange(sizes.kernel_size)
         position, has_input = self.divide(self.numerator(self, t, k), self.stride)
         has_input = has_input & (position >= 0) & (position < sizes.length)
-        taps = self.x[:, :, position.clamp(0, sizes.length - 1)] * has_input
+        taps = x[:, :, position.clamp(0, sizes.length - 1)] * has_input
         channels = sizes.in_channels // sizes.groups
         grouped = taps.reshape(sizes.batch, sizes.groups, channels, *position.shape)
-        weight = self.weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)
-        y = torch.einsum("ngctk,gcok->ngot", grouped, weight).flatten(1, 2)
-        return self.finish(y if self.bias is None else y + self.bias.unsqueeze(1))
+        by_group = weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)
+        y = torch.einsum("ngctk,gcok->ngot", grouped, by_group).flatten(1, 2)
+        return self.finish(y if bias is None else y + bias.unsqueeze(1))
 
 
 Numerator = Callable[[Gather, Tensor, Tensor], Tensor]

@@ -1,8 +1,26 @@
 """Known mistakes in the formula of the output length."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+_REPLACED = ("stride", "padding", "output_padding", "dilation", "kernel_size")
+
+
+def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
+    """One of the sizes in the place of another."""
+    for target in _REPLACED:
+        for source in (*_REPLACED, "groups"):
+            if source != target:
+                words = f"{source} stands for {target}"
+                yield words, partial(_with, target=target, source=source)
+
+
+def _with(c: Convolution, target: str, source: str) -> int:
+    return replace(c, **{target: getattr(c, source)}).output_length
+
 
 LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
     ("output_padding is left out", lambda c: c.output_length - c.output_padding),
@@ -21,6 +39,43 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
     ("stride is left out", lambda c: c.output_length - (c.length - 1) * (c.stride - 1)),
     ("the last + 1 is missing", lambda c: c.output_length - 1),
     ("the last + 1 comes twice", lambda c: c.output_length + 1),
+    ("the last + 1 comes three times", lambda c: c.output_length + 2),
+    ("padding is added, not subtracted", lambda c: c.output_length + 4 * c.padding),
+    ("padding is subtracted three times, not twice", lambda c: c.output_length - c.padding),
+    (
+        "output_padding is subtracted, not added",
+        lambda c: c.output_length - 2 * c.output_padding,
+    ),
+    ("output_padding is added twice", lambda c: c.output_length + c.output_padding),
+    (
+        "dilation * (kernel_size - 1) is subtracted, not added",
+        lambda c: c.output_length - 2 * c.dilation * (c.kernel_size - 1),
+    ),
+    (
+        "dilation * (kernel_size - 1) is left out",
+        lambda c: c.output_length - c.dilation * (c.kernel_size - 1),
+    ),
+    (
+        "(length + 1) * stride stands for (length - 1) * stride",
+        lambda c: c.output_length + 2 * c.stride,
+    ),
+    (
+        "(length - 2) * stride stands for (length - 1) * stride",
+        lambda c: c.output_length - c.stride,
+    ),
+    (
+        "dilation * (kernel_size - 2) stands for dilation * (kernel_size - 1)",
+        lambda c: c.output_length - c.dilation,
+    ),
+    (
+        "dilation * (kernel_size + 1) stands for dilation * (kernel_size - 1)",
+        lambda c: c.output_length + 2 * c.dilation,
+    ),
+    (
+        "channels stand for length",
+        lambda c: c.output_length + (c.in_channels - c.length) * c.stride,
+    ),
+    *_replaced(),
 )
 """What each known mistake in the formula makes of the output length."""
 

@@ -1,6 +1,8 @@
 """Known mistakes in kernels for transposed convolution; adding one is adding a line to a table."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -82,6 +84,35 @@ def _last_channel_left_out(c: Gather) -> Gather:
     return _channels_where(c, _place_in_group(c) != c.sizes.in_channels // c.sizes.groups - 1)
 
 
+def _first_channel_left_out(c: Gather) -> Gather:
+    return _channels_where(c, _place_in_group(c) != 0)
+
+
+def _until(c: Gather, is_end: Callable[[Tensor, Tensor], Tensor]) -> Gather:
+    """End the loop over the taps at the first one of an output where something holds.
+
+    Args:
+        c: The computation.
+        is_end: Gives, for numerators and positions (output length, kernel_size), where it holds.
+    """
+
+    def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+        position, has_input = c.divide(numerator, stride)
+        return position, has_input & (is_end(numerator, position).cumsum(-1) == 0)
+
+    return replace(c, divide=divide)
+
+
+def _remainder(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Take the remainder for the position; where it is tested, that is 0."""
+    return numerator % stride, (numerator >= 0) & (numerator % stride == 0)
+
+
+def _multiplied(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Multiply by the stride, behind the right test."""
+    return numerator * stride, (numerator >= 0) & (numerator % stride == 0)
+
+
 def _every_other_tap(c: Gather) -> Gather:
     return replace(c, weight=c.weight * (torch.arange(c.sizes.kernel_size) % 2 == 0))
 
@@ -103,10 +134,32 @@ def _bias_overwritten(c: Gather) -> Gather:
     """As above, the bias being lost wherever there is a term."""
     if c.bias is None:
         return _last_term_only(c)
-    bias = c.bias.unsqueeze(1)
+    bias = (c.bias.abs() if c.is_absolute else c.bias).unsqueeze(1)
     ones = replace(c, x=torch.ones_like(c.x), weight=torch.ones_like(c.weight), bias=None)
     has_none = ones.output() == 0
     return replace(_last_term_only(c), bias=None, finish=lambda y: y + bias * has_none)
+
+
+def _substitutions() -> Iterator[Mistake[Gather]]:
+    """One number of a convolution in the place of another, as a swapped or mistyped argument."""
+    # Of the others in its place something else is known, or they may be 0 where none may.
+    for target, sources in (
+        ("stride", ("dilation", "groups", "kernel_size")),
+        ("padding", ("stride", "dilation", "groups", "kernel_size")),
+        ("dilation", ("stride", "padding", "output_padding", "kernel_size")),
+    ):
+        for source in sources:
+            yield Mistake(
+                f"{source} used as {target}",
+                f"The input position is computed with {source} where {target} belongs; look for "
+                f"swapped or mistyped arguments.",
+                partial(_substituted, target=target, source=source),
+                comes_alone=True,
+            )
+
+
+def _substituted(c: Gather, target: str, source: str) -> Gather:
+    return replace(c, **{target: getattr(c.sizes, source)})
 
 
 MISTAKES: tuple[Mistake[Gather], ...] = (
@@ -269,6 +322,11 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         _last_channel_left_out,
     ),
     Mistake(
+        "first input channel left out",
+        "The loop over a group's input channels starts one channel late.",
+        _first_channel_left_out,
+    ),
+    Mistake(
         "every other input channel left out",
         "The loop over a group's input channels takes two steps at a time.",
         lambda c: _channels_where(c, _place_in_group(c) % 2 == 0),
@@ -296,6 +354,75 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         "where (t + padding - k * dilation) % stride is not 0.",
         lambda c: replace(c, divide=_only_indivisible),
     ),
+    Mistake(
+        "loop over the taps ends where the stride does not divide",
+        "The first tap that the stride does not divide ends the loop over the taps; look for break "
+        "where continue belongs.",
+        lambda c: _until(c, lambda numerator, _: numerator % c.stride != 0),
+    ),
+    Mistake(
+        "loop over the taps ends behind the input",
+        "The first tap that lies behind the input's end ends the loop over the taps, though the "
+        "next ones lie further left; look for break where continue belongs.",
+        lambda c: _until(c, lambda _, position: position >= c.sizes.length),
+    ),
+    Mistake(
+        "remainder taken for the position",
+        "The input position is the remainder of t + padding - k * dilation by the stride; it is "
+        "the quotient. Look for % where / belongs.",
+        lambda c: replace(c, divide=_remainder),
+        comes_alone=True,
+    ),
+    Mistake(
+        "stride multiplied behind the divisibility test",
+        "Where the stride divides t + padding - k * dilation, it is multiplied by it; divide.",
+        lambda c: replace(c, divide=_multiplied),
+        comes_alone=True,
+    ),
+    Mistake(
+        "dilation added",
+        "The taps lie 1 apart, and all of them dilation further; the input position needs "
+        "k * dilation. Look for + where * belongs.",
+        lambda c: replace(c, numerator=lambda c, t, k: t + c.padding - k - c.dilation),
+        comes_alone=True,
+    ),
+    Mistake(
+        "dilation divided",
+        "The taps lie k / dilation apart; the input position needs k * dilation.",
+        lambda c: replace(c, numerator=lambda c, t, k: t + c.padding - k // c.dilation),
+        comes_alone=True,
+    ),
+    Mistake(
+        "only the first tap summed",
+        "The loop over the kernel ends after its first tap.",
+        lambda c: replace(c, weight=c.weight * (torch.arange(c.sizes.kernel_size) == 0)),
+        comes_alone=True,
+    ),
+    Mistake(
+        "products subtracted",
+        "Each product is subtracted from the sum; look for -= where += belongs.",
+        lambda c: replace(c, weight=-c.weight),
+        comes_alone=True,
+    ),
+    Mistake(
+        "bias subtracted",
+        "The bias is subtracted; it is added.",
+        lambda c: c if c.bias is None else replace(c, bias=-c.bias),
+        comes_alone=True,
+    ),
+    Mistake(
+        "bias alone",
+        "No product is summed: every output is its bias, or 0 without one.",
+        lambda c: replace(c, weight=torch.zeros_like(c.weight)),
+        comes_alone=True,
+    ),
+    Mistake(
+        "sum starts at 1",
+        "Every output is 1 too large; the sum has to start at 0, or at the bias.",
+        lambda c: replace(c, finish=lambda y: y + 1.0),
+        comes_alone=True,
+    ),
+    *_substitutions(),
     Mistake(
         "stride and dilation swapped",
         "The input position is (t + padding - k * stride) / dilation. Look for swapped arguments.",
