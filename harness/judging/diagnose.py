@@ -2,7 +2,8 @@
 
 The known mistake whose result is what the submission gave, for every wrong run that is shown, is
 the diagnosis; where there is none, two or three mistakes that were made at once. Which mistakes are
-known, the problem's family says.
+known, the problem's family says. Where none are, what is seen: a factor, or in which part of the
+output all that is wrong lies.
 """
 
 import itertools
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from harness.judging.oracle import CLASSES
+from harness.judging.resemblance import factor_of, where_wrong
 from harness.problems.bounds import gamma
 from harness.problems.mistakes import Computation, Mistake
 
@@ -23,6 +25,8 @@ _PROMISING = 16
 _PROBES = 2
 # Of the largest sum, more than TF32 gets wrong.
 _FAR = 0.01
+# Of wrong outputs: what one or two have in common may be chance.
+_FEW = 3
 # Of the largest sum, more than the loosest class of precision gets wrong.
 _BEYOND_ROUNDING = 0.05
 _ON_ONE_PATH = "It would show in cases that passed, too: look where only the failing ones come by."
@@ -58,7 +62,7 @@ class Diagnosis:
         name: The mistakes, short.
         advice: What the kernel does and where to look.
         alternatives: Names of other mistakes that give the same outputs.
-        made: The mistakes; none where only what was written is right.
+        made: The mistakes; none where it is told what is seen.
     """
 
     name: str
@@ -100,7 +104,7 @@ def diagnose(
         ]
         if fitting:
             return _of_fitting(fitting, passed)
-    return None
+    return _scaled(runs) or _in_one_part(runs)
 
 
 def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagnosis:
@@ -189,6 +193,37 @@ def _reproduces(made: Made, run: WrongRun) -> bool:
     # What is far off needs no tolerance, which takes as long again.
     is_near = bool((difference <= _FAR * run.right.scale).all())
     return is_near and bool((difference <= _tolerance(made, run.right)).all())
+
+
+def _scaled(runs: Sequence[WrongRun]) -> Diagnosis | None:
+    """Recognise outputs that are the right ones times one number."""
+    actual = [run.actual.cpu().double() for run in runs]
+    right = [run.right.output() for run in runs]
+    factor = factor_of(actual, right)
+    if factor is None or sum(each.numel() for each in right) < _ENOUGH:
+        return None
+    # The factor is fitted to what was rounded.
+    slack = 2.0 * max(1.0, abs(factor))
+    for run, was, should in zip(runs, actual, right, strict=True):
+        if not bool(((was - factor * should).abs() <= slack * _tolerance((), run.right)).all()):
+            return None
+    return Diagnosis(
+        "output scaled",
+        f"Every output is {factor:.4g} times what it should be; look for a factor, or for sums "
+        "that are taken more or less than once.",
+    )
+
+
+def _in_one_part(runs: Sequence[WrongRun]) -> Diagnosis | None:
+    """Say where all that is wrong lies, where that is the same in every output."""
+    where = where_wrong([~_agrees((), run) for run in runs])
+    if not where or len(runs) < _FEW:
+        return None
+    return Diagnosis(
+        "wrong in one part",
+        f"In every failing case all that is wrong lies {where}; look at how the kernel divides "
+        "the output there.",
+    )
 
 
 def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:

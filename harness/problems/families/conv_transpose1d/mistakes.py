@@ -88,6 +88,13 @@ def _first_channel_left_out(c: Gather) -> Gather:
     return _channels_where(c, _place_in_group(c) != 0)
 
 
+def _of_first_channel(channels: Tensor, groups: int, dim: int) -> Tensor:
+    """Repeat the first channel of each group in place of all of that group's."""
+    firsts = [of_group.narrow(dim, 0, 1) for of_group in channels.chunk(groups, dim)]
+    count = channels.shape[dim] // groups
+    return torch.cat(firsts, dim).repeat_interleave(count, dim)
+
+
 def _until(c: Gather, is_end: Callable[[Tensor, Tensor], Tensor]) -> Gather:
     """End the loop over the taps at the first one of an output where something holds.
 
@@ -365,6 +372,33 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         "The first tap that lies behind the input's end ends the loop over the taps, though the "
         "next ones lie further left; look for break where continue belongs.",
         lambda c: _until(c, lambda _, position: position >= c.sizes.length),
+    ),
+    Mistake(
+        "channel offset missing in the input",
+        "Every input channel of a group reads the first one's values; the input's index needs "
+        "channel * length.",
+        lambda c: replace(c, x=_of_first_channel(c.x, c.sizes.groups, 1)),
+        comes_alone=True,
+    ),
+    Mistake(
+        "input channel's offset missing in the weight",
+        "Every input channel of a group has the first one's weights; the weight's index needs "
+        "channel * (out_channels / groups) * kernel_size.",
+        lambda c: replace(c, weight=_of_first_channel(c.weight, c.sizes.groups, 0)),
+        comes_alone=True,
+    ),
+    Mistake(
+        "output channel's offset missing in the weight",
+        "Every output channel of a group has the first one's weights; the weight's index needs "
+        "channel * kernel_size.",
+        lambda c: replace(c, weight=c.weight[:, :1].expand_as(c.weight)),
+        comes_alone=True,
+    ),
+    Mistake(
+        "tap missing in the weight's index",
+        "Every tap has the first one's weight.",
+        lambda c: replace(c, weight=c.weight[..., :1].expand_as(c.weight)),
+        comes_alone=True,
     ),
     Mistake(
         "remainder taken for the position",

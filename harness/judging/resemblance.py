@@ -1,0 +1,82 @@
+"""What wrong outputs show where no mistake is known: all of them off alike, or wrong in one part.
+
+A part is told only if in every wrong output it is the same, and all that is wrong lies in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+# What kernels divide an output by: warps, blocks and tiles, the largest first.
+_TILES = (1024, 512, 256, 128, 64, 32, 16, 8, 4, 2)
+# Of an output that has channels and rows.
+_DIMENSIONS = 2
+# Of places with one remainder; fewer have some remainder in common by chance.
+_ENOUGH_PLACES = 3
+
+Words = tuple[str, str]
+_AXES: Mapping[Words, Callable[[Tensor], Tensor]] = {
+    ("position", "positions"): lambda mask: mask.flatten(0, -2).any(0),
+    ("output channel", "output channels"): lambda mask: mask.movedim(1, 0).flatten(1).any(1),
+    ("row", "rows of the batch"): lambda mask: mask.flatten(1).any(1),
+    ("element", "elements of the flat output"): lambda mask: mask.flatten(),
+}
+"""Gives of a mask (batch, channels, ..., length) where along one axis it holds anywhere."""
+
+
+def factor_of(actual: Sequence[Tensor], right: Sequence[Tensor]) -> float | None:
+    """The one number that turns right outputs into the actual ones, if there is one.
+
+    It is fitted, and says nothing of how near it comes.
+
+    Args:
+        actual: Outputs, float64.
+        right: What they should be, of the same shapes.
+    """
+    products = sum(float((a * r).sum()) for a, r in zip(actual, right, strict=True))
+    squares = sum(float((r * r).sum()) for r in right)
+    return products / squares if squares > 0 else None
+
+
+def where_wrong(masks: Sequence[Tensor]) -> str:
+    """Say where all that is wrong lies, in words that hold of every output; empty for nowhere.
+
+    Args:
+        masks: Of each output (batch, channels, ..., length), what is wrong of it.
+    """
+    if any(mask.dim() < _DIMENSIONS or not bool(mask.any()) for mask in masks):
+        return ""
+    for words, along in _AXES.items():
+        lines = [along(mask) for mask in masks]
+        if any(bool(line.all()) for line in lines):
+            continue
+        told = [list(_parts(line, *words)) for line in lines]
+        shared = (part for part in told[0] if all(part in each for each in told))
+        part = next(shared, "")
+        if part:
+            return part
+    return ""
+
+
+def _parts(line: Tensor, one: str, many: str) -> Iterator[str]:
+    """Parts of an axis that all wrong places lie in; what says most comes first."""
+    size = len(line)
+    places = line.nonzero().flatten()
+    first, last = int(places[0]), int(places[-1])
+    if len(places) >= _ENOUGH_PLACES:
+        for step in _TILES:
+            remainders = torch.unique(places % step)
+            if len(remainders) == 1:
+                yield f"at {many} that leave {int(remainders)} when divided by {step}"
+    if first > 0:
+        yield f"from {one} {first} on"
+        yield f"in the last {size - first} {many}" if first < size - 1 else f"at the last {one}"
+    if last < size - 1:
+        yield f"at {one} 0" if last == 0 else f"up to {one} {last}"
+        yield f"before the last {size - 1 - last} {many}"
+    for tile in _TILES:
+        if size > tile and size % tile and first >= size // tile * tile:
+            yield f"in the last, incomplete {tile} {many}"

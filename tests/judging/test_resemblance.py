@@ -1,0 +1,99 @@
+"""What is seen of wrong outputs where no mistake is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.judging.diagnose import WrongRun, diagnose
+from harness.judging.resemblance import where_wrong
+from harness.problems.families.conv_transpose1d.computation import Gather
+from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+SIZES = (
+    Convolution(2, 70, 3, 3, 40),
+    Convolution(3, 66, 2, 2, 33, stride=2),
+    Convolution(1, 99, 5, 4, 71, dilation=2, bias=True),
+)
+
+
+def spoiled(where: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """Masks of three outputs, all that `where` gives of their indices being wrong."""
+    masks = []
+    for sizes in SIZES:
+        mask = torch.zeros(sizes.batch, sizes.out_channels, sizes.output_length, dtype=torch.bool)
+        where(mask).fill_(True)
+        masks.append(mask)
+    return masks
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (lambda y: y[..., 32:], "from position 32 on"),
+        (lambda y: y[..., -1], "at the last position"),
+        (lambda y: y[..., -3:], "in the last 3 positions"),
+        (lambda y: y[..., 0], "at position 0"),
+        (lambda y: y[..., :8], "up to position 7"),
+        (lambda y: y[..., 1::4], "at positions that leave 1 when divided by 4"),
+        (lambda y: y[..., len(y[0, 0]) // 32 * 32 :], "in the last, incomplete 32 positions"),
+        (lambda y: y[:, 64:], "from output channel 64 on"),
+        (lambda y: y[:, ::2], "at output channels that leave 0 when divided by 2"),
+        (lambda y: y[1:], "from row 1 on"),
+        (lambda y: y.view(-1)[1024:], "from element 1024 on"),
+    ],
+)
+def test_part_that_is_wrong_in_every_output_is_told(
+    where: Callable[[Tensor], Tensor], words: str
+) -> None:
+    """Positions, channels, rows and the flat output, from both ends, by tiles and by steps."""
+    assert where_wrong(spoiled(where)) == words
+
+
+def test_nothing_is_told_of_outputs_that_are_wrong_anywhere() -> None:
+    """What lies everywhere, or somewhere else in each, has no words."""
+    assert where_wrong(spoiled(lambda y: y)) == ""
+    generator = torch.Generator().manual_seed(1)
+    scattered = [torch.rand(mask.shape, generator=generator) < 0.1 for mask in spoiled(lambda y: y)]
+    assert where_wrong(scattered) == ""
+
+
+def runs(change: Callable[[Tensor], Tensor]) -> list[WrongRun]:
+    """Outputs of three convolutions, changed."""
+    found = []
+    for number, sizes in enumerate(SIZES):
+        generator = torch.Generator().manual_seed(number)
+        x = torch.rand(sizes.batch, sizes.in_channels, sizes.length, generator=generator)
+        taps = (sizes.in_channels, sizes.out_channels, sizes.kernel_size)
+        bias = torch.rand(sizes.out_channels, generator=generator) if sizes.bias else None
+        right = Gather.of(sizes, x, torch.rand(taps, generator=generator), bias)
+        actual = change(right.output().clone(memory_format=torch.contiguous_format)).float()
+        found.append(WrongRun(right, actual, torch.zeros_like(actual, dtype=torch.bool)))
+    return found
+
+
+@pytest.mark.parametrize("factor", [2.0, -1.0, 0.125])
+def test_one_factor_is_told(factor: float) -> None:
+    """Outputs that are a multiple of the right ones, all of the same."""
+    found = diagnose(runs(lambda y: factor * y), MISTAKES)
+    assert found is not None
+    assert found.name == "output scaled"
+    assert f"{factor:.4g} times" in found.advice
+
+
+def test_part_is_told_where_no_mistake_fits() -> None:
+    """A tile of channels whose numbers nothing explains; of two outputs it would be chance."""
+
+    def change(y: Tensor) -> Tensor:
+        y[:, 64:] = y[:, 64:] * 1.5 + 0.3
+        return y
+
+    found = diagnose(runs(change), MISTAKES)
+    assert found is not None
+    assert found.name == "wrong in one part"
+    assert "from output channel 64 on" in found.advice
+    assert diagnose(runs(change)[:2], MISTAKES) is None
