@@ -17,7 +17,11 @@ from torch import nn
 
 from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
-from harness.problems.source_numbers import counts_multiprocessors, numbers_in
+from harness.problems.source_numbers import (
+    counts_multiprocessors,
+    multiplies_matrices,
+    numbers_in,
+)
 
 _ENTRY = "ModelNew"
 # Parsing takes a thousand times as much memory, and for an f-string the square of its length in
@@ -69,6 +73,7 @@ class Submission:
             and none has `__shared__`.
         numbers: The integers that the file states (`source_numbers.numbers_in`).
         counts_multiprocessors: Whether it asks how many the device has.
+        multiplies_matrices: Whether tensor cores multiply for it.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Submission:
     may_use_shared_memory: bool = True
     numbers: tuple[int, ...] = ()
     counts_multiprocessors: bool = False
+    multiplies_matrices: bool = False
 
     @property
     def accepts_any(self) -> bool:
@@ -261,6 +267,7 @@ def _read(path: Path) -> Submission:
         shared,
         numbers_in(text),
         counts_multiprocessors(text),
+        multiplies_matrices(text),
     )
 
 

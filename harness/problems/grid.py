@@ -115,11 +115,17 @@ def _with_few_multiprocessors(
     """Of a kernel that has a block for each: several turns of its loop, where that is simulated."""
     if not submission.counts_multiprocessors:
         return
-    native = _native(problem, own)
-    for configuration in problem.family.many_tiles(taken, native, submission.numbers):
+    native, family = _native(problem, own), problem.family
+    wanted = [
+        (_FEW_MULTIPROCESSORS, each)
+        for each in family.many_tiles(taken, native, submission.numbers)
+    ]
+    if submission.multiplies_matrices:
+        wanted += [(1, each) for each in family.many_turns(taken, native, submission.numbers)]
+    for count, configuration in wanted:
         case = _varied_case(problem, submission, "aimed", configuration, seed)
-        name = f"{case.id}-on-{_FEW_MULTIPROCESSORS}"
-        yield replace(case, id=name, seed=_seed(seed, name), multiprocessors=_FEW_MULTIPROCESSORS)
+        name = f"{case.id}-on-{count}"
+        yield replace(case, id=name, seed=_seed(seed, name), multiprocessors=count)
 
 
 def _native(problem: Problem, own: Case) -> Configuration:

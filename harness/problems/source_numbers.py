@@ -17,6 +17,7 @@ _COMMENT = re.compile(
 # With the suffixes of C++; neither part of a name, nor of a floating-point number.
 _INTEGER = re.compile(r"(?<![\w.])(\d{1,4})(?:[uU]?[lL]{0,2})(?![\w.])")
 _SHIFTED = re.compile(r"\b1\s*<<\s*(\d{1,2})\b")
+_MATRIX_INSTRUCTION = re.compile(r"\b(wgmma|wmma|mma)(\b|_)")
 _MULTIPROCESSORS = re.compile(r"multi_?processor_?count", re.IGNORECASE)
 
 
@@ -47,3 +48,8 @@ def numbers_in(text: str) -> tuple[int, ...]:
 def counts_multiprocessors(text: str) -> bool:
     """Whether it asks how many multiprocessors the device has, as persistent kernels do."""
     return bool(_MULTIPROCESSORS.search(text))
+
+
+def multiplies_matrices(text: str) -> bool:
+    """Whether tensor cores multiply in it: so many products are simulated in little time."""
+    return bool(_MATRIX_INSTRUCTION.search(without_comments(text)))

@@ -82,6 +82,9 @@ def test_cases_are_aimed_at_the_submissions_numbers(plain: Problem) -> None:
     assert {case.label for case in more} == {"aimed"}
     assert {95, 96, 97} <= {case.arguments["in_channels"] for case in more}
     assert [case.multiprocessors for case in more if case.multiprocessors] == [2]
+    with_tensor_cores = replace(with_tile, multiplies_matrices=True)
+    counts = [case.multiprocessors for case in cases_for(plain, with_tensor_cores)]
+    assert sorted(count for count in counts if count) == [1, 2]
 
 
 def test_ids_are_unique_and_do_not_depend_on_the_seed(

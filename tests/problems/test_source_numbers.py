@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.problems.source_numbers import counts_multiprocessors, numbers_in
+from harness.problems.source_numbers import (
+    counts_multiprocessors,
+    multiplies_matrices,
+    numbers_in,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,19 @@ def test_who_counts_multiprocessors() -> None:
     assert counts_multiprocessors("cudaDevAttrMultiProcessorCount")
     assert counts_multiprocessors("torch.cuda.get_device_properties(0).multi_processor_count")
     assert not counts_multiprocessors("const int blocks = 132;")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('asm("wgmma.mma_async.sync.aligned.m64n128k8")', True),
+        ('asm("mma.sync.aligned.m16n8k8")', True),
+        ("nvcuda::wmma::load_matrix_sync(a, p, 16);", True),
+        ("wmma::mma_sync(c, a, b, c);", True),
+        ("// faster with wgmma", False),
+        ("float gamma = comma;", False),
+    ],
+)
+def test_who_multiplies_matrices(text: str, expected: bool) -> None:
+    """By PTX or by CUDA's own names, and not by a word of a comment."""
+    assert multiplies_matrices(text) == expected

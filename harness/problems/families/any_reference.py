@@ -96,6 +96,13 @@ class AnyReference:
         del taken, own, numbers
         return ()
 
+    def many_turns(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterable[Configuration]:
+        """None."""
+        del taken, own, numbers
+        return ()
+
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
         """None: it is not known what its parameters may be."""
         del taken, chance

@@ -130,6 +130,14 @@ class Family(Protocol):
     ) -> Iterable[Configuration]:
         """Those in which a block for each of two multiprocessors does several blocks' work."""
 
+    def many_turns(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterable[Configuration]:
+        """Those in which one block does the work of so many that whatever it reuses comes round.
+
+        Such as the stages of a ring, and the parity of their barriers.
+        """
+
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
         """Any configuration at all; None where it is not known which there are."""
 

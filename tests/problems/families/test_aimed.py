@@ -8,7 +8,12 @@ from dataclasses import asdict
 import pytest
 
 from harness.problems.families.any_reference import NEUTRAL
-from harness.problems.families.conv_transpose1d.aimed import around, many_tiles, neighbours
+from harness.problems.families.conv_transpose1d.aimed import (
+    around,
+    many_tiles,
+    many_turns,
+    neighbours,
+)
 from harness.problems.families.conv_transpose1d.drawn import any_convolution
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from tests.problems.families.convolutions import accepted_by_torch
@@ -71,6 +76,16 @@ def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
     (found,) = many_tiles((64, 128, 3), OWN[0])
     assert found.output_length > 4 * 128
     assert found.work < 50_000_000
+
+
+def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
+    """Nine tiles, whatever the stride makes of positions; of many channels fewer."""
+    few, many = Convolution(32, 64, 3, 16, 1001, stride=2), Convolution(128, 128, 3, 64, 65536)
+    (of_few,), (of_many,) = (many_turns((256, 64, 384, 3), own) for own in (few, many))
+    assert of_few.length == 9 * 256 + 1
+    assert 1000 < of_many.length < 9 * 256 - 1000
+    assert (of_many.length - many.length) % 4 == 0
+    assert of_many.work < 70_000_000
 
 
 def test_any_convolution_is_valid_and_affordable() -> None:

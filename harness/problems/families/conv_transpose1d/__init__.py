@@ -91,6 +91,12 @@ class ConvTranspose1d(AnyReference):
         """The own sizes, with tiles of the largest block among the numbers."""
         return _configurations(aimed.many_tiles(numbers, Convolution.of(own)), taken)
 
+    def many_turns(
+        self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
+    ) -> Iterator[Configuration]:
+        """The own sizes, with more tiles of a larger block."""
+        return _configurations(aimed.many_turns(numbers, Convolution.of(own)), taken)
+
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration:
         """Sizes between the grid's and beyond."""
         sizes = drawn.any_convolution(grid.variable(taken), chance)

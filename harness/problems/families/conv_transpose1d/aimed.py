@@ -25,6 +25,11 @@ _MOST_BLOCKS, _MOST_WIDTHS, _MOST_KERNELS = 3, 3, 1
 # Tiles of a kernel that takes several, one after the other, on each multiprocessor.
 _MOST_TILE = 128
 _MANY_TILES = 5
+# The same of a kernel for which tensor cores multiply: each of a few parts that take turns has
+# enough of them for a barrier that counts wrongly to be two phases off.
+_MOST_WIDE_TILE = 256
+_MANY_TURNS = 9
+_MOST_TURNS_WORK = 60_000_000
 
 _VARIED = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")
 
@@ -113,4 +118,13 @@ def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution
     """Give the own sizes, long enough for several tiles on each of two multiprocessors."""
     tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_TILE), default=_WARP)
     length = _MANY_TILES * tile // own.stride + 1
+    yield replace(own, batch=1, length=length + (own.length - length) % _VECTOR)
+
+
+def many_turns(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:
+    """Give the own sizes, long enough for many tiles of one multiprocessor."""
+    tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_WIDE_TILE), default=_WARP)
+    wanted = _MANY_TURNS * tile
+    by_position = replace(own, batch=1, length=wanted).work // wanted
+    length = min(wanted, _MOST_TURNS_WORK // by_position)
     yield replace(own, batch=1, length=length + (own.length - length) % _VECTOR)
