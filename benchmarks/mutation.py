@@ -63,7 +63,6 @@ class Checks:
 
     def outcome(self, original: Submission, mutant: Mutant) -> Outcome:
         """What becomes of a mutant."""
-        usual = self._usual(original.path)
         path = self._folder / mutant.id / original.path.name
         path.parent.mkdir()
         path.write_bytes(changed(original.path.read_bytes(), mutant.edit))
@@ -73,6 +72,8 @@ class Checks:
         if self._kept:
             with self._kept.open("a") as file:
                 print(replace(reports[-1], submission=mutant.id).to_json(), file=file)
+        # Of one that is wrong nobody asks what is usual.
+        usual = self._usual(original.path) if reports[-1].is_right else ()
         result = outcome_of(mutant, reports, usual)
         may_be_same = result.fate == "survived" and mutant.part != "python"
         if may_be_same and self._digest(path) == self._digest(original.path):

@@ -104,7 +104,7 @@ def diagnose(
         ]
         if fitting:
             return _of_fitting(fitting, passed)
-    return _scaled(runs) or _in_one_part(runs)
+    return _scaled(runs) or _off_by_channel(runs) or _in_one_part(runs)
 
 
 def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagnosis:
@@ -211,6 +211,28 @@ def _scaled(runs: Sequence[WrongRun]) -> Diagnosis | None:
         "output scaled",
         f"Every output is {factor:.4g} times what it should be; look for a factor, or for sums "
         "that are taken more or less than once.",
+    )
+
+
+def _off_by_channel(runs: Sequence[WrongRun]) -> Diagnosis | None:
+    """Recognise outputs of which each channel is off by one number wherever it is."""
+    several = 0
+    for run in runs:
+        off = run.actual.cpu().double() - run.right.output()
+        channels = off.transpose(0, 1).flatten(1)
+        mean = channels.mean(1, keepdim=True)
+        # What is added is rounded with the sum.
+        allowed = _tolerance((), run.right).transpose(0, 1).flatten(1)
+        slack = 2.0 * allowed + CLASSES[1].roundoff * mean.abs()
+        if not bool(((channels - mean).abs() <= slack).all()):
+            return None
+        several += channels.shape[1] >= _ENOUGH
+    if several < _FEW:
+        return None
+    return Diagnosis(
+        "a number added to each output channel",
+        "Each output channel is off by one number, the same at all positions; look at the bias, "
+        "and at what the sum starts from.",
     )
 
 

@@ -85,6 +85,17 @@ def test_one_factor_is_told(factor: float) -> None:
     assert f"{factor:.4g} times" in found.advice
 
 
+def test_number_that_is_added_to_each_channel_is_told() -> None:
+    """As of a bias that nobody asked for; of single positions it would be anything."""
+
+    def change(y: Tensor) -> Tensor:
+        return y + torch.linspace(-1, 1, y.shape[1], dtype=torch.float64).unsqueeze(1)
+
+    found = diagnose(runs(change), MISTAKES)
+    assert found is not None
+    assert found.name == "a number added to each output channel"
+
+
 def test_part_is_told_where_no_mistake_fits() -> None:
     """A tile of channels whose numbers nothing explains; of two outputs it would be chance."""
 
