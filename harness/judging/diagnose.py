@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harness.judging.oracle import CLASSES
-from harness.judging.resemblance import factor_of, where_wrong
+from harness.judging.resemblance import factor_of, where_wrong, which_part
 from harness.problems.bounds import gamma
 from harness.problems.mistakes import Computation, Mistake
 
@@ -238,7 +238,8 @@ def _off_by_channel(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 def _in_one_part(runs: Sequence[WrongRun]) -> Diagnosis | None:
     """Say where all that is wrong lies, where that is the same in every output."""
-    where = where_wrong([~_agrees((), run) for run in runs])
+    wrong = [~_agrees((), run) for run in runs]
+    where = where_wrong(wrong) or which_part(wrong, [run.right.parts() for run in runs])
     if not where or len(runs) < _FEW:
         return None
     return Diagnosis(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 # What kernels divide an output by: warps, blocks and tiles, the largest first.
 _TILES = (1024, 512, 256, 128, 64, 32, 16, 8, 4, 2)
+_ENOUGH_OUTPUTS = 3
 # Of an output that has channels and rows.
 _DIMENSIONS = 2
 # Of places with one remainder; fewer have some remainder in common by chance.
@@ -58,6 +59,23 @@ def where_wrong(masks: Sequence[Tensor]) -> str:
         part = next(shared, "")
         if part:
             return part
+    return ""
+
+
+def which_part(masks: Sequence[Tensor], parts: Sequence[Mapping[str, Tensor]]) -> str:
+    """Say in which known part all that is wrong lies; empty where it lies in none.
+
+    Args:
+        masks: Of each output, what is wrong of it.
+        parts: Of each output its parts, by the same words; masks that broadcast to its shape.
+    """
+    for words in parts[0]:
+        known = [each[words].expand(mask.shape) for each, mask in zip(parts, masks, strict=True)]
+        if any(bool((mask & ~part).any()) for mask, part in zip(masks, known, strict=True)):
+            continue
+        # Of an output that lies in the part as a whole it says nothing.
+        if sum(not bool(part.all()) for part in known) >= _ENOUGH_OUTPUTS:
+            return words
     return ""
 
 

@@ -3,7 +3,7 @@
 Changes can be made one after the other, as people make mistakes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -33,6 +33,12 @@ class Computation(Protocol):
 
     def absolute(self) -> Self:
         """Give the one whose sums are the sums of absolute values."""
+
+    def parts(self) -> Mapping[str, Tensor]:
+        """Parts of the output that kernels treat by themselves: words for each, and where it is.
+
+        The masks broadcast to the output's shape.
+        """
 
 
 C = TypeVar("C", bound=Computation)

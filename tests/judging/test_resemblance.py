@@ -16,7 +16,7 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 SIZES = (
     Convolution(2, 70, 3, 3, 40),
-    Convolution(3, 66, 2, 2, 33, stride=2),
+    Convolution(3, 66, 4, 2, 33, stride=2),
     Convolution(1, 99, 5, 4, 71, dilation=2, bias=True),
 )
 
@@ -94,6 +94,18 @@ def test_number_that_is_added_to_each_channel_is_told() -> None:
     found = diagnose(runs(change), MISTAKES)
     assert found is not None
     assert found.name == "a number added to each output channel"
+
+
+def test_edges_are_told_where_a_tap_lies_outside() -> None:
+    """What a kernel reads left and right of its input is wrong in the outputs that reach there."""
+    edge = "where a tap lies outside of the input"
+    found = runs(lambda y: y)
+    for run in found:
+        run.actual.add_(run.right.parts()[edge] * run.right.output().float(), alpha=0.5)
+    diagnosis = diagnose(found, MISTAKES)
+    assert diagnosis is not None
+    assert diagnosis.name == "wrong in one part"
+    assert edge in diagnosis.advice
 
 
 def test_part_is_told_where_no_mistake_fits() -> None:

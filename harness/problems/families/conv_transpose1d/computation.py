@@ -1,6 +1,6 @@
 """A transposed convolution as kernels compute it, each step of which a mistake can change."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -128,6 +128,25 @@ class Gather:
         by_group = weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)
         y = torch.einsum("ngctk,gcok->ngot", grouped, by_group).flatten(1, 2)
         return self.finish(y if bias is None else y + bias.unsqueeze(1))
+
+    def parts(self) -> Mapping[str, Tensor]:
+        """Edges, phases of the stride, groups."""
+        sizes = self.sizes
+        t = torch.arange(sizes.output_length).unsqueeze(1)
+        k = torch.arange(sizes.kernel_size)
+        position, divides = self.divide(self.numerator(self, t, k), self.stride)
+        is_inside = (position >= 0) & (position < sizes.length)
+        phase = (t.flatten() + sizes.padding) % sizes.stride
+        place = torch.arange(sizes.out_channels).unsqueeze(1)
+        outputs = sizes.out_channels // sizes.groups
+        return {
+            "where no tap has an input": ~(divides & is_inside).any(1),
+            "where a tap lies outside of the input": (divides & ~is_inside).any(1),
+            "where t + padding is a multiple of the stride": phase == 0,
+            "where t + padding is no multiple of the stride": phase != 0,
+            "in groups behind the first": place >= outputs,
+            "in output channels that are not the first of their group": place % outputs != 0,
+        }
 
 
 Numerator = Callable[[Gather, Tensor, Tensor], Tensor]
