@@ -91,7 +91,7 @@ def test_number_that_is_added_to_each_channel_is_told() -> None:
     def change(y: Tensor) -> Tensor:
         return y + torch.linspace(-1, 1, y.shape[1], dtype=torch.float64).unsqueeze(1)
 
-    found = diagnose(runs(change), MISTAKES)
+    found = diagnose(runs(change), MISTAKES[:2])
     assert found is not None
     assert found.name == "a number added to each output channel"
 
@@ -102,7 +102,7 @@ def test_edges_are_told_where_a_tap_lies_outside() -> None:
     found = runs(lambda y: y)
     for run in found:
         run.actual.add_(run.right.parts()[edge] * run.right.output().float(), alpha=0.5)
-    diagnosis = diagnose(found, MISTAKES)
+    diagnosis = diagnose(found, MISTAKES[:2])
     assert diagnosis is not None
     assert diagnosis.name == "wrong in one part"
     assert edge in diagnosis.advice
@@ -115,8 +115,8 @@ def test_part_is_told_where_no_mistake_fits() -> None:
         y[:, 64:] = y[:, 64:] * 1.5 + 0.3
         return y
 
-    found = diagnose(runs(change), MISTAKES)
+    found = diagnose(runs(change), MISTAKES[:2])
     assert found is not None
     assert found.name == "wrong in one part"
     assert "from output channel 64 on" in found.advice
-    assert diagnose(runs(change)[:2], MISTAKES) is None
+    assert diagnose(runs(change)[:2], MISTAKES[:2]) is None
