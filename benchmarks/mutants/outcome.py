@@ -12,6 +12,9 @@ from mutants.mutant import Mutant
 
 Fate = Literal["not compiled", "killed", "equivalent", "refuses more", "looser class", "survived"]
 
+DIAGNOSED = ("wrong numbers", "wrong shape")
+"""What mutants are killed by of which the harness names the mistake, from all cases together."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -74,25 +77,40 @@ def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report
         return Outcome(mutant, fate, is_covered=is_covered, seconds=seconds)
     if not last.cases or "does not compile" in last.message:
         return Outcome(mutant, "not compiled", message=last.message, seconds=seconds)
-    failed = [case for case in last.cases if case.verdict not in ("passed", "declined", "not run")]
-    is_declined = last.verdict == "declined"
-    ids = [case.id for case in failed]
-    at = ids.index(last.smallest_failure) if last.smallest_failure in ids else 0
-    shown = failed[at] if failed else None
+    failed, shown = _amiss(last), _shown(last)
+    by = killed_by(last)
     return Outcome(
         mutant,
         "killed",
         last.problem,
-        _killer(shown) if shown and not is_declined else last.verdict,
+        by,
         last.message,
         tuple(sorted({case.label for case in failed})),
         len(failed),
-        shown is not None and _killer(shown) == "wrong numbers",
+        by == "wrong numbers",
         shown.diagnosis if shown else "",
         last.shared,
         is_covered,
         seconds,
     )
+
+
+def killed_by(report: Report) -> str:
+    """What a report that is not right is about, short."""
+    shown = _shown(report)
+    return _killer(shown) if shown and report.verdict != "declined" else report.verdict
+
+
+def _amiss(report: Report) -> list[CaseReport]:
+    return [c for c in report.cases if c.verdict not in ("passed", "declined", "not run")]
+
+
+def _shown(report: Report) -> CaseReport | None:
+    """The case that a report shows; None where none is amiss."""
+    failed = _amiss(report)
+    ids = [case.id for case in failed]
+    at = ids.index(report.smallest_failure) if report.smallest_failure in ids else 0
+    return failed[at] if failed else None
 
 
 def _killer(case: CaseReport) -> str:
