@@ -94,7 +94,7 @@ class Checks:
         return tuple(reports)
 
     def _report(self, request: Request) -> Report:
-        """Of the first cases alone where what they show has no diagnosis: wrong numbers have one."""
+        """Of the first cases alone, where what they show is nothing that has a diagnosis."""
         few = replace(request, cases=request.cases[:_FIRST_CASES], is_whole=False)
         report = self._processes.submit(few).result()
         if report.is_right or killed_by(report) in DIAGNOSED:
