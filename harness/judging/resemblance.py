@@ -18,12 +18,16 @@ _DIMENSIONS = 2
 # Of places with one remainder; fewer have some remainder in common by chance.
 _ENOUGH_PLACES = 3
 
+_FLAT = "element"
+# Of the flat output: what blocks of threads leave out begins behind the first.
+_LEAST_BLOCK = 32
+
 Words = tuple[str, str]
 _AXES: Mapping[Words, Callable[[Tensor], Tensor]] = {
     ("position", "positions"): lambda mask: mask.flatten(0, -2).any(0),
     ("output channel", "output channels"): lambda mask: mask.movedim(1, 0).flatten(1).any(1),
     ("row", "rows of the batch"): lambda mask: mask.flatten(1).any(1),
-    ("element", "elements of the flat output"): lambda mask: mask.flatten(),
+    (_FLAT, "elements of the flat output"): lambda mask: mask.flatten(),
 }
 """Gives of a mask (batch, channels, ..., length) where along one axis it holds anywhere."""
 
@@ -84,6 +88,9 @@ def _parts(line: Tensor, one: str, many: str) -> Iterator[str]:
     size = len(line)
     places = line.nonzero().flatten()
     first, last = int(places[0]), int(places[-1])
+    if one == _FLAT and first < _LEAST_BLOCK:
+        # Whatever is wrong at one end of a row is, in the flat output.
+        return
     if len(places) >= _ENOUGH_PLACES:
         for step in _TILES:
             remainders = torch.unique(places % step)

@@ -31,6 +31,9 @@ class Computation(Protocol):
     def output(self) -> Tensor:
         """Compute it."""
 
+    def sample(self) -> tuple[Tensor, Tensor]:
+        """Compute some places of dimension 1, in less time; answers them, and which they are."""
+
     def absolute(self) -> Self:
         """Give the one whose sums are the sums of absolute values."""
 

@@ -40,6 +40,14 @@ def truncating(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     )
 
 
+def _as_it_is(y: Tensor) -> Tensor:
+    return y
+
+
+# Output channels of each group that refute a mistake as well as all of them.
+_SAMPLED = 4
+
+
 @dataclass(frozen=True)
 class Gather:
     """A transposed convolution as a kernel does it; tensors are float64.
@@ -69,7 +77,7 @@ class Gather:
     dilation: int
     numerator: "Numerator" = lambda c, t, k: t + c.padding - k * c.dilation
     divide: Divide = exactly
-    finish: Callable[[Tensor], Tensor] = lambda y: y
+    finish: Callable[[Tensor], Tensor] = _as_it_is
     is_absolute: bool = False
 
     @classmethod
@@ -114,6 +122,18 @@ class Gather:
         Returns:
             The output (batch, out_channels, output length), float64.
         """
+        return self.finish(self._summed(self.sizes.out_channels // self.sizes.groups))
+
+    def sample(self) -> tuple[Tensor, Tensor]:
+        """A few output channels of each group, unless the output is still to be changed."""
+        outputs = self.sizes.out_channels // self.sizes.groups
+        if self.finish is not _as_it_is or outputs <= _SAMPLED:
+            return self.output(), torch.arange(self.sizes.out_channels)
+        channels = torch.arange(self.sizes.out_channels).view(-1, outputs)[:, :_SAMPLED]
+        return self._summed(_SAMPLED), channels.flatten()
+
+    def _summed(self, outputs: int) -> Tensor:
+        """The first so many output channels of each group, before they are finished."""
         sizes = self.sizes
         count = torch.abs if self.is_absolute else torch.positive
         x, weight = count(self.x), count(self.weight)
@@ -125,9 +145,11 @@ class Gather:
         taps = x[:, :, position.clamp(0, sizes.length - 1)] * has_input
         channels = sizes.in_channels // sizes.groups
         grouped = taps.reshape(sizes.batch, sizes.groups, channels, *position.shape)
-        by_group = weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)
-        y = torch.einsum("ngctk,gcok->ngot", grouped, by_group).flatten(1, 2)
-        return self.finish(y if bias is None else y + bias.unsqueeze(1))
+        by_group = weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)[:, :, :outputs]
+        y = torch.einsum("ngctk,gcok->ngot", grouped, by_group)
+        if bias is not None:
+            y = y + bias.view(sizes.groups, -1, 1)[:, :outputs]
+        return y.flatten(1, 2)
 
     def parts(self) -> Mapping[str, Tensor]:
         """Edges, phases of the stride, groups."""
