@@ -144,12 +144,12 @@ def test_lines_of_the_kernel_have_counters(checked: dict[str, Report]) -> None:
 
 
 def test_wrong_channels_get_no_word_about_the_length(checked: dict[str, Report]) -> None:
-    """An output with other channels and the right length is shown by its shape alone."""
+    """An output with other channels and the right length is named by its channels."""
     report = checked["output_of_input_channels"]
     assert report.verdict == "failed"
     failure = first_failure(report)
     assert "shape" in failure.message
-    assert failure.diagnosis == ""
+    assert failure.diagnosis == "The output has in_channels channels; it must have out_channels."
 
 
 def test_unwritten_tail_is_seen_in_memory(checked: dict[str, Report]) -> None:

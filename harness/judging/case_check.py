@@ -61,7 +61,7 @@ class CaseOutcome:
         report: The case's.
         case: The case.
         wrong: The first wrong output of the right kind.
-        wrong_length: The length that it got instead of the right one.
+        wrong_shape: The shape that it got instead of the right one, of as many dimensions.
         initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
             could not be compared.
         worker_failed: Whether the worker is dead now.
@@ -72,7 +72,7 @@ class CaseOutcome:
     report: CaseReport
     case: Case
     wrong: WrongOutput | None = None
-    wrong_length: int | None = None
+    wrong_shape: tuple[int, ...] | None = None
     initialised_alike: bool | None = None
     worker_failed: bool = False
     kernels: tuple[KernelProfile, ...] = ()
@@ -103,7 +103,7 @@ class CaseCheck:
         self._faults: list[str] = []
         self._notes: list[str] = []
         self._wrong: WrongOutput | None = None
-        self._wrong_length: int | None = None
+        self._wrong_shape: tuple[int, ...] | None = None
         self._kernels: tuple[KernelProfile, ...] = ()
         self._limits: Mapping[Precision, float] = {}
         self._own_work = OwnWork(problem, case, worker.source)
@@ -136,7 +136,7 @@ class CaseCheck:
             report,
             self._case,
             self._wrong,
-            self._wrong_length,
+            self._wrong_shape,
             self._alike,
             worker_failed,
             self._kernels,
@@ -323,8 +323,8 @@ class CaseCheck:
         actual = wrong.actual
         if mismatch.index is None:
             right = self._output_shape
-            if right and len(right) > 1 and tuple(actual.shape[:-1]) == right[:-1]:
-                self._wrong_length = int(actual.shape[-1])
+            if right and len(right) == actual.dim():
+                self._wrong_shape = tuple(actual.shape)
         elif actual.numel() <= _MAX_REMEMBERED:
             inputs = tuple(tensor.cpu() for tensor in wrong.values.inputs)
             self._wrong = replace(wrong, values=replace(wrong.values, inputs=inputs))

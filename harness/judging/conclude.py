@@ -190,8 +190,8 @@ def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:
     if not failed:
         return ""
     family = families.named(failed[0].case.family)
-    lengths = [(o.case, o.wrong_length) for o in failed if o.wrong_length is not None]
-    return family.explain_lengths(lengths)
+    shapes = [(o.case, o.wrong_shape) for o in failed if o.wrong_shape is not None]
+    return family.explain_shapes(shapes)
 
 
 def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[WrongRun]:

@@ -174,7 +174,7 @@ class AnyReference:
         del configuration, weights, inputs
         return None
 
-    def explain_lengths(self, wrong: Sequence[tuple[Configuration, int]]) -> str:
+    def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
         """Not known."""
         del wrong
         return ""

@@ -183,5 +183,5 @@ class Family(Protocol):
     ) -> Computation | None:
         """The right computation of a run, for `mistakes` to change; None where none are known."""
 
-    def explain_lengths(self, wrong: Sequence[tuple[Configuration, int]]) -> str:
-        """Why outputs have the wrong length, given what each got; empty where that is not known."""
+    def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
+        """Why outputs have the wrong shape, given what each got; empty where that is not known."""

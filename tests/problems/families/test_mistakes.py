@@ -11,7 +11,12 @@ from torch.nn.functional import conv_transpose1d
 from harness.problems.families import named
 from harness.problems.families.conv_transpose1d.computation import Gather
 from harness.problems.families.conv_transpose1d.grid import corners, covering
-from harness.problems.families.conv_transpose1d.lengths import LENGTH_MISTAKES, explain_lengths
+from harness.problems.families.conv_transpose1d.lengths import (
+    CHANNEL_MISTAKES,
+    LENGTH_MISTAKES,
+    explain_lengths,
+    explain_shapes,
+)
 from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
@@ -58,3 +63,21 @@ def test_unknown_length_has_no_diagnosis() -> None:
     """A length that no known mistake gives, or none at all, is left unexplained."""
     assert explain_lengths([(sizes, 1000) for sizes in LENGTH_SIZES]) == ""
     assert explain_lengths([]) == ""
+
+
+@pytest.mark.parametrize(("words", "channels"), CHANNEL_MISTAKES)
+def test_each_wrong_number_of_channels_is_diagnosed(
+    words: str, channels: Callable[[Convolution], int]
+) -> None:
+    """Where all else of the shape is right; beside a wrong length nothing is told."""
+    shapes = [(sizes.batch, channels(sizes), sizes.output_length) for sizes in LENGTH_SIZES]
+    assert f"has {words} channels" in explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
+    longer = [(batch, channels, length + 1) for batch, channels, length in shapes]
+    assert explain_shapes([*zip(LENGTH_SIZES, longer, strict=True)]) == ""
+
+
+def test_wrong_length_is_explained_from_the_shape() -> None:
+    """Where batch and channels are right."""
+    shapes = [(sizes.batch, sizes.out_channels, sizes.output_length - 1) for sizes in LENGTH_SIZES]
+    told = explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
+    assert told.startswith("In the output length, the last + 1 is missing")

@@ -17,7 +17,7 @@ from harness.problems.draws import as_initialised
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import aimed, drawn, grid
 from harness.problems.families.conv_transpose1d.computation import Gather
-from harness.problems.families.conv_transpose1d.lengths import explain_lengths
+from harness.problems.families.conv_transpose1d.lengths import explain_shapes
 from harness.problems.families.conv_transpose1d.linear import (
     ConvolutionMap,
     rigorous,
@@ -176,9 +176,9 @@ class ConvTranspose1d(AnyReference):
         (x,) = inputs
         return Gather.of(Convolution.of(configuration), x, *weight_and_bias(weights))
 
-    def explain_lengths(self, wrong: Sequence[tuple[Configuration, int]]) -> str:
-        """By the known mistakes in the formula."""
-        return explain_lengths([(Convolution.of(one), length) for one, length in wrong])
+    def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
+        """By the known mistakes in the formula of the length, or by another number of channels."""
+        return explain_shapes([(Convolution.of(one), shape) for one, shape in wrong])
 
 
 def _configurations(

@@ -1,4 +1,4 @@
-"""Known mistakes in the formula of the output length."""
+"""Known mistakes in the output's shape: in the formula of its length, and in its channels."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -78,6 +78,33 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
     *_replaced(),
 )
 """What each known mistake in the formula makes of the output length."""
+
+
+CHANNEL_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
+    ("in_channels", lambda c: c.in_channels),
+    ("out_channels / groups", lambda c: c.out_channels // c.groups),
+    ("out_channels * groups", lambda c: c.out_channels * c.groups),
+)
+"""What stands for the number of output channels."""
+
+
+def explain_shapes(wrong: Sequence[tuple[Convolution, tuple[int, ...]]]) -> str:
+    """Say which mistake gives some wrong shapes.
+
+    Args:
+        wrong: The sizes of cases, and the shape that each got, of three dimensions.
+
+    Returns:
+        One sentence, empty when no known mistake explains all of them.
+    """
+    if all(shape[:2] == (sizes.batch, sizes.out_channels) for sizes, shape in wrong):
+        return explain_lengths([(sizes, shape[2]) for sizes, shape in wrong])
+    for words, channels in CHANNEL_MISTAKES:
+        if all(
+            shape == (sizes.batch, channels(sizes), sizes.output_length) for sizes, shape in wrong
+        ):
+            return f"The output has {words} channels; it must have out_channels."
+    return ""
 
 
 def explain_lengths(wrong: Sequence[tuple[Convolution, int]]) -> str:
