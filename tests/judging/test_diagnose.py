@@ -105,6 +105,16 @@ def test_each_mistake_is_diagnosed_as_itself(
     assert diagnose(runs, passed) == expected
 
 
+def test_outputs_of_no_products_are_told_as_that(rights: list[Right]) -> None:
+    """With a stride of 1, another mistake leaves none either; it is no better a name."""
+    of_stride_1 = [right for right in rights if right.operands.sizes.stride == 1]
+    nothing = next(mistake for mistake in MISTAKES if mistake.name == "bias alone")
+    diagnosis = diagnose(wrong_runs(of_stride_1, nothing))
+    assert diagnosis is not None
+    assert diagnosis.name == "bias alone"
+    assert "divisibility test inverted" in diagnosis.alternatives
+
+
 def test_mistake_that_would_have_shown_elsewhere_is_told_with_that(rights: list[Right]) -> None:
     """Where it fits what is wrong, and not what is right, it may be made on one of two paths."""
     flipped = next(mistake for mistake in MISTAKES if mistake.name == "kernel flipped")

@@ -170,6 +170,13 @@ def _substituted(c: Gather, target: str, source: str) -> Gather:
 
 
 MISTAKES: tuple[Mistake[Gather], ...] = (
+    # First: what is left of nothing fits many another.
+    Mistake(
+        "bias alone",
+        "No product is summed: every output is its bias, or 0 without one.",
+        lambda c: replace(c, weight=torch.zeros_like(c.weight)),
+        comes_alone=True,
+    ),
     Mistake(
         "no divisibility test",
         "The kernel divides t + padding - k * dilation by the stride without testing that it "
@@ -442,12 +449,6 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         "bias subtracted",
         "The bias is subtracted; it is added.",
         lambda c: c if c.bias is None else replace(c, bias=-c.bias),
-        comes_alone=True,
-    ),
-    Mistake(
-        "bias alone",
-        "No product is summed: every output is its bias, or 0 without one.",
-        lambda c: replace(c, weight=torch.zeros_like(c.weight)),
         comes_alone=True,
     ),
     Mistake(
