@@ -23,7 +23,8 @@ submission is (`quick` grid). `benchmarks/mutation.py` says how; this file is it
 `equivalent` ones compile to the same PTX and host code as the submission; `equivalent by hand` ones
 do what it does for every input that constructor and forward accept, and the reason stands beside
 them. What a `survived` one needs is said there too. Diagnoses are judged by a person, who knows the
-change: `right` names it or what it amounts to, `none` is silence."""
+change: `right` names it or what it amounts to, `vague` is true and tells little, `none` is
+silence."""
 
 
 def table(outcomes: Sequence[Outcome], words: Path | None) -> str:
