@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +34,8 @@ def table(outcomes: Sequence[Outcome], words: Path | None) -> str:
     Args:
         outcomes: What became of them.
         words: A TOML file with what a person says: under `equivalent` and `survived` a reason by
-            the mutant's id, under `diagnosis` "right" or "wrong"; the draw's `seed`.
+            the mutant's id, under `diagnosis` "right", "vague" or "wrong"; the draw's `seed`, and a
+            `note` on the whole.
 
     Raises:
         OSError: The file cannot be read.
@@ -47,6 +49,7 @@ def table(outcomes: Sequence[Outcome], words: Path | None) -> str:
     return "\n\n".join(
         (
             _HEAD.format(seed=said.get("seed", "SEED")),
+            *([said["note"]] if "note" in said else ()),
             "## What became of them",
             _by_submission(outcomes, fates),
             "## What the killed ones were killed by",
@@ -116,7 +119,7 @@ def _change(outcome: Outcome) -> tuple[int, str]:
 
 def _diagnosed(outcomes: Sequence[Outcome], said: Mapping[str, str]) -> str:
     rows = [
-        [o.mutant.id, *_change(o), o.diagnosis.split(":")[0], _judged(o, said)]
+        [o.mutant.id, *_change(o), re.split("[:;]", o.diagnosis)[0], _judged(o, said)]
         for o in outcomes
         if o.diagnosis
     ]
