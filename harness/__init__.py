@@ -1,11 +1,56 @@
-"""A correctness and regression test harness for CUDA kernel submissions."""
+"""A correctness and regression test harness for CUDA kernel submissions.
 
+The names below are its interface for other programs; docs/python.md explains them.
+"""
+
+import importlib
 import logging
+from concurrent.futures import as_completed
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.client import Client, Options, check
+    from harness.records.report import CaseReport, Report
+    from harness.speed.result import SpeedResult
+    from harness.speed.reward import Reward, reward
+
+__all__ = [
+    "CaseReport",
+    "Client",
+    "Options",
+    "Report",
+    "Reward",
+    "SpeedResult",
+    "as_completed",
+    "check",
+    "reward",
+]
 
 __version__ = "0.1.0"
+
+# Where each name is. They are imported when they are asked for: pytest loads this package in every
+# repository of an environment, and torch takes seconds.
+_HOMES = {
+    "CaseReport": "harness.records.report",
+    "Client": "harness.client",
+    "Options": "harness.client",
+    "Report": "harness.records.report",
+    "Reward": "harness.speed.reward",
+    "SpeedResult": "harness.speed.result",
+    "check": "harness.client",
+    "reward": "harness.speed.reward",
+}
 
 # A torch that was built for CUDA says so at the import of torch.utils.cpp_extension, where the
 # simulator is what is wanted.
 logging.getLogger("torch.utils.cpp_extension").addFilter(
     lambda record: not record.getMessage().startswith("No CUDA runtime is found")
 )
+
+
+if not TYPE_CHECKING:  # else any name would do for type checkers
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOMES[name]), name)

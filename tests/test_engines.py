@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.engine import engine_for
+from harness.engines.engine import EngineChoice
 from harness.engines.in_process import InProcess
 from harness.engines.processes import Processes
 from tests.support import ROOT, run
@@ -20,30 +20,31 @@ from harness.engines.in_process import InProcess
 class Other(InProcess):
     capacity = 2
 
-ENGINE = EngineKind(2, lambda _: Other())
+ENGINE = EngineKind(2, lambda _jobs, _scheduler: Other())
 """
 ASKS = (
-    "from harness.engines.engine import engine_for; "
-    "print([engine_for(jobs, 3).capacity for jobs in (1, 2, 3)])"
+    "from harness.engines.engine import EngineChoice; "
+    "print([EngineChoice().start(jobs, 3).capacity for jobs in (1, 2, 3)], "
+    "EngineChoice('other').start(9, 9).capacity)"
 )
 
 
 @pytest.mark.parametrize(("jobs", "evaluations"), [(1, 9), (4, 1), (4, 0)])
 def test_one_at_a_time_stays_in_this_process(jobs: int, evaluations: int) -> None:
     """Another process would only cost its start."""
-    assert isinstance(engine_for(jobs, evaluations), InProcess)
+    assert isinstance(EngineChoice().start(jobs, evaluations), InProcess)
 
 
 def test_several_at_a_time_get_processes() -> None:
     """As many as may run at a time, and no more than there are evaluations; none has begun yet."""
-    with engine_for(4, 3) as engine:
+    with EngineChoice().start(4, 3) as engine:
         assert isinstance(engine, Processes)
         assert engine.capacity == Processes(3).capacity
 
 
 def test_engine_is_one_file(tmp_path: Path) -> None:
-    """A file with an `ENGINE` is found, and chosen where it is the least that will do."""
+    """A file with an `ENGINE` is found, by its name, and where it is the least that will do."""
     shutil.copytree(ROOT / "harness", tmp_path / "harness")
     (tmp_path / "harness" / "engines" / "other.py").write_text(OTHER)
     done = run([sys.executable, "-c", ASKS], tmp_path, PYTHONPATH=str(tmp_path))
-    assert done.out == "[1, 2, 6]\n", done.err
+    assert done.out == "[1, 2, 6] 2\n", done.err

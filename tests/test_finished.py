@@ -44,7 +44,7 @@ def cases() -> Callable[[int], tuple[Case, ...]]:
 @pytest.fixture
 def finished(tmp_path: Path) -> Finished:
     """Nothing was kept yet."""
-    return Finished(tmp_path / ".harness", "simulator")
+    return Finished(tmp_path / ".harness", gpu="")
 
 
 def of(request: Request) -> Report:

@@ -13,7 +13,11 @@ from tests.support import ROOT
 
 HARNESS = ROOT / "harness"
 # The entry points; the second shares types of options with the first.
-DOORS = {"cli": {"__main__", "pytest_plugin"}, "pytest_plugin": set[str]()}
+DOORS = {
+    "cli": {"__main__", "pytest_plugin"},
+    "pytest_plugin": set[str](),
+    "client": {"__init__"},
+}
 FOLDERS = sorted(
     path.parent.relative_to(ROOT).as_posix()
     for path in HARNESS.rglob("__init__.py")

@@ -50,5 +50,7 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     assert checked.status == 0, checked.out + checked.err
     assert "flat_index on conv_transpose1d: passed" in checked.out
     assert len(page_data(tmp_path / "page.html")["entries"]) == 1
+    # Who scores kernels from Python gets its types.
+    assert (site / "harness" / "py.typed").is_file()
     where = "import harness; print(harness.__file__)"
     assert str(home) in run([str(python), "-c", where], tmp_path, **alone).out

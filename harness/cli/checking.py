@@ -14,13 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from harness import devices
 from harness.cli.narrowing import Selected, narrowed
-from harness.cli.options import NOT_PASSED, PASSED, USAGE, check_sandbox, reference_paths
+from harness.cli.options import (
+    NOT_PASSED,
+    PASSED,
+    USAGE,
+    engine_choice,
+    reference_paths,
+)
 from harness.cli.saying import open_json, refusals, say_what_is_missing, say_what_is_refused
 from harness.cli.showing import show
 from harness.defaults import RESULTS
-from harness.engines.engine import engine_for, evaluate_all
+from harness.engines.engine import Engine, EngineChoice, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import Finished
@@ -39,6 +44,7 @@ from harness.records.report import Report
 from harness.records.requirements import Requirements
 from harness.report_page.data import pairs_of
 from harness.report_page.page import LEADERBOARD, NAME, counted, page, target
+from harness.sandbox import layers
 from harness.speed.result import of_problems
 from harness.system.files import write_whole
 from harness.system.output import CarefulWriter, JsonLines, say
@@ -49,15 +55,16 @@ from harness.worker.supervisor import Deadlines
 def check(options: argparse.Namespace) -> int:
     """Check what the options name, and print and keep the reports; answers the exit status."""
     problems = named(load_references(reference_paths(options)), options.problem)
-    device = devices.choose(options.device)
-    check_sandbox(options.readable, untrusted=options.untrusted)
+    engine = engine_choice(options)
+    hardware = engine.hardware(options.device)
+    layers.require_for(options.readable, untrusted=options.untrusted and not options.scheduler)
     found = discover(options.paths)
     seed = fresh_seed() if options.seed is None else options.seed
     pairs = [
         Selected(
             submission,
             problem,
-            cases_for(problem, submission, options.grid, device, seed=seed),
+            cases_for(problem, submission, options.grid, hardware.device, seed=seed),
         )
         for submission in found.submissions
         for problem in problems
@@ -66,12 +73,12 @@ def check(options: argparse.Namespace) -> int:
     if options.case:
         pairs = narrowed(pairs, options.case, options.grid)
     run = fresh_run()
-    jobs = options.jobs or devices.default_jobs(device)
+    jobs = options.jobs or hardware.jobs
     requests = [
         Request(
             submission=pair.submission.path,
             problem=pair.problem.path,
-            device=device,
+            device=hardware.device,
             grid=options.grid,
             seed=seed,
             cases=pair.cases,
@@ -92,7 +99,7 @@ def check(options: argparse.Namespace) -> int:
         say_what_is_missing(out)
         refused = say_what_is_refused(found, problems, out)
         required = Requirements(options.require, options.require_coverage)
-        finished = Finished(FINISHED, device)
+        finished = Finished(FINISHED, hardware.gpu)
         checking = Checking(finished, json_lines, out, required, no_color=options.no_color)
         if options.junitxml:
             tests = [no_submission(*each) for each in refusals(found, problems)]
@@ -104,7 +111,7 @@ def check(options: argparse.Namespace) -> int:
         if options.resume:
             requests = checking.take_over(requests, options.seed)
         try:
-            checking.run(requests, jobs)
+            checking.run(requests, engine, jobs)
         except KeyboardInterrupt as interrupt:
             goes_on = () if options.case else ("--resume goes on from here",)
             raise type(interrupt)(*goes_on) from None
@@ -188,20 +195,19 @@ class Checking:
                 self._publish(report)
         return [request for request, report in found if report is None]
 
-    def run(self, requests: Sequence[Request], jobs: int) -> None:
+    def run(self, requests: Sequence[Request], engine: EngineChoice, jobs: int) -> None:
         """Evaluate, saying each result when it is there."""
         progress = ProgressLines(self._out)
         try:
-            self._take_results(requests, jobs, progress)
+            self._take_results(requests, engine.start(jobs, len(requests)), progress)
         except KeyboardInterrupt:
             for line in progress.broken_off():
                 say(line, self._out)
             raise
 
     def _take_results(
-        self, requests: Sequence[Request], jobs: int, progress: ProgressLines
+        self, requests: Sequence[Request], engine: Engine, progress: ProgressLines
     ) -> None:
-        engine = engine_for(jobs, len(requests))
         for place, result in evaluate_all(engine, requests, progress.follow):
             request = requests[place]
             progress.ended(request)

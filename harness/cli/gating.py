@@ -10,8 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness import devices
-from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths, sandbox_note
+from harness.cli.options import (
+    NOT_PASSED,
+    PASSED,
+    engine_choice,
+    reference_paths,
+    sandbox_note,
+)
 from harness.gate import render, settings
 from harness.gate.decision import Change, Decision
 from harness.gate.revision import content_at
@@ -21,6 +26,7 @@ from harness.problems.grid import fresh_seed
 from harness.problems.references import load_references, named
 from harness.report_page.data import pairs_of
 from harness.report_page.page import page, target
+from harness.sandbox import layers
 from harness.speed.result import of_problems
 from harness.system.errors import UsageError
 from harness.system.escape import markdown
@@ -31,15 +37,22 @@ from harness.worker.supervisor import Deadlines
 
 def gate(options: argparse.Namespace) -> int:
     """Compare what the options name with its base, and print it; answers the exit status."""
-    check_sandbox(options.readable, untrusted=options.untrusted)
-    device = devices.choose(options.device)
+    layers.require_for(options.readable, untrusted=options.untrusted and not options.scheduler)
+    engine = engine_choice(options)
+    hardware = engine.hardware(options.device)
+    if engine.scheduler and hardware.device == "cuda":
+        raise UsageError(
+            "--scheduler: speeds are compared on this machine's own GPU; run the gate there, or "
+            "with --device simulator"
+        )
     gate_options = GateOptions(
-        device=device,
+        device=hardware.device,
         grid=options.grid,
         seed=fresh_seed() if options.seed is None else options.seed,
         deadlines=Deadlines.of(options),
         call_budget=options.call_budget,
-        jobs=options.jobs or devices.default_jobs(device),
+        jobs=options.jobs or hardware.jobs,
+        engine=engine,
         allow_new=options.allow_new,
         readable=tuple(options.readable),
         untrusted=options.untrusted,

@@ -118,6 +118,29 @@ def add_sandbox(add: Callable[..., object]) -> None:
     )
 
 
+def add_engine(add: Callable[..., object], prefix: str = "--") -> None:
+    """Where evaluations run: --engine and --scheduler; `add` as in `add_limits`.
+
+    Args:
+        add: As in `add_limits`.
+        prefix: Of both options; pytest has many plugins, each with its own.
+    """
+    add(
+        f"{prefix}engine",
+        default="",
+        metavar="NAME",
+        help="where evaluations run: in_process, processes or dask, each a file of "
+        "harness/engines/ (default: this process or a few others, as many as are needed)",
+    )
+    add(
+        f"{prefix}scheduler",
+        default="",
+        metavar="ADDRESS",
+        help=f"with {prefix}engine dask: a cluster that is there, such as tcp://10.0.0.1:8786 "
+        "(default: one in this process, of this machine)",
+    )
+
+
 def _positive(text: str, most: float, what: str) -> float:
     try:
         number = float(text)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness import defaults
 from harness.cli import option_types
-from harness.sandbox import bubblewrap, layers
+from harness.sandbox import bubblewrap
 from harness.system.errors import UsageError
 from harness.system.escape import one_line
 from harness.system.files import require
+
+if TYPE_CHECKING:  # at run time it would import torch, which takes seconds
+    from harness.engines.engine import EngineChoice
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """To which a command is added."""
@@ -58,8 +60,24 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
         help="submissions at a time (default: one for each processor, on a GPU as many as its "
         "memory has room for)",
     )
+    option_types.add_engine(parser.add_argument)
     option_types.add_limits(parser.add_argument)
     option_types.add_sandbox(parser.add_argument)
+
+
+def engine_choice(options: argparse.Namespace) -> EngineChoice:
+    """Which engine --engine and --scheduler ask for.
+
+    Raises:
+        UsageError: --jobs says how many evaluations another machine runs at a time.
+    """
+    from harness.engines.engine import EngineChoice
+
+    if options.scheduler and options.jobs:
+        raise UsageError(
+            "--jobs: a cluster's workers say how much each does at a time; leave out --jobs"
+        )
+    return EngineChoice(options.engine, options.scheduler)
 
 
 def add_colour(parser: argparse.ArgumentParser) -> None:
@@ -67,17 +85,6 @@ def add_colour(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-color", action="store_true", help="no colours on a terminal; so does NO_COLOR"
     )
-
-
-def check_sandbox(readable: Sequence[Path], *, untrusted: bool) -> None:
-    """See that there is a sandbox, where the submissions need one, and what they may read.
-
-    Raises:
-        UsageError: a path does not exist, or not all of the sandbox holds.
-    """
-    require(readable, "--readable ")
-    if untrusted and (reason := layers.why_not()):
-        raise UsageError(f"--untrusted: {reason}")
 
 
 def sandbox_note() -> str:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import IO
 
 from harness import devices
-from harness.cli.options import NOT_PASSED, PASSED, check_sandbox, reference_paths
+from harness.cli.options import NOT_PASSED, PASSED, reference_paths
 from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import ToolchainError
@@ -19,6 +19,7 @@ from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
 from harness.profile.profile import ProfileError, profile
 from harness.profile.tables import tables
+from harness.sandbox import layers
 from harness.system.output import JsonLines, say
 from harness.system.processors import usable_cores
 
@@ -27,7 +28,7 @@ def profile_one(options: argparse.Namespace) -> int:
     """Print the counts of one file on each problem that it fits; answers the exit status."""
     problems = named(load_references(reference_paths(options)), options.problem)
     device = devices.choose("simulator")
-    check_sandbox(options.readable, untrusted=options.untrusted)
+    layers.require_for(options.readable, untrusted=options.untrusted)
     found = discover([options.submission])
     with ExitStack() as stack:
         json_lines = open_json(options.json, stack)

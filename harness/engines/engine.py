@@ -1,7 +1,8 @@
-"""What an engine is, and evaluations on one.
+"""What an engine is, which one is meant, and evaluations on one.
 
 Each engine is a file beside this one: a class that has what `Engine` asks for, and `ENGINE`, which
-says what it is good for. Nothing else has to know: modules that have an `ENGINE` are found here.
+says what it is good for. Nothing else has to know: modules that have an `ENGINE` are found here,
+and users call them by their file's name.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
+import torch
+
+from harness import devices
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Request
 from harness.records.report import Report
+from harness.system.device import Device
+from harness.system.errors import UsageError
 
 
 class Engine(Protocol):
@@ -41,31 +47,117 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True)
+class Hardware:
+    """On what an engine's evaluations run.
+
+    Attributes:
+        device: Of each.
+        jobs: How many at a time, where nobody says it.
+        gpu: The GPU's name; empty on the simulator.
+    """
+
+    device: Device
+    jobs: int
+    gpu: str = ""
+
+
+def this_machine(device: devices.Choice, _scheduler: str = "") -> Hardware:
+    """What an engine of this machine runs on.
+
+    Raises:
+        harness.devices.DeviceError: the device that is asked for is not here.
+    """
+    chosen = devices.choose(device)
+    gpu = torch.cuda.get_device_name() if chosen == "cuda" else ""
+    return Hardware(chosen, devices.default_jobs(chosen), gpu)
+
+
+@dataclass(frozen=True)
 class EngineKind:
     """What a module of an engine tells of it.
 
     Attributes:
         most: Evaluations at a time that it can run, as far as it knows; infinity for any number.
-        start: Makes an engine that runs so many at a time.
+        start: Makes an engine that runs so many at a time, with the address of a scheduler, or with
+            an empty one.
+        hardware: On what evaluations run there, for a choice of device and a scheduler's address;
+            raises HarnessError where that cannot be.
+        is_cluster: Whether it has use for a scheduler's address. Such a one is never taken but by
+            its name: what a machine does by itself needs none.
     """
 
     most: float
-    start: Callable[[int], Engine]
+    start: Callable[[int, str], Engine]
+    hardware: Callable[[devices.Choice, str], Hardware] = this_machine
+    is_cluster: bool = False
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """Which engine is asked for.
+
+    Attributes:
+        name: Of its file; empty for the least that will do.
+        scheduler: Address of the scheduler of a cluster that is there; empty for none.
+    """
+
+    name: str = ""
+    scheduler: str = ""
+
+    def hardware(self, device: devices.Choice) -> Hardware:
+        """On what its evaluations will run.
+
+        Raises:
+            harness.system.errors.HarnessError: There is no such engine, or it cannot run anything;
+                the message says why, in one line.
+        """
+        kind = self._kind()
+        if self.scheduler and (kind is None or not kind.is_cluster):
+            clusters = " or ".join(sorted(n for n, each in known().items() if each.is_cluster))
+            raise UsageError(
+                f"a scheduler ({self.scheduler}) is for a cluster; ask for the engine {clusters}"
+            )
+        return (kind.hardware if kind else this_machine)(device, self.scheduler)
+
+    def start(self, jobs: int, evaluations: int) -> Engine:
+        """The engine for so many evaluations, of which `jobs` may run at a time.
+
+        Raises:
+            UsageError: There is no such engine.
+        """
+        at_a_time = max(1, min(jobs, evaluations))
+        return (self._kind() or _least(at_a_time)).start(at_a_time, self.scheduler)
+
+    def start_beside(self, jobs: int) -> Engine:
+        """An engine for any number of evaluations, which the caller does not wait for.
+
+        Raises:
+            UsageError: There is no such engine.
+        """
+        kind = self._kind() or min(
+            (each for each in known().values() if not each.is_cluster),
+            key=lambda each: -each.most,
+        )
+        return kind.start(jobs, self.scheduler)
+
+    def _kind(self) -> EngineKind | None:
+        if self.name and self.name not in known():
+            names = ", ".join(sorted(known()))
+            raise UsageError(f"{self.name}: no such engine; there are {names}")
+        return known()[self.name] if self.name else None
 
 
 @functools.cache
-def known() -> tuple[EngineKind, ...]:
-    """The engines in this folder."""
-    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
-    found = (importlib.import_module(f"{__package__}.{module.name}") for module in modules)
-    return tuple(module.ENGINE for module in found if hasattr(module, "ENGINE"))
+def known() -> Mapping[str, EngineKind]:
+    """The engines in this folder, by the names of their files."""
+    names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
+    found = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
+    return {name: module.ENGINE for name, module in found.items() if hasattr(module, "ENGINE")}
 
 
-def engine_for(jobs: int, evaluations: int) -> Engine:
-    """The least engine for so many evaluations, of which `jobs` may run at a time."""
-    at_a_time = max(1, min(jobs, evaluations))
-    least = min((kind for kind in known() if kind.most >= at_a_time), key=lambda kind: kind.most)
-    return least.start(at_a_time)
+def _least(at_a_time: int) -> EngineKind:
+    able = (k for k in known().values() if k.most >= at_a_time and not k.is_cluster)
+    return min(able, key=lambda kind: kind.most)
 
 
 def evaluate_all(

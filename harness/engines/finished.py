@@ -16,8 +16,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import torch
-
 from harness import __version__
 from harness.compiler.cache import digest, file_digest
 from harness.compiler.flags import torch_version
@@ -27,7 +25,6 @@ from harness.problems.configuration import ConstructorCall
 from harness.problems.grid import Case
 from harness.records.report import Report, Verdict
 from harness.system import codec
-from harness.system.device import Device
 from harness.system.files import write_whole
 from harness.system.interpreter import PACKAGE
 from harness.worker.supervisor import Deadlines
@@ -49,9 +46,10 @@ _SOURCES = frozenset(
 class Finished:
     """The reports of evaluations that ended, in this run and in earlier ones."""
 
-    def __init__(self, folder: Path, device: Device) -> None:
+    def __init__(self, folder: Path, gpu: str) -> None:
+        """In a folder, of evaluations on such a GPU; on the simulator its name is empty."""
         self._folder = folder
-        self._device: Device = device
+        self._gpu = gpu
 
     def keep(self, request: Request, report: Report) -> None:
         """Keep the report of a request.
@@ -95,8 +93,7 @@ class Finished:
     @cached_property
     def _surroundings(self) -> tuple[str, ...]:
         """What else decides how an evaluation goes."""
-        gpu = torch.cuda.get_device_name() if self._device == "cuda" else ""
-        return (gpu, torch_version(), __version__, _own_digest(), *_compilers())
+        return (self._gpu, torch_version(), __version__, _own_digest(), *_compilers())
 
     def _sweep(self) -> None:
         """Remove reports that are too old to be taken over."""

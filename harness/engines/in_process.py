@@ -23,12 +23,13 @@ class InProcess:
     capacity = 1
 
     def __enter__(self) -> InProcess:
+        self._threads = torch.get_num_threads()
         # As in an evaluator's process, whose numbers are then the same ones.
         torch.set_num_threads(1)
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        torch.set_num_threads(self._threads)
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
         """Evaluate a request; it has ended when this returns."""
@@ -42,4 +43,4 @@ class InProcess:
         return future
 
 
-ENGINE = EngineKind(1, lambda _: InProcess())
+ENGINE = EngineKind(1, lambda _jobs, _scheduler: InProcess())

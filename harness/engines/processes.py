@@ -116,4 +116,4 @@ def _raise(message: str) -> Report:
     raise EvaluationError(message)
 
 
-ENGINE = EngineKind(math.inf, Processes)
+ENGINE = EngineKind(math.inf, lambda jobs, _scheduler: Processes(jobs))

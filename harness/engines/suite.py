@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from harness.engines.engine import Engine
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import Finished
-from harness.engines.processes import Processes
 from harness.evaluate import Progress, Request
 from harness.records import store
 from harness.records.render import case_lines, headline
@@ -37,10 +37,10 @@ class PendingEvaluation:
         self._cases: dict[str, CaseReport] = {}
         self._future: Future[Report] | None = None
 
-    def start(self, pool: Processes, keep: Callable[[Report], None]) -> None:
+    def start(self, engine: Engine, keep: Callable[[Report], None]) -> None:
         """Ask for the evaluation, whose report is to be kept; nothing when it was asked for."""
         if self._future is None:
-            self._future = pool.submit(self.request, self._on_progress)
+            self._future = engine.submit(self.request, self._on_progress)
             self._future.add_done_callback(lambda future: self._end(future, keep))
 
     def take_over(self, report: Report) -> None:
@@ -124,13 +124,19 @@ class Suite:
     """All evaluations of a session, in the order in which tests will ask for them."""
 
     def __init__(
-        self, jobs: int, reports: Path, finished: Finished, say: Say, *, ahead: bool
+        self,
+        start: Callable[[], Engine],
+        reports: Path,
+        finished: Finished,
+        say: Say,
+        *,
+        ahead: bool,
     ) -> None:
-        """A suite of `jobs` evaluations at a time; `ahead` of their tests, or only when asked for.
+        """A suite on the engine that is started; `ahead` of its tests, or only when asked for.
 
         One process of several (pytest-xdist) does not know which tests will be its own.
         """
-        self._jobs = jobs
+        self._begin = start
         self._ahead = ahead
         self._reports = reports
         self._finished = finished
@@ -138,7 +144,8 @@ class Suite:
         self.troubles: list[str] = []
         self._careful = CarefulWriter(self.troubles.append)
         self._say = say
-        self._pool: Processes | None = None
+        self._engine: Engine | None = None
+        self._stack = contextlib.ExitStack()
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
 
     def expect(self, request: Request) -> None:
@@ -169,15 +176,15 @@ class Suite:
     def evaluation(self, submission: Path, problem: Path) -> PendingEvaluation:
         """The evaluation of one pair; the first call starts what can be started ahead."""
         asked = self._pending[submission, problem]
-        if self._pool is None:
-            self._pool = Processes(self._jobs)
+        if self._engine is None:
+            self._engine = self._stack.enter_context(self._begin())
             for pending in self._pending.values() if self._ahead else ():
-                self._start(pending, self._pool)
-        self._start(asked, self._pool)
+                self._start(pending, self._engine)
+        self._start(asked, self._engine)
         return asked
 
-    def _start(self, pending: PendingEvaluation, pool: Processes) -> None:
-        pending.start(pool, partial(self._keep, pending.request))
+    def _start(self, pending: PendingEvaluation, engine: Engine) -> None:
+        pending.start(engine, partial(self._keep, pending.request))
 
     def wait_for_all(self) -> None:
         """Until nothing is under way."""
@@ -192,6 +199,5 @@ class Suite:
             if pending.is_done():
                 with contextlib.suppress(EvaluationError):
                     reports.append(pending.report())
-        if self._pool is not None:
-            self._pool.close()
+        self._stack.close()
         return reports

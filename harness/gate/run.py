@@ -11,7 +11,7 @@ from typing import cast
 import torch
 
 from harness.defaults import CALL_BUDGET
-from harness.engines.engine import engine_for, evaluate_all
+from harness.engines.engine import EngineChoice, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
@@ -37,6 +37,7 @@ class GateOptions:
         device, grid, seed, deadlines, call_budget, readable, untrusted: Of each request. A base
             that was recorded decides grid and seed for its pair.
         jobs: Evaluations at a time.
+        engine: Where they run.
         allow_new: Whether what the base does not have may pass.
     """
 
@@ -50,6 +51,7 @@ class GateOptions:
     untrusted: bool = False
     call_budget: int = CALL_BUDGET
     run: str = field(default_factory=fresh_run)
+    engine: EngineChoice = field(default_factory=EngineChoice)
 
     def request(self, submission: Path, problem: Path) -> Request:
         """What is asked of an evaluation, or of a measurement."""
@@ -92,7 +94,7 @@ def decide(
     asked = [_ask(pair, options) for pair in pairs if pair.is_changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
     # A GPU that is to time must have nothing else to do: so everything is awaited first.
-    engine = engine_for(options.jobs, len(requests))
+    engine = options.engine.start(options.jobs, len(requests))
     results = dict(evaluate_all(engine, requests, ProgressLines(sys.stderr).follow))
     in_order = (results[place] for place in range(len(requests)))
     sides = [

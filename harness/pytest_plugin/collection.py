@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from harness import devices
-from harness.cli.options import check_sandbox, sandbox_note
+from harness.cli.options import sandbox_note
+from harness.engines.engine import EngineChoice, Hardware
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import Finished
 from harness.engines.suite import PendingEvaluation, Suite
@@ -33,6 +34,7 @@ from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, Speed
 from harness.records.render import headline
 from harness.records.report import Report
 from harness.records.store import FOLDER
+from harness.sandbox import layers
 from harness.speed.measure import baseline_name
 from harness.system.device import Device
 from harness.system.errors import HarnessError
@@ -46,7 +48,8 @@ class SessionOptions:
     """What the options ask for."""
 
     problems: tuple[Problem, ...]
-    device: Device
+    engine: EngineChoice
+    hardware: Hardware
     grid: Grid
     seed: int
     deadlines: Deadlines
@@ -54,6 +57,11 @@ class SessionOptions:
     schedule: int
     readable: tuple[Path, ...]
     untrusted: bool
+
+    @property
+    def device(self) -> Device:
+        """On which everything runs."""
+        return self.hardware.device
 
 
 OPTIONS = pytest.StashKey[SessionOptions]()
@@ -73,11 +81,19 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
     seed = config.getoption("--harness-seed")
     # The processes of pytest-xdist must draw the same values: they check parts of one grid.
     shared = getattr(config, "workerinput", {}).get("harness_seed")
+    engine = EngineChoice(
+        config.getoption("--harness-engine"), config.getoption("--harness-scheduler")
+    )
     try:
-        check_sandbox(config.getoption("--readable"), untrusted=config.getoption("--untrusted"))
+        layers.require_for(
+            config.getoption("--readable"),
+            # A cluster's machines see to their own sandboxes.
+            untrusted=config.getoption("--untrusted") and not engine.scheduler,
+        )
         return SessionOptions(
             problems=load_references(references),
-            device=devices.choose(config.getoption("--device")),
+            engine=engine,
+            hardware=engine.hardware(config.getoption("--device")),
             grid=config.getoption("--grid"),
             seed=next(s for s in (seed, shared, fresh_seed()) if s is not None),
             deadlines=Deadlines.of(config.option),
@@ -303,6 +319,8 @@ def _baseline_of(item: pytest.Item) -> tuple[str, str] | None:
 def _why_no_speed(config: pytest.Config, options: SessionOptions) -> str | None:
     if options.device != "cuda":
         return "no GPU: how long the simulator takes says nothing about speed"
+    if options.engine.scheduler:
+        return "on a cluster nothing is timed; run without --harness-scheduler where the GPU is"
     if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
         return "under pytest-xdist other tests would be in the times; run without -n"
     return None
@@ -315,12 +333,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     options = config.stash[OPTIONS]
     under_xdist = hasattr(config, "workerinput")
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
-    own = 1 if under_xdist else devices.default_jobs(options.device)
+    own = 1 if under_xdist else options.hardware.jobs
     jobs = config.getoption("--harness-jobs") or own
     folder = config.invocation_params.dir
-    finished = Finished(folder / FINISHED, options.device)
+    finished = Finished(folder / FINISHED, options.hardware.gpu)
+    start = partial(options.engine.start_beside, jobs)
     suite = config.stash[SUITE] = Suite(
-        jobs, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
+        start, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
     )
     config.stash[SPEED] = SpeedSession(
         suite,

@@ -7,9 +7,10 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import IO, Literal, get_args
 
 from harness.sandbox import bubblewrap, population
@@ -18,6 +19,8 @@ from harness.sandbox.fork_server import Program
 from harness.sandbox.forked import CannotFork, Forked, ForkServer
 from harness.sandbox.limits import Limits
 from harness.system import interpreter
+from harness.system.errors import UsageError
+from harness.system.files import require
 
 Layer = Literal["files", "network", "processes", "privileges", "environment", "limits"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
@@ -40,6 +43,17 @@ class State:
 
     layer: Layer
     hole: str
+
+
+def require_for(readable: Sequence[Path], *, untrusted: bool) -> None:
+    """See that there is a sandbox, where the submissions need one, and what they may read.
+
+    Raises:
+        UsageError: a path does not exist, or not all of the sandbox holds.
+    """
+    require(readable, "--readable ")
+    if untrusted and (reason := why_not()):
+        raise UsageError(f"--untrusted: {reason}")
 
 
 def examine() -> list[State]:

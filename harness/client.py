@@ -1,0 +1,215 @@
+"""The Python interface: score kernels from another program.
+
+`check` scores one submission; a `Client` scores many, on any engine. Both take files or source
+text, and answer with a `Report` whatever the submission does. What is exported from `harness`
+itself is stable.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+from harness.compiler.flags import torch_version
+from harness.defaults import BUILD_SECONDS, CALL_BUDGET, CHECK_SECONDS, STEP_SECONDS
+from harness.devices import Choice
+from harness.engines.engine import EngineChoice
+from harness.evaluate import OnProgress, Request, fresh_run
+from harness.problems.discovery import Submission, discover, fits
+from harness.problems.grid import Grid, cases_for, fresh_seed
+from harness.problems.problem import Problem, load
+from harness.records.report import Report
+from harness.sandbox import layers
+from harness.system.processors import cores_each
+from harness.worker.supervisor import Deadlines
+
+
+@dataclass(frozen=True)
+class Options:
+    """How submissions are checked; each is the command line's option of that name.
+
+    Attributes:
+        device: `auto` is a GPU where there is one, else the simulator.
+        grid: `own` is the problem's own configuration alone, `quick` has all pairs of values,
+            `full` all triples.
+        seed: From which all values are drawn; None for a new one, which reports tell.
+        step_seconds: Deadline for importing, constructing and each call.
+        check_seconds: Deadline for all of these of a submission together.
+        build_seconds: Deadline for all builds of a submission together.
+        call_budget: On the simulator, cases of which one call takes more thread-instructions are
+            left out.
+        schedule: Seed that permutes the simulator's order of blocks and warps; 0 for the natural.
+        readable: Files and folders that submissions may read, such as headers.
+        untrusted: Whether nothing may run unless every layer of the sandbox holds.
+    """
+
+    device: Choice = "auto"
+    grid: Grid = "quick"
+    seed: int | None = None
+    step_seconds: float = STEP_SECONDS
+    check_seconds: float = CHECK_SECONDS
+    build_seconds: float = BUILD_SECONDS
+    call_budget: int = CALL_BUDGET
+    schedule: int = 0
+    readable: tuple[Path, ...] = ()
+    untrusted: bool = False
+
+
+def check(submission: str | Path, reference: str | Path, options: Options | None = None) -> Report:
+    """Check one submission, and wait for its report.
+
+    A process of its own sees to it, whose start takes seconds; a `Client` keeps its processes.
+
+    Args:
+        submission: A file, or source text: text with a line break in it is source.
+        reference: The same, in KernelBench's format. It is trusted, and imported.
+        options: How; None for what the command line does.
+
+    Raises:
+        harness.system.errors.HarnessError: The reference is none, or the options ask for something
+            that is not here.
+        harness.engines.evaluator.EvaluationError: The machine could not evaluate it at all.
+    """
+    with Client(jobs=1, options=options) as client:
+        return client.submit(submission, reference).result()
+
+
+class Client:
+    """Checks submissions side by side. Leaving the context manager ends what is under way.
+
+    Args:
+        engine: `processes` are some of this machine; `dask` is a cluster; `in_process` makes
+            `submit` return only when the report is there.
+        scheduler: With `dask`, the address of a cluster that is there; empty for one of this
+            machine.
+        jobs: How many at a time on this machine; None for as many as it has processors, or as the
+            GPU's memory has room for.
+        options: How; None for what the command line does.
+
+    Raises:
+        harness.system.errors.HarnessError: There is no such engine, or it cannot run anything.
+    """
+
+    def __init__(
+        self,
+        engine: str = "processes",
+        *,
+        scheduler: str = "",
+        jobs: int | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self._options = options or Options()
+        # A cluster's machines see to their own sandboxes.
+        is_here = self._options.untrusted and not scheduler
+        layers.require_for(self._options.readable, untrusted=is_here)
+        choice = EngineChoice(engine, scheduler)
+        self._hardware = choice.hardware(self._options.device)
+        self._jobs = jobs or self._hardware.jobs
+        self._engine = choice.start(self._jobs, self._jobs)
+        self._stack = ExitStack()
+        self._run = fresh_run()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            name = stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-sources-"))
+            self._folder = Path(name)
+            stack.enter_context(self._engine)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def submit(
+        self,
+        submission: str | Path,
+        reference: str | Path,
+        on_progress: OnProgress = lambda _: None,
+    ) -> Future[Report]:
+        """Check a submission when its turn comes.
+
+        What is no submission, or does not fit the reference, gets a report with the verdict
+        `error`, too. The future raises EvaluationError where the machine failed.
+
+        Args:
+            submission: A file, or source text: text with a line break in it is source.
+            reference: The same; it is trusted, and imported.
+            on_progress: Called from another thread with what is known before the report is.
+
+        Raises:
+            harness.problems.problem.ProblemError: The reference is none.
+        """
+        problem = load(self._file(reference, "reference").resolve())
+        path = self._file(submission, "submission")
+        seed = fresh_seed() if self._options.seed is None else self._options.seed
+        found = discover([path])
+        why_not = (
+            found.rejected[0].message if found.rejected else fits(found.submissions[0], problem)
+        )
+        if why_not is not None:
+            refused: Future[Report] = Future()
+            refused.set_result(self._refusal(path, problem, seed, why_not))
+            return refused
+        return self._engine.submit(self._request(found.submissions[0], problem, seed), on_progress)
+
+    def map(self, submissions: Iterable[str | Path], reference: str | Path) -> list[Future[Report]]:
+        """Check many submissions against one reference; `submit` for each, in their order."""
+        return [self.submit(submission, reference) for submission in submissions]
+
+    def _file(self, given: str | Path, kind: str) -> Path:
+        """The file, written first where it is given as text."""
+        if isinstance(given, Path) or "\n" not in given:
+            return Path(given)
+        content = given.encode(errors="surrogatepass")
+        path = self._folder / f"{kind}_{sha256(content).hexdigest()[:12]}" / f"{kind}.py"
+        path = path.with_stem(path.parent.name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def _request(self, submission: Submission, problem: Problem, seed: int) -> Request:
+        options = self._options
+        device = self._hardware.device
+        return Request(
+            submission=submission.path,
+            problem=problem.path,
+            device=device,
+            cases=cases_for(problem, submission, options.grid, device, seed=seed),
+            grid=options.grid,
+            seed=seed,
+            deadlines=Deadlines(
+                step=options.step_seconds,
+                all_steps=options.check_seconds,
+                all_builds=options.build_seconds,
+            ),
+            schedule=options.schedule,
+            cores=cores_each(self._jobs, self._jobs),
+            readable=options.readable,
+            untrusted=options.untrusted,
+            call_budget=options.call_budget,
+            run=self._run,
+        )
+
+    def _refusal(self, path: Path, problem: Problem, seed: int, why_not: str) -> Report:
+        content = path.read_bytes() if path.is_file() else b""
+        return Report(
+            submission=path.stem,
+            path=str(path),
+            content_hash=sha256(content).hexdigest(),
+            problem=problem.name,
+            problem_hash=problem.content_hash,
+            device=self._hardware.device,
+            grid=self._options.grid,
+            seed=seed,
+            versions={"torch": torch_version()},
+            verdict="error",
+            message=why_not,
+            checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )

@@ -1,0 +1,131 @@
+"""The Python interface: what a program gets that scores kernels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.system.errors import HarnessError
+from tests.support import ROOT, SUBMISSIONS, case, report, run, speed_result
+
+REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
+RIGHT = (ROOT / "tests" / "faults" / "honest.py").read_text()
+# No kernel, no compiler.
+PLAIN = """
+from torch import nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x + x
+"""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[harness.Client]:
+    """One, for tests that only ask."""
+    with harness.Client(jobs=1, options=harness.Options(seed=1)) as client:
+        yield client
+
+
+def test_example_scores_the_submissions() -> None:
+    """The ten lines of docs/ are a program; README and docs/python.md show its very text."""
+    path = ROOT / "docs" / "score_submissions.py"
+    done = run([sys.executable, str(path), str(SUBMISSIONS)], ROOT)
+    names = {file.stem for file in SUBMISSIONS.glob("*.py")}
+    assert {line.split()[0] for line in done.out.splitlines()} == names, done.err
+    assert all(line.split()[1] == "passed" for line in done.out.splitlines()), done.out
+    _, _, text = path.read_text().partition("    with harness.Client(")
+    shown = "with harness.Client(" + text.replace("\n    ", "\n")
+    assert shown in (ROOT / "docs" / "python.md").read_text()
+    assert shown in (ROOT / "README.md").read_text()
+
+
+def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> None:
+    """The reports differ by the name and the path; a reference may be text, too."""
+    (tmp_path / "right.py").write_text(RIGHT)
+    futures = client.map([tmp_path / "right.py", str(tmp_path / "right.py"), RIGHT], REFERENCE)
+    file, name, text = (future.result() for future in futures)
+    assert file.submission == name.submission == "right"
+    assert text.submission.startswith("submission_")
+    assert [r.verdict for r in (file, name, text)] == ["passed"] * 3
+    assert len({r.content_hash for r in (file, name, text)}) == 1
+    other = client.submit(RIGHT, REFERENCE.read_text()).result()
+    assert (other.verdict, other.problem_hash) == ("passed", file.problem_hash)
+
+
+def test_futures_come_as_they_end(client: harness.Client) -> None:
+    """What is wrong earns nothing: torch did the other one's work."""
+    futures = client.map([RIGHT, PLAIN], REFERENCE)
+    rewards = [harness.reward(each.result()) for each in harness.as_completed(futures)]
+    assert sorted(each.value for each in rewards) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def broken(:\n", "does not parse in line 1: invalid syntax"),
+        ("x = 1\n", "defines no ModelNew; a submission is a file with that class"),
+        (
+            PLAIN.replace("def forward", "def __init__(self, size): ...\n    def forward"),
+            "requires size, which double does not have; it has ",
+        ),
+        (PLAIN + "raise ValueError('no')\n", "raises at import: no"),
+        ("\udcff\n", "is not UTF-8: byte 0xed in line 1"),
+    ],
+)
+def test_any_text_gets_a_report(client: harness.Client, text: str, message: str) -> None:
+    """A program that scores what a model wrote need not catch what the model can write."""
+    got = client.submit(text, REFERENCE).result()
+    assert (got.verdict, harness.reward(got).value) == ("error", 0.0)
+    assert message in got.message
+    assert harness.Report.from_json(got.to_json()) == got
+
+
+def test_missing_file_is_a_report_too(client: harness.Client) -> None:
+    """It may be a name that a model made up."""
+    assert client.submit("missing.py", REFERENCE).result().message == "does not exist"
+
+
+def test_callers_mistakes_are_one_line(client: harness.Client) -> None:
+    """They are raised at once, and say what to do."""
+    with pytest.raises(HarnessError, match="has no Model; a reference defines Model"):
+        client.submit(RIGHT, PLAIN)
+    with pytest.raises(HarnessError, match=r"no such engine; there are .*processes"):
+        harness.Client("proceses")
+    with pytest.raises(HarnessError, match=r"a scheduler .* is for a cluster"):
+        harness.Client(scheduler="tcp://127.0.0.1:1")
+
+
+def test_one_check_needs_no_client() -> None:
+    """It waits for the report; the options are the command line's."""
+    options = harness.Options(grid="own", device="simulator", seed=5)
+    got = harness.check(RIGHT, REFERENCE, options)
+    assert (got.verdict, got.grid, got.seed) == ("passed", "own", 5)
+
+
+def test_reward_is_the_lower_end_of_the_speedup() -> None:
+    """Of what is right, and of times that can be trusted; else what is right earns 1."""
+    passed = report(case("passed"), verdict="passed", precision="fp32")
+    speed = speed_result()
+    scored = harness.reward(passed, speed)
+    assert (scored.value, scored.speedup) == (speed.speedup_interval[0], speed.speedup)
+    assert harness.reward(passed).value == 1.0
+    doubted = harness.reward(passed, replace(speed, findings=("too fast",)))
+    assert (doubted.value, doubted.findings) == (1.0, ("too fast",))
+    assert harness.reward(replace(passed, verdict="failed"), speed).value == 0.0
+    with pytest.raises(ValueError, match="not of what was checked: mine on conv; measure it again"):
+        harness.reward(replace(passed, content_hash="ef"), speed)
+
+
+def test_import_is_cheap_and_complete() -> None:
+    """Every process of pytest imports the package: torch comes when something is asked for."""
+    text = "import sys, harness; print('torch' in sys.modules, [n for n in harness.__all__ if not "
+    done = run([sys.executable, "-c", f"{text}hasattr(harness, n)])"], ROOT)
+    assert done.out == "False []\n", done.err
+    with pytest.raises(AttributeError, match="has no attribute 'chekc'"):
+        _ = harness.chekc  # type: ignore[attr-defined]  # a program's slip, at run time
