@@ -6,7 +6,7 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -87,6 +87,8 @@ class Request:
             the seed of a permutation.
         cores: Processes that may run blocks of one launch side by side on the simulator.
         readable: Files and folders that the submission may read beside its own.
+        carried: What it may read that came from another machine: where that is there, and the file
+            here. Only a sandbox can show it there.
         untrusted: Whether nothing may run unless it is in a sandbox.
         call_budget: Thread-instructions that one call may take on the simulator, but for the
             problem's own configuration; all calls together may take 32 times as much.
@@ -106,6 +108,7 @@ class Request:
     schedule: int = 0
     cores: int = 1
     readable: tuple[Path, ...] = ()
+    carried: Mapping[str, Path] = field(default_factory=dict)
     untrusted: bool = False
     call_budget: int = CALL_BUDGET
     run: str = ""
@@ -210,6 +213,7 @@ def settings_for(request: Request) -> Settings:
         schedule=request.schedule,
         cores=request.cores,
         readable=tuple(path.resolve() for path in request.readable),
+        carried={path: Path(place) for place, path in request.carried.items()},
         untrusted=request.untrusted,
         run=request.run,
     )

@@ -56,9 +56,20 @@ class Running:
         while text not in Path(self._out.name).read_text():
             assert not self.has_ended(0.02), self.outcome()
 
+    def wait_for_error(self, text: str, count: int) -> None:
+        """Wait until it has printed something so often on standard error."""
+        while Path(self._err.name).read_text().count(text) < count:
+            assert not self.has_ended(0.02), self.outcome()
+
     def interrupt(self) -> None:
         """What a terminal does at Ctrl-C."""
         os.killpg(self.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it and what it started as the machine does when it is out of memory."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
 
     def outcome(self) -> Outcome:
         """Wait for its end."""
@@ -140,6 +151,24 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
         if name.startswith(submission) and above == harness:
             return Watched(process), Watched(evaluator)
     raise AssertionError(f"nobody runs {submission}")
+
+
+def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
+    """Wait until a submission runs, wherever; its process, and the one that has its evaluator.
+
+    Args:
+        running: What must not end meanwhile.
+        name: The beginning of the file's name, which nobody else has.
+    """
+    while True:
+        parents = dict(_processes())
+        for process, (title, guard) in parents.items():
+            above = guard
+            for _ in range(3):
+                _, above = parents.get(above, ("", 0))
+            if title.startswith(name) and above in parents:
+                return Watched(process), Watched(above)
+        assert not running.has_ended(0.02), running.outcome()
 
 
 def _processes() -> Iterator[tuple[int, tuple[str, int]]]:

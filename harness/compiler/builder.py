@@ -58,6 +58,8 @@ class Builder:
         self._compiler = compiler
         self._run = run
         self._failures = Failures(cache.root, run)
+        self.folders: list[Path] = []
+        """Of the builds that were asked for, in the cache; what was refused among them."""
 
     def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
         """The extension's shared object, from the cache or freshly compiled.
@@ -74,6 +76,7 @@ class Builder:
         entry = self.cache.get_or_build(
             key, lambda folder: self._compile_or_refuse(extension, key, folder, on_begin)
         )
+        self.folders.append(entry.library.parent)
         if entry.library.name == REFUSAL:
             raise CompileError(entry.library.read_text())
         return entry

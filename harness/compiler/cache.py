@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +96,25 @@ class Cache:
                 return found
             return self._build(key, build)
 
+    def adopt(self, key: str, files: Mapping[str, bytes]) -> None:
+        """Take over a finished build that another machine made; nothing where it is here already.
+
+        What it depends on may be other than there: then it is as none, and is made here.
+
+        Args:
+            key: Its key.
+            files: What its folder holds, by name.
+
+        Raises:
+            OSError: it cannot be stored.
+        """
+        if self._read(key, reused=True):
+            return
+        with self._named(), self._lock(key), self._work(key) as work:
+            for name, content in files.items():
+                (work / name).write_bytes(content)
+            self._store(key, work)
+
     @contextmanager
     def _named(self) -> Iterator[None]:
         """See that an error says where: a write that a full disk refuses does not."""
@@ -106,12 +125,23 @@ class Cache:
                 error.filename = str(self.root)
             raise
 
-    def _build(self, key: str, build: Callable[[Path], Product]) -> Entry:
-        final = self.root / key
+    @contextmanager
+    def _work(self, key: str) -> Iterator[Path]:
+        """A folder to make an entry in, which is gone in the end."""
         self._sweep(key)
         work = self.root / f"{key}.{os.getpid()}.tmp"
         work.mkdir(parents=True)
         try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _store(self, key: str, work: Path) -> None:
+        remove(self.root / key)
+        work.rename(self.root / key)
+
+    def _build(self, key: str, build: Callable[[Path], Product]) -> Entry:
+        with self._work(key) as work:
             start = time.monotonic()
             product = build(work)
             manifest = {
@@ -122,13 +152,12 @@ class Cache:
                 "seconds": time.monotonic() - start,
             }
             (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
-            remove(final)
-            work.rename(final)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+            self._store(key, work)
         entry = self._read(key, reused=False)
         if entry is None:
-            raise OSError(f"{final}: the build vanished as it was stored; is the disk full?")
+            raise OSError(
+                f"{self.root / key}: the build vanished as it was stored; is the disk full?"
+            )
         return entry
 
     def _read(self, key: str, *, reused: bool) -> Entry | None:

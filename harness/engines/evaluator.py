@@ -1,8 +1,8 @@
 """Evaluate, with one line for what keeps a request from it; and the process that does so.
 
-`python -m harness.engines.evaluator` takes requests from standard input, one JSON object a line.
-Answers are lines of JSON on standard output: `progress` and then `report` or `error` for each
-request.
+`python -m harness.engines.evaluator` takes requests from standard input: lines of JSON with what is
+asked for, `report` or `builds`, and the request. Answers are lines of JSON on standard output: any
+number of `progress`, and then what was asked for, or `error`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 import torch
 
+from harness.building import build
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import ToolchainError
 from harness.evaluate import OnProgress, Progress, Request, evaluate
@@ -34,8 +38,24 @@ def attempt(request: Request, on_progress: OnProgress) -> Report:
     Raises:
         EvaluationError: It cannot be evaluated.
     """
-    try:
+    with _in_one_line():
         return evaluate(request, on_progress)
+
+
+def attempt_build(request: Request, on_progress: OnProgress) -> tuple[Path, ...]:
+    """Build what a request's submission needs, in this process; answers `building.build`'s folders.
+
+    Raises:
+        EvaluationError: Nothing can be built.
+    """
+    with _in_one_line():
+        return build(request, on_progress)
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         said = error.strerror or str(error)
         where = f"{error.filename}: " if error.filename else ""
@@ -58,13 +78,16 @@ def main() -> None:
     torch.set_num_threads(1)
     answers = _Answers(_take_standard_output())
     for line in sys.stdin:
-        request = codec.decode(line, Request)
+        asked, text = json.loads(line)
+        request = codec.decode(text, Request)
         try:
-            report = attempt(request, answers.progress)
+            if asked == "builds":
+                folders = attempt_build(request, answers.progress)
+                answers.tell("builds", json.dumps(list(map(str, folders))))
+            else:
+                answers.tell("report", attempt(request, answers.progress).to_json())
         except EvaluationError as error:
             answers.tell("error", str(error))
-        else:
-            answers.tell("report", report.to_json())
 
 
 def _leave(*_: object) -> None:

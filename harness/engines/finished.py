@@ -93,7 +93,7 @@ class Finished:
     @cached_property
     def _surroundings(self) -> tuple[str, ...]:
         """What else decides how an evaluation goes."""
-        return (self._gpu, torch_version(), __version__, _own_digest(), *_compilers())
+        return (self._gpu, torch_version(), __version__, own_digest(), *_compilers())
 
     def _sweep(self) -> None:
         """Remove reports that are too old to be taken over."""
@@ -120,7 +120,7 @@ def _compilers() -> tuple[str, ...]:
     return (toolchain.cuda.version, toolchain.host.version)
 
 
-def _own_digest() -> str:
+def own_digest() -> str:
     """Of the harness's own files: while it is worked on, its version stays as it is."""
     files = sorted(path for path in PACKAGE.rglob("*") if _is_own(path))
     return digest(f"{path.relative_to(PACKAGE)} {file_digest(path)}" for path in files)

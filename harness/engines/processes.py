@@ -9,9 +9,10 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import TypeVar
 
 from harness.engines.engine import EngineKind
 from harness.engines.evaluator import EvaluationError
@@ -22,10 +23,23 @@ from harness.system import codec, interpreter, leash
 _EXIT_SECONDS = 10.0
 
 
-class Processes:
-    """A few evaluator processes, which are started when they are needed."""
+T = TypeVar("T")
 
-    def __init__(self, jobs: int) -> None:
+
+class Lost(EvaluationError):
+    """The process that saw to a request is dead: killed by the machine, or by what it evaluated."""
+
+
+class Processes:
+    """A few evaluator processes, which are started when they are needed.
+
+    Args:
+        jobs: How many, at most.
+        variables: Of their environment, where they differ from this process's.
+    """
+
+    def __init__(self, jobs: int, variables: Mapping[str, str] | None = None) -> None:
+        self._variables = dict(variables or {})
         # Twice as many as run: so that none waits while the caller shows a report.
         self.capacity = 2 * jobs
         self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
@@ -42,7 +56,16 @@ class Processes:
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
         """Evaluate a request when its turn comes; `on_progress` is called from another thread."""
-        return self._threads.submit(self._evaluate, request, on_progress)
+        return self._threads.submit(self._ask, "report", request, on_progress, Report.from_json)
+
+    def build(self, request: Request, on_progress: OnProgress) -> Future[tuple[Path, ...]]:
+        """Build what a request's submission needs, as `building.build` does."""
+        return self._threads.submit(self._ask, "builds", request, on_progress, _paths)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes nothing more."""
+        return self._closed
 
     def close(self) -> None:
         """End everything that is under way, with the workers that it started."""
@@ -55,18 +78,20 @@ class Processes:
             # If it must be killed, its worker dies with it.
             leash.end(process, _EXIT_SECONDS)
 
-    def _evaluate(self, request: Request, on_progress: OnProgress) -> Report:
+    def _ask(
+        self, what: str, request: Request, on_progress: OnProgress, read: Callable[[str], T]
+    ) -> T:
         process = self._take()
         try:
-            report = _converse(process, request, on_progress)
+            answer = _converse(process, what, request, on_progress)
         except (BrokenPipeError, EOFError):
             self._drop(process)
-            raise EvaluationError(f"not evaluated: {_epitaph(process)}; check it again") from None
+            raise Lost(f"not evaluated: {_epitaph(process)}; check it again") from None
         except EvaluationError:
             self._idle.put(process)
             raise
         self._idle.put(process)
-        return report
+        return read(answer)
 
     def _take(self) -> subprocess.Popen[str]:
         with contextlib.suppress(queue.Empty):
@@ -76,7 +101,7 @@ class Processes:
                 raise EvaluationError("the engine is closed")
             process = subprocess.Popen(
                 leash.command(interpreter.command("harness.engines.evaluator")),
-                env=interpreter.environment(),
+                env={**interpreter.environment(), **self._variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -97,23 +122,25 @@ def _epitaph(process: subprocess.Popen[str]) -> str:
     return f"the harness's process that saw to it {how}"
 
 
-def _converse(process: subprocess.Popen[str], request: Request, on_progress: OnProgress) -> Report:
+def _converse(
+    process: subprocess.Popen[str], what: str, request: Request, on_progress: OnProgress
+) -> str:
     assert process.stdin is not None  # noqa: S101 - for the type checker
     assert process.stdout is not None  # noqa: S101 - for the type checker
-    process.stdin.write(codec.encode(request) + "\n")
+    process.stdin.write(json.dumps([what, codec.encode(request)]) + "\n")
     process.stdin.flush()
-    answers: dict[str, Callable[[str], Any]] = {"report": Report.from_json, "error": _raise}
     for line in process.stdout:
         kind, text = json.loads(line)
-        if kind in answers:
-            report: Report = answers[kind](text)
-            return report
+        if kind == "error":
+            raise EvaluationError(text)
+        if kind == what:
+            return str(text)
         on_progress(codec.decode(text, Progress))
     raise EOFError
 
 
-def _raise(message: str) -> Report:
-    raise EvaluationError(message)
+def _paths(text: str) -> tuple[Path, ...]:
+    return tuple(map(Path, json.loads(text)))
 
 
 ENGINE = EngineKind(math.inf, lambda jobs, _scheduler: Processes(jobs))

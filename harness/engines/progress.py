@@ -86,7 +86,10 @@ class _Evaluation:
     def add(self, progress: Progress) -> bool:
         """Take note; answers whether there is a `line` worth telling."""
         known = len(self._wrong)
-        if progress.event == "building":
+        if progress.event == "started":
+            # Perhaps not for the first time: another machine may have begun, and vanished.
+            self._done, self._wrong = 0, []
+        elif progress.event == "building":
             self._doing = one_line(f"building {progress.name}")
         elif progress.event == "imported":
             self._cases = progress.cases

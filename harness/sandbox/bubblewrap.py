@@ -112,7 +112,7 @@ def options(
     shown = view.outermost((*view.system(), *_both_names(readable)))
     # Folders that lead to what is shown are the sandbox's own; below a writable one they would be
     # writable, too.
-    ways = _folders_below_writable(shown)
+    ways = _folders_below_writable((*shown, *placed.values()))
     for folder in ways:
         words += ["--tmpfs", folder]
     for path in shown:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import torch
@@ -54,7 +55,7 @@ class BuildService:
         on_build: Callable[[BuildEvent], None],
     ) -> None:
         """For each build there are so many seconds, and for all of them what is left together."""
-        sources = places(settings.submission)
+        sources = {**places(settings.submission), **settings.carried}
         # Its Python is none of the compilers' business, and would have to be in a build's key.
         del sources[settings.submission]
         self._toolchain = settings.toolchain
@@ -78,6 +79,11 @@ class BuildService:
     def built(self) -> Sequence[bytes]:
         """The shared objects that the worker got."""
         return tuple(self._built.values())
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Of these in the cache, and of what a compiler refuses."""
+        return tuple(dict.fromkeys(self._builder.folders))
 
     def serve(self, header: dict[str, Any]) -> Answer:
         """Do what a worker asks for.

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -73,6 +74,11 @@ class DeviceWorker(Worker):
         self._settings = settings
         self._build_service = BuildService(settings, deadlines.build, left.builds, on_build)
         super().__init__(settings.submission, deadlines, left)
+
+    @property
+    def build_folders(self) -> tuple[Path, ...]:
+        """Of what was built for it, in the cache; what a compiler refuses is there, too."""
+        return self._build_service.folders
 
     def _start_process(self, descriptor: int) -> ProcessTree:
         settings = self._settings

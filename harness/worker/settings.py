@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.compiler.flags import Target
@@ -31,6 +32,8 @@ class Settings:
     """Processes that may run blocks of one launch side by side on the simulator."""
     readable: tuple[Path, ...] = ()
     """Files and folders that the submission may read beside its own."""
+    carried: Mapping[Path, Path] = field(default_factory=dict)
+    """What it may read that came from another machine: files, each with where it lies there."""
     untrusted: bool = False
     """Whether nothing may run unless it is in a sandbox."""
     run: str = ""

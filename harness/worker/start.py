@@ -34,7 +34,7 @@ def start_worker(
     # CUDA's own libraries may lie beside the toolkit.
     readable = [*settings.readable, libraries.runtime, libraries.device]
     readable.append(settings.toolchain.cuda.home)
-    placed = places(settings.submission)
+    placed = {**places(settings.submission), **settings.carried}
     told = replace(settings.instructions(limits, device), submission=placed[settings.submission])
     confinement = Confinement(
         tuple(readable),

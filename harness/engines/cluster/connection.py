@@ -1,0 +1,160 @@
+"""To a cluster that is there, or to one of this machine that lives in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from distributed import Client, Scheduler, Security, SpecCluster, Worker
+
+from harness.devices import Choice
+from harness.engines.cluster.software import software
+from harness.engines.cluster.tasks import GPU_WORKER, Machine, describe
+from harness.engines.engine import Hardware
+from harness.system.errors import UsageError
+
+GPU = "GPU"
+"""The resource of a worker with a GPU: `dask worker --resources GPU=1`."""
+
+# A worker that dies while it evaluates does so three times before the submission is to blame.
+_ALLOWED_DEATHS = 2
+# For connecting, and for a scheduler that restarts.
+_SECONDS = 60.0
+_FIRST_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Members:
+    """The workers of a cluster.
+
+    Attributes:
+        threads: Of all of them.
+        gpus: Names of their GPUs, each once.
+        share: Of a GPU, that an evaluation takes; 0 without one.
+        count: Of GPUs.
+    """
+
+    threads: int
+    gpus: tuple[str, ...]
+    share: float
+    count: int
+
+
+def client_of(cluster: str | SpecCluster, seconds: float = _SECONDS) -> Client:
+    """Dask's client of a cluster, which is nobody's default."""
+    # Dask's signature is typed but for what it returns.
+    return Client(cluster, timeout=seconds, set_as_default=False)  # type: ignore[no-untyped-call]
+
+
+def connect(scheduler: str) -> Client:
+    """Connect with a scheduler.
+
+    Raises:
+        UsageError: It cannot be reached, or there is no certificate for it.
+    """
+    # Dask's signatures have no types.
+    told = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
+    if scheduler.startswith("tls") and not told["ssl_context"]:
+        raise UsageError(
+            f"the scheduler {scheduler} has TLS; say by which certificate, as docs/cluster.md does"
+        )
+    # What goes wrong is said by this process, in a line of its own.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = client_of(scheduler, _FIRST_SECONDS)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise UsageError(
+            f"the scheduler {scheduler} cannot be reached ({reason}); start one: dask scheduler"
+        ) from None
+    client._timeout = _SECONDS
+    return client
+
+
+def members(client: Client, scheduler: str) -> Members:
+    """The workers, which all have what this machine has.
+
+    Raises:
+        UsageError: There is none, or one has other versions.
+    """
+    known: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
+    if not known:
+        raise UsageError(
+            f"the scheduler {scheduler} has no worker; start one: dask worker {scheduler}"
+        )
+    told: Mapping[str, Any] = client.run(describe, on_error="return")
+    for address, machine in told.items():
+        if not isinstance(machine, Machine):
+            raise UsageError(f"the worker {address} cannot load the harness: {machine}; install it")
+        other = machine.software.why_other(software())
+        if other:
+            raise UsageError(f"the worker {address} is not as this machine: {other}")
+    with_gpu = [told[a] for a, info in known.items() if a in told and info["resources"].get(GPU)]
+    return Members(
+        threads=sum(int(info["nthreads"]) for info in known.values()),
+        gpus=tuple(sorted({machine.gpu for machine in with_gpu})),
+        share=1 / max(1, min((m.together for m in with_gpu), default=1)) if with_gpu else 0.0,
+        count=len(with_gpu),
+    )
+
+
+def hardware_of(device: Choice, scheduler: str) -> Hardware:
+    """On what a cluster evaluates.
+
+    Raises:
+        UsageError: It cannot be reached, or not be used.
+    """
+    with connect(scheduler) as client:
+        found = members(client, scheduler)
+    if device == "simulator" or (device == "auto" and not found.count):
+        return Hardware("simulator", found.threads)
+    if not found.count:
+        raise UsageError(
+            f"--device cuda: no worker of {scheduler} has a GPU; start one: dask worker "
+            f"{scheduler} --resources GPU=1"
+        )
+    return Hardware("cuda", round(found.count / found.share), ", ".join(found.gpus))
+
+
+def local_cluster(jobs: int, folder: Path) -> SpecCluster:
+    """A cluster in this process, with no port that others could connect to.
+
+    Args:
+        jobs: Evaluations at a time.
+        folder: For what its workers write.
+    """
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    gpus = torch.cuda.device_count()
+    names = [f"{GPU_WORKER}{number}" for number in range(gpus)] or ["processors"]
+    options = {
+        "protocol": "inproc://",
+        "nthreads": max(1, jobs // len(names)),
+        "resources": {GPU: 1} if gpus else None,
+        # Evaluations are other processes.
+        "memory_limit": 0,
+        "dashboard": False,
+    }
+    # Dask's signature has no types.
+    return SpecCluster(  # type: ignore[no-untyped-call]
+        scheduler={
+            "cls": Scheduler,
+            "options": {
+                "protocol": "inproc://",
+                "port": 0,
+                "dashboard": False,
+                "allowed_failures": _ALLOWED_DEATHS,
+            },
+        },
+        workers={
+            name: {
+                "cls": Worker,
+                "options": {**options, "name": name, "local_directory": str(folder / name)},
+            }
+            for name in names
+        },
+        silence_logs=logging.CRITICAL,
+    )

@@ -1,0 +1,40 @@
+"""The engine of many machines, through Dask; or of this machine's GPUs, with a cluster of its own.
+
+What it does is in harness/engines/cluster/, which is imported when it is asked for: Dask is
+an extra.
+"""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+
+from harness.devices import Choice
+from harness.engines.engine import Engine, EngineKind, Hardware, this_machine
+from harness.system.errors import UsageError
+
+
+def _require_dask() -> None:
+    if find_spec("distributed") is None:
+        raise UsageError(
+            "the engine dask needs a package; run: pip install 'cuda-submission-harness[dask]'"
+        )
+
+
+def _start(jobs: int, scheduler: str) -> Engine:
+    _require_dask()
+    from harness.engines.cluster.sender import DaskEngine
+
+    return DaskEngine(jobs, scheduler)
+
+
+def _hardware(device: Choice, scheduler: str) -> Hardware:
+    _require_dask()
+    if not scheduler:
+        return this_machine(device)
+    from harness.engines.cluster.connection import hardware_of
+
+    return hardware_of(device, scheduler)
+
+
+ENGINE = EngineKind(math.inf, _start, _hardware, is_cluster=True)

@@ -1,0 +1,185 @@
+"""A Dask cluster of real processes that share nothing but the scheduler, for tests.
+
+Where the machine lets us, each worker is in a network namespace of its own, and what the sender has
+on its disk is hidden from it. Elsewhere home, cache and working folders are different ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.compiler.cache import MANIFEST, default_root
+from harness.system import interpreter, leash
+from tests.processes import Running
+
+# A network of their own for this machine and each worker, all on one bridge.
+_SET_UP = """
+set -e
+mount -t tmpfs none /run && mkdir /run/netns && ip link set lo up
+ip link add hub type bridge && ip addr add 10.77.0.1/24 dev hub && ip link set hub up
+for n in 1 2; do
+  ip netns add w$n && ip link add v$n type veth peer name eth0 netns w$n
+  ip link set v$n master hub up && ip -n w$n addr add 10.77.0.1$n/24 dev eth0
+  ip -n w$n link set eth0 up && ip -n w$n link set lo up
+done
+ip netns exec w1 bwrap --unshare-all --ro-bind / / true
+echo ready; exec sleep infinity
+"""
+_HIDE = 'mount -t tmpfs none "$0"; exec "$@"'
+_HOST, _PORT = "10.77.0.1", 8786
+
+
+class Network:
+    """Namespaces for a scheduler's machine, where the sender is too, and two workers'."""
+
+    def __init__(self) -> None:
+        program = ["unshare", "-Urnmp", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
+        self._process = subprocess.Popen(
+            leash.command([*program, _SET_UP], signal.SIGKILL),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.is_there = self._process.stdout.readline() == "ready\n"
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        self._first = children.read_text().split()[0] if self.is_there else ""
+        self.host = _HOST if self.is_there else "127.0.0.1"
+        self.port = _PORT if self.is_there else _free_port()
+
+    def inside(self, folder: Path, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command in a folder on the scheduler's machine."""
+        if not self.is_there:
+            return list(command)
+        namespaces = ("-U", "-n", "-m", "-p", "--preserve-credentials", f"--wd={folder}")
+        return ["nsenter", "-t", self._first, *namespaces, *command]
+
+    def inside_worker(
+        self, number: int, folder: Path, hidden: Path, command: Sequence[str]
+    ) -> list[str]:
+        """The same on a worker's machine, where another folder is empty."""
+        if not self.is_there:
+            return list(command)
+        hiding = ["ip", "netns", "exec", f"w{number}", "sh", "-c", _HIDE, str(hidden), *command]
+        return self.inside(folder, hiding)
+
+    def cut(self, number: int) -> None:
+        """Take a worker off the network."""
+        self._link(number, "down")
+
+    def mend(self, number: int) -> None:
+        """Put it back."""
+        self._link(number, "up")
+
+    def _link(self, number: int, state: str) -> None:
+        command = ["ip", "link", "set", f"v{number}", state]
+        subprocess.run(self.inside(Path("/"), command), check=True)
+
+    def close(self) -> None:
+        """End it and everything inside."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Cluster:
+    """A scheduler and workers, as people start them; `folder/sender` is what workers can't see."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self._folder = folder
+        self._variables = variables
+        self.sender = folder / "sender"
+        self.sender.mkdir()
+        self.network = Network()
+        self._started: list[Running] = []
+        self.address = f"tcp://{self.network.host}:{self.network.port}"
+        self.start_scheduler()
+
+    def start_scheduler(self) -> None:
+        """`dask scheduler`, as the README has it."""
+        where = ("--host", self.network.host, "--port", str(self.network.port))
+        folder = self._room("scheduler")
+        command = self.network.inside(folder, _dask("scheduler", *where, "--no-dashboard"))
+        self._scheduler = self._start(folder, command, self._variables)
+
+    def stop_scheduler(self) -> None:
+        """Kill it."""
+        pid = self._scheduler.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in map(int, children if self.network.is_there else [pid]):
+            os.kill(each, signal.SIGKILL)
+        assert self._scheduler.has_ended(60)
+
+    def start_worker(self, number: int, name: str = "", **variables: str) -> Running:
+        """`dask worker` on one of the machines, with a home and a cache of its own."""
+        home = self._room(name or f"worker{number}")
+        cache = home / "cache"
+        if not cache.exists():
+            _give_libraries(cache / default_root().name)
+        command = _dask("worker", self.address, "--nthreads", "1", "--no-dashboard")
+        homes = {"HOME": str(home), "XDG_CACHE_HOME": str(cache)}
+        inside = self.network.inside_worker(number, home, self.sender, command)
+        return self._start(home, inside, {**homes, **self._variables, **variables})
+
+    def harness(self, *arguments: str | Path) -> Running:
+        """`harness ARGUMENTS` at the sender's, with this cluster."""
+        words = [*map(str, arguments), "--engine", "dask", "--scheduler", self.address]
+        command = self.network.inside(self.sender, interpreter.command("harness", *words))
+        return self._start(self.sender, command, {})
+
+    def interrupt(self, running: Running) -> None:
+        """What a terminal does at Ctrl-C, to the command itself: who enters namespaces waits."""
+        pid = running.pid
+        if self.network.is_there:
+            pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+        os.kill(pid, signal.SIGINT)
+
+    def close(self) -> None:
+        """End everything."""
+        self.network.close()
+        for running in self._started:
+            running.kill()
+
+    def _room(self, name: str) -> Path:
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def _start(self, folder: Path, command: list[str], variables: dict[str, str]) -> Running:
+        running = Running(command, folder, **variables)
+        self._started.append(running)
+        return running
+
+
+def _dask(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "dask", *arguments]
+
+
+def _give_libraries(cache: Path) -> None:
+    """A cache with the harness's own libraries, which take a minute, and no build."""
+    cache.mkdir(parents=True)
+    for manifest in default_root().glob(f"*/{MANIFEST}"):
+        if json.loads(manifest.read_text())["library"] not in ("module.so", "refusal.txt"):
+            (cache / manifest.parent.name).symlink_to(manifest.parent)
+
+
+def builds_in(folder: Path) -> set[str]:
+    """The keys of the submissions' builds in the cache of a worker."""
+    manifests = (folder / "cache").glob(f"*/*/{MANIFEST}")
+    return {
+        path.parent.name
+        for path in manifests
+        if json.loads(path.read_text())["library"] == "module.so"
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

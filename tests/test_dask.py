@@ -1,0 +1,207 @@
+"""The engine `dask`: the reports of a local run from machines that share nothing, whatever dies."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.records.report import Report
+from tests.cluster import Cluster, builds_in
+from tests.processes import Running, wait_for_submission
+from tests.support import ROOT, harness, pytest_, reports
+
+REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
+HONEST = (ROOT / "tests" / "faults" / "honest.py").read_text()
+# No kernel and no compiler: `failed`, since torch does the work.
+PLAIN = """
+from torch import nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x + x
+"""
+# Of headers, one lies beside it, and the other one where it is at the sender's.
+WITH_HEADERS = HONEST.replace(
+    "__global__", '#include "/srv/submissions/near.cuh"\n#include "FAR_HEADER"\n__global__'
+).replace("x[i] + x[i]", "NEAR * x[i] + FAR * x[i]")
+REACHES = """
+import socket
+try:
+    socket.create_connection(({host!r}, {port}), 5)
+except OSError:
+    pass
+else:
+    raise RuntimeError("reached the scheduler")
+"""
+SLEEPS = "import time\ntime.sleep({seconds})\n"
+COMMAND = ("check", "here", "--reference", "double.py", "--seed", "1", "--json", "out")
+
+
+def comparable(report: Report) -> Report:
+    """Without what differs in every run: times, and whether a build was found."""
+    cases = tuple(replace(case, seconds=0.0) for case in report.cases)
+    return replace(report, seconds=0.0, checked_at="", builds=(), cases=cases)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two workers, of which three may die for one submission."""
+    allowed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2"}
+    made = Cluster(tmp_path_factory.mktemp("cluster"), **allowed)
+    try:
+        for worker in [made.start_worker(number) for number in (1, 2)]:
+            worker.wait_for_error("Registered to:", 1)
+        shutil.copy(REFERENCE, made.sender)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def here(cluster: Cluster) -> Iterator[Path]:
+    """A folder of submissions at the sender's, which is gone afterwards."""
+    folder = cluster.sender / "here"
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def begun(cluster: Cluster, here: Path, name: str, seconds: int) -> Running:
+    """A check under way of a submission that sleeps first, with another one beside it."""
+    (here / f"{name}.py").write_text(SLEEPS.format(seconds=seconds) + PLAIN)
+    (here / f"a{name}.py").write_text(PLAIN)
+    return cluster.harness(*COMMAND)
+
+
+def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
+    """Headers beside a submission and elsewhere are there, the scheduler is not; then --resume.
+
+    What one worker built is not built again for another problem.
+    """
+    far = cluster.sender / "far"
+    far.mkdir()
+    (far / "far.cuh").write_text("#define FAR 0.5f\n")
+    (here / "near.cuh").write_text("#define NEAR 1.5f\n")
+    (here / "headers.py").write_text(WITH_HEADERS.replace("FAR_HEADER", str(far / "far.cuh")))
+    network = cluster.network
+    reaches = REACHES.format(host=network.host, port=network.port)
+    (here / "reaches.py").write_text(reaches + PLAIN)
+    shutil.copy(REFERENCE, cluster.sender / "twice.py")
+    command = (*COMMAND, "--reference", "twice.py", "--readable", "far")
+    done = cluster.harness(*command).outcome()
+    lines = (cluster.sender / "out").read_text()
+    assert {(r.submission, r.verdict) for r in map(Report.from_json, lines.splitlines())} == {
+        ("headers", "passed"),
+        ("reaches", "failed"),
+    }, done
+    seconds = {r.builds[0].seconds for r in map(Report.from_json, lines.splitlines()) if r.builds}
+    assert len(seconds) == 1
+    rooms = [cluster.sender.with_name(f"worker{number}") for number in (1, 2)]
+    assert len(set.union(*map(builds_in, rooms))) == 1
+
+    resumed = harness(*command, "--resume", folder=cluster.sender)
+    assert "--resume: 4 of 4 reports are an earlier run's" in resumed.out
+    shutil.rmtree(cluster.sender / ".harness")
+    harness(*command, folder=cluster.sender)
+    local = (cluster.sender / "out").read_text()
+    both = [
+        sorted((comparable(Report.from_json(line)) for line in text.splitlines()), key=repr)
+        for text in (lines, local)
+    ]
+    assert both[0] == both[1]
+
+
+def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, here: Path) -> None:
+    """The other one has its report, and the cluster goes on."""
+    running = begun(cluster, here, "deadly", 3600)
+    for _ in range(3):
+        process, worker = wait_for_submission(running, "deadly")
+        worker.kill()
+        process.wait_until_gone()
+    done = running.outcome()
+    assert "deadly on double: error: what saw to it was killed 3 times" in done.out, done.err
+    assert reports((cluster.sender / "out").read_text())["adeadly"].verdict == "failed"
+    assert "Traceback" not in done.out + done.err
+
+
+def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) -> None:
+    """One line at the sender's, and nobody is left on the workers."""
+    running = begun(cluster, here, "endless", 3600)
+    process, _ = wait_for_submission(running, "endless")
+    running.wait_for("aendless on double: ")
+    cluster.interrupt(running)
+    process.wait_until_gone()
+    done = running.outcome()
+    assert (done.status, done.err) == (
+        130,
+        "harness: interrupted; --resume goes on from here\n",
+    ), done.out
+
+
+def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> None:
+    """What was under way is sent again; workers end with their scheduler, and are started anew."""
+    running = begun(cluster, here, "patient", 10)
+    process, _ = wait_for_submission(running, "patient")
+    cluster.stop_scheduler()
+    process.wait_until_gone()
+    cluster.start_scheduler()
+    cluster.start_worker(1)
+    done = running.outcome()
+    known = reports((cluster.sender / "out").read_text())
+    assert {r.verdict for r in known.values()} == {"failed"}, done
+    assert known.keys() == {"patient", "apatient"}
+
+
+def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path) -> None:
+    """In one line, before anything runs."""
+    shutil.copytree(ROOT / "harness", tmp_path / "harness")
+    with (tmp_path / "harness" / "defaults.py").open("a") as file:
+        file.write("# Another version.\n")
+    worker = cluster.start_worker(1, "other", PYTHONPATH=str(tmp_path))
+    worker.wait_for_error("Registered to:", 1)
+    (here / "plain.py").write_text(PLAIN)
+    done = cluster.harness(*COMMAND).outcome()
+    worker.kill()
+    assert done.status == 2
+    assert "is not as this machine: the harness is 0.1.0 (" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) -> None:
+    """For both front ends."""
+    (tmp_path / "plain.py").write_text(PLAIN)
+    checked = harness(
+        "check", ".", "--reference", REFERENCE, "--engine", "dask", "--grid", "own",
+        folder=tmp_path,
+    )  # fmt: skip
+    assert "plain on double: failed" in checked.out, checked.err
+    assert checked.err == ""
+    own = ("--reference", REFERENCE, "--grid", "own", "--harness-engine", "dask")
+    done = pytest_(".", *own, "-k", "not speed", folder=tmp_path)
+    assert "plain on double: failed" in done.out
+
+
+def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
+    """No scheduler there, and options that say nothing on a cluster."""
+    (tmp_path / "plain.py").write_text(PLAIN)
+    command = ("check", ".", "--reference", REFERENCE)
+    nobody = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
+    done = harness(*command, *nobody, folder=tmp_path)
+    assert done.status == 2
+    assert "the scheduler tcp://127.0.0.1:1 cannot be reached (" in done.err
+    assert done.err.count("\n") == 1
+    done = harness(*command, *nobody[:-1], "tls://127.0.0.1:1", folder=tmp_path)
+    assert done.err == (
+        "harness: the scheduler tls://127.0.0.1:1 has TLS; say by which certificate, as "
+        "docs/cluster.md does\n"
+    )
+    done = harness(*command, *nobody, "--jobs", "2", folder=tmp_path)
+    assert "--jobs: a cluster's workers say how much each does at a time" in done.err
+    done = harness(*command, "--scheduler", "tcp://127.0.0.1:1", folder=tmp_path)
+    assert done.err == (
+        "harness: a scheduler (tcp://127.0.0.1:1) is for a cluster; ask for the engine dask\n"
+    )
