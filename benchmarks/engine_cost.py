@@ -1,0 +1,151 @@
+"""What an engine costs: per evaluation, and of Dask's scheduler with evaluations that do nothing.
+
+python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # in process against Dask
+python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from concurrent.futures import as_completed
+from pathlib import Path
+
+from distributed import Scheduler, Worker
+
+import harness
+from harness.engines.cluster import tasks
+from harness.engines.cluster.sender import DaskEngine
+from harness.engines.cluster.tasks import Outcome
+from harness.evaluate import Request
+from harness.records.report import Report
+
+_ROUNDS = 7
+
+
+def overhead(submission: Path, reference: Path) -> None:
+    """Print the seconds of one evaluation on each engine, in turns, once everything is built."""
+    options = harness.Options(seed=1)
+    seconds: dict[str, list[float]] = {"in_process": [], "processes": [], "dask": []}
+    clients = {name: harness.Client(name, jobs=1, options=options) for name in seconds}
+    with contextlib.ExitStack() as stack:
+        for client in clients.values():
+            # The first one builds, and starts processes.
+            stack.enter_context(client).submit(submission, reference).result()
+        for _ in range(_ROUNDS):
+            for name, client in clients.items():
+                start = time.monotonic()
+                client.submit(submission, reference).result()
+                seconds[name].append(time.monotonic() - start)
+    base = statistics.median(seconds["in_process"])
+    for name, taken in seconds.items():
+        median = statistics.median(taken)
+        print(f"{name:11} {median:7.3f} s, {100 * (median / base - 1):+.1f} %")
+
+
+def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
+    """Print evaluations a second, and memory, where an evaluation is only its report."""
+    report = Report(
+        "empty", "", "", "", "", "simulator", "quick", 0, {}, "passed", source="x" * 8192
+    ).to_json()
+    submission, reference = files
+    tasks.evaluate = _Empty(report)  # type: ignore[assignment]  # the one thing that is not measured
+    tasks.build = _no_builds  # type: ignore[assignment]  # as above
+    context = multiprocessing.get_context("spawn")
+    told: multiprocessing.Queue[str] = context.Queue()
+    ends = [context.Process(target=_serve, args=(told,), daemon=True)]
+    ends[0].start()
+    address = told.get()
+    ends.append(context.Process(target=_work, args=(address, workers, told), daemon=True))
+    ends[1].start()
+    told.get()
+    both = {"scheduler": str(ends[0].pid), "sender": "self"}
+    before = {name: _resident(process) for name, process in both.items()}
+    with DaskEngine(workers, address) as engine:
+        start = time.monotonic()
+        futures = [
+            engine.submit(Request(submission, reference, "simulator", seed=number))
+            for number in range(evaluations)
+        ]
+        sent = time.monotonic() - start
+        for future in as_completed(futures):
+            future.result()
+        seconds = time.monotonic() - start
+        most = {name: _resident(process) for name, process in both.items()}
+    for process in ends:
+        process.kill()
+    print(f"{workers} workers, {evaluations} evaluations: {evaluations / seconds:.0f} a second")
+    print(f"sent within {sent:.1f} s, ended within {seconds:.1f} s")
+    for name in both:
+        grown = (most[name] - before[name]) / evaluations
+        print(f"{name}: {most[name] / 2**20:.0f} MiB, {grown / 2**10:.1f} KiB an evaluation")
+
+
+def _resident(process: str) -> int:
+    """Bytes of memory that a process has."""
+    pages = Path(f"/proc/{process}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _serve(told: multiprocessing.Queue[str]) -> None:
+    """A scheduler, in a process of its own."""
+
+    async def run() -> None:
+        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+            told.put(scheduler.address)
+            await scheduler.finished()
+
+    asyncio.run(run())
+
+
+def _work(address: str, count: int, told: multiprocessing.Queue[str]) -> None:
+    """Workers, all in one process: as processes they would need the memory of a cluster."""
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(count):
+                await stack.enter_async_context(Worker(address, nthreads=1, memory_limit=0))
+            told.put("ready")
+            await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+class _Empty:
+    def __init__(self, report: str) -> None:
+        self._report = report
+
+    def __call__(self, *_: object) -> Outcome:
+        return Outcome("report", self._report, "")
+
+
+def _no_builds(*_: object) -> tasks.Builds:
+    return {}
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True, dest="what")
+    one = commands.add_parser("overhead")
+    one.add_argument("files", nargs=2, type=Path)
+    many = commands.add_parser("scheduler")
+    many.add_argument("--workers", type=int, default=64)
+    many.add_argument("--evaluations", type=int, default=10_000)
+    options = parser.parse_args()
+    if options.what == "overhead":
+        overhead(*options.files)
+    else:
+        here = Path(__file__).resolve().parents[1]
+        files = (here / "submissions/flat_index.py", here / "reference/conv_transpose1d.py")
+        scheduler(options.workers, options.evaluations, files)
+
+
+if __name__ == "__main__":
+    main()
