@@ -70,18 +70,6 @@ class Network:
         hiding = ["ip", "netns", "exec", f"w{number}", "sh", "-c", _HIDE, str(hidden), *command]
         return self.inside(folder, hiding)
 
-    def cut(self, number: int) -> None:
-        """Take a worker off the network."""
-        self._link(number, "down")
-
-    def mend(self, number: int) -> None:
-        """Put it back."""
-        self._link(number, "up")
-
-    def _link(self, number: int, state: str) -> None:
-        command = ["ip", "link", "set", f"v{number}", state]
-        subprocess.run(self.inside(Path("/"), command), check=True)
-
     def close(self) -> None:
         """End it and everything inside."""
         self._process.kill()
