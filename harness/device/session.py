@@ -18,7 +18,7 @@ from harness.device.place import Place
 from harness.device.record import Record
 from harness.device.tensors import NoTensor, put, tensor_at
 from harness.device.values import Malformed
-from harness.messages.channel import Answer, Channel, Disconnected, Message
+from harness.messages.channel import DTYPES, Answer, Channel, Disconnected, Message
 from harness.messages.digests import digest
 from harness.problems.runs import Arrangement
 from harness.simulator.hardware.cuda_error import CudaError
@@ -286,7 +286,10 @@ class DeviceSession:
         for plain in message.header["places"]:
             place = _place(plain)
             try:
-                tensors += [tensor_at(self._memory, place).contiguous()]
+                value = tensor_at(self._memory, place).contiguous()
+                if value.dtype not in DTYPES.values():
+                    raise NoTensor(f"no message carries a tensor of {value.dtype}")
+                tensors += [value]
                 tensors += [self._memory.writers(place)]
             except NoTensor as error:
                 return {"wrong": str(error)}, ()

@@ -32,7 +32,7 @@ from tests.support import ROOT, run
 
 pytestmark = pytest.mark.simulator_only
 
-MESSAGES, SEED = 1000, 1
+MESSAGES, SESSIONS, SEED = 1000, 5, 1
 PLAINLY = {"in_new_memory": False, "arrangement": "contiguous"}
 
 
@@ -89,6 +89,14 @@ def test_hostile_messages_are_answered_or_refused() -> None:
     done = run(command, ROOT)
     assert done.status == 0, done.err
     assert all(kind in done.out for kind in ("answered", "refused", "malformed"))
+
+
+def test_hostile_conversations_leave_a_neighbour_alone() -> None:
+    """Whatever workers say, and when: each step is answered, and others' memory is as it was."""
+    command = [sys.executable, "-m", "tests.device.fuzzing_sessions", str(SESSIONS), str(SEED)]
+    done = run(command, ROOT)
+    assert done.status == 0, done.err
+    assert "malformed" in done.out
 
 
 def test_devices_of_one_process_do_not_see_each_other(
@@ -234,6 +242,7 @@ def test_place_outside_of_an_allocation_is_no_tensor(
         Place(address, (1 << 40, 1 << 40), (1, 1), 6),
         Place(0, (1,), (1,), 6),
         Place(address, (1,), (1,), 77),
+        Place(address, (1,), (1,), 9),
     ):
         assert "wrong" in ask(device, "read", places=[plain(place)]).header
     fine = plain(Place(address, (16,), (1,), 6))

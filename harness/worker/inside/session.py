@@ -19,7 +19,7 @@ import torch
 from harness.compiler.extension import ExtensionLoader
 from harness.compiler.flags import Extension
 from harness.finding import Finding
-from harness.messages.channel import Answer, Message
+from harness.messages.channel import DTYPES, Answer, Message
 from harness.problems.configuration import Number, forward_arguments
 from harness.worker.inside.asking import Asking
 from harness.worker.inside.client_device import ClientDevice
@@ -129,10 +129,9 @@ class Session:
 
     def _state(self) -> dict[str, torch.Tensor]:
         assert self._model is not None, "construct comes first"  # noqa: S101
-        return {
-            **dict(self._model.named_parameters()),
-            **{name: value for name, value in self._model.named_buffers() if value is not None},
-        }
+        state = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
+        # What no message carries, such as complex numbers, is no counterpart of any weight.
+        return {name: value for name, value in state.items() if value.dtype in DTYPES.values()}
 
 
 def _module_name(path: Path) -> str:

@@ -1,0 +1,153 @@
+"""Whole conversations of hostile workers, each with a device of its own, beside a neighbour's.
+
+`python -m tests.device.fuzzing_sessions COUNT SEED` has so many. In each the trusted side takes its
+steps in any order, and the worker sends what it likes whenever it likes: calls, parts of calls,
+sizes that are not so, what nobody asked for between the steps, or nothing more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import select
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from harness.compiler.cache import Cache, default_root
+from harness.device.place import Place
+from harness.device.process import DeviceClient, DeviceProcess
+from harness.messages.channel import Disconnected, Message
+from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
+from harness.simulator.native.library import build_machine_library
+from tests.device.fuzzing import Hostile, operators
+
+# A device that does not answer the trusted side by then hangs: no call of a worker here takes long.
+_SECONDS = 60.0
+_ANSWER_SECONDS = 0.05
+_STEPS_OF_A_SESSION = 12
+_MOST_MESSAGES = 12
+_KEPT = torch.arange(64.0)
+_PLAINLY = {"in_new_memory": False, "arrangement": "contiguous"}
+
+
+def ask(device: DeviceClient, do: str, *tensors: torch.Tensor, **header: object) -> Message:
+    """As the trusted side asks."""
+    deadline = time.monotonic() + _SECONDS
+    return device.ask(do, deadline, lambda _: ({"usage": ""}, ()), tensors, **header)
+
+
+class Worker:
+    """A hostile one."""
+
+    def __init__(self, draw: random.Random, device: DeviceClient, hostile: Hostile) -> None:
+        self._draw = draw
+        self._socket = device.worker_socket
+        self._hostile = hostile
+        self.sent = 0
+
+    def be_hostile(self) -> None:
+        """Send some messages, and read what comes of them, or not."""
+        with contextlib.suppress(OSError):
+            for _ in range(self._draw.randrange(_MOST_MESSAGES)):
+                self._send()
+                self.sent += 1
+
+    def _send(self) -> None:
+        call, data = self._hostile.message()
+        size = len(data)
+        kind = self._draw.random()
+        if kind < 0.02:
+            size = self._draw.choice((size + 1, MOST_BYTES + 1, 1 << 40, 2**64 - 1))
+        message = bytes(RequestEntry(call, 0, size)) + data
+        if kind > 0.99:
+            message = message[: self._draw.randrange(len(message))]
+        self._socket.sendall(message)
+        if size > len(data) or kind > 0.99:
+            # A device waits for the rest of a call, until the worker's deadline.
+            self._socket.shutdown(socket.SHUT_WR)
+        if call != Call.RELEASE:
+            self._hear(call)
+
+    def _hear(self, call: int) -> None:
+        """Take the answer, where there is one soon."""
+        if not select.select([self._socket], [], [], _ANSWER_SECONDS)[0]:
+            return
+        entry = AnswerEntry.from_buffer_copy(self._received(16))
+        answer = self._received(entry.size)
+        if not entry.error:
+            self._hostile.heard(call, answer)
+
+    def _received(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = self._socket.recv(count - len(data))
+            if not more:
+                raise ConnectionError
+            data += more
+        return data
+
+
+def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[str, Any]]) -> str:
+    """One step of the trusted side; answers its name, or `malformed` where that is told."""
+    do = draw.choice(
+        ["begin", "begin", "end", "end", "inputs", "weights", "read", "leaks", "lines"]
+    )
+    if do in ("inputs", "weights"):
+        value = torch.zeros(draw.choice((0, 1, 5, 1000)))
+        asked = {**_PLAINLY, "in_new_memory": draw.random() < 0.5} if do == "inputs" else {}
+        places[:] = ask(device, do, value, **asked).header["places"]
+    elif do == "read":
+        anywhere = Place(draw.randrange(1 << 48), (draw.randrange(9),), (1,), draw.randrange(20))
+        ask(device, do, places=[*places, asdict(anywhere)])
+    elif do == "end":
+        told = ask(device, do, parameters={str(i): place for i, place in enumerate(places)})
+        return "malformed" if told.header["malformed"] else do
+    elif do == "begin":
+        ask(device, do, budget=draw.choice((None, 1000)), counting=draw.random() < 0.2)
+    elif do == "lines":
+        ask(device, do, file="mine.py")
+    else:
+        ask(device, do)
+    return do
+
+
+def main(count: int, seed: int) -> None:
+    """Have so many sessions; ends with an exception where a device does what none may do."""
+    library = build_machine_library(Cache(default_root()))
+    draw = random.Random(seed)  # noqa: S311 - to be replayed, not to be secret
+    known = operators()
+    seen: Counter[str] = Counter()
+    process = DeviceProcess(library, 1, must_be_confined=False)
+    with tempfile.TemporaryFile() as output:
+        neighbour = process.begin(output, 0, 1)
+        (kept,) = ask(neighbour, "inputs", _KEPT, **_PLAINLY).header["places"]
+        for _ in range(count):
+            device = process.begin(output, 0, 1)
+            worker = Worker(draw, device, Hostile(draw, known, kept["address"]))
+            places: list[dict[str, Any]] = []
+            try:
+                for _ in range(_STEPS_OF_A_SESSION):
+                    worker.be_hostile()
+                    seen[trusted_step(draw, device, places)] += 1
+            except Disconnected:
+                seen["ended"] += 1
+            finally:
+                device.close()
+            seen["messages"] += worker.sent
+            assert torch.equal(ask(neighbour, "read", places=[kept]).tensors[0], _KEPT)
+        neighbour.close()
+        process.close()
+        output.seek(0)
+        print(output.read().decode(errors="replace")[-2000:], file=sys.stderr)
+    print(dict(seen))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
