@@ -142,7 +142,7 @@ class TimedBaseline:
         """One timed call; where its inputs lie says nothing to it."""
         del moved
         window = own_window()
-        placed = window.put(inputs, room=end_of([]) + self._output_bytes)
+        placed = window.put(inputs, room=self._output_bytes)
         asked = {
             "precision": self._precision,
             "handle": window.handle,

@@ -8,12 +8,12 @@ sizes that are not so, what nobody asked for between the steps, or nothing more.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import random
 import select
 import socket
 import sys
 import tempfile
-import time
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
@@ -23,24 +23,16 @@ import torch
 from harness.compiler.cache import Cache, default_root
 from harness.device.place import Place
 from harness.device.process import DeviceClient, DeviceProcess
-from harness.messages.channel import Disconnected, Message
+from harness.messages.channel import Disconnected
 from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
 from harness.simulator.native.library import build_machine_library
+from tests.device.conversing import PLAINLY, ask, received
 from tests.device.fuzzing import Hostile, operators
 
-# A device that does not answer the trusted side by then hangs: no call of a worker here takes long.
-_SECONDS = 60.0
 _ANSWER_SECONDS = 0.05
 _STEPS_OF_A_SESSION = 12
 _MOST_MESSAGES = 12
 _KEPT = torch.arange(64.0)
-_PLAINLY = {"in_new_memory": False, "arrangement": "contiguous"}
-
-
-def ask(device: DeviceClient, do: str, *tensors: torch.Tensor, **header: object) -> Message:
-    """As the trusted side asks."""
-    deadline = time.monotonic() + _SECONDS
-    return device.ask(do, deadline, lambda _: ({"usage": ""}, ()), tensors, **header)
 
 
 class Worker:
@@ -79,19 +71,13 @@ class Worker:
         """Take the answer, where there is one soon."""
         if not select.select([self._socket], [], [], _ANSWER_SECONDS)[0]:
             return
-        entry = AnswerEntry.from_buffer_copy(self._received(16))
-        answer = self._received(entry.size)
+        head = received(self._socket, ctypes.sizeof(AnswerEntry))
+        if len(head) < ctypes.sizeof(AnswerEntry):
+            raise ConnectionError
+        entry = AnswerEntry.from_buffer_copy(head)
+        answer = received(self._socket, entry.size)
         if not entry.error:
             self._hostile.heard(call, answer)
-
-    def _received(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            more = self._socket.recv(count - len(data))
-            if not more:
-                raise ConnectionError
-            data += more
-        return data
 
 
 def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[str, Any]]) -> str:
@@ -101,7 +87,7 @@ def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[st
     )
     if do in ("inputs", "weights"):
         value = torch.zeros(draw.choice((0, 1, 5, 1000)))
-        asked = {**_PLAINLY, "in_new_memory": draw.random() < 0.5} if do == "inputs" else {}
+        asked = {**PLAINLY, "in_new_memory": draw.random() < 0.5} if do == "inputs" else {}
         places[:] = ask(device, do, value, **asked).header["places"]
     elif do == "read":
         anywhere = Place(draw.randrange(1 << 48), (draw.randrange(9),), (1,), draw.randrange(20))
@@ -127,7 +113,7 @@ def main(count: int, seed: int) -> None:
     process = DeviceProcess(library, 1, must_be_confined=False)
     with tempfile.TemporaryFile() as output:
         neighbour = process.begin(output, 0, 1)
-        (kept,) = ask(neighbour, "inputs", _KEPT, **_PLAINLY).header["places"]
+        (kept,) = ask(neighbour, "inputs", _KEPT, **PLAINLY).header["places"]
         for _ in range(count):
             device = process.begin(output, 0, 1)
             worker = Worker(draw, device, Hostile(draw, known, kept["address"]))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +14,7 @@ import torch
 from harness.compiler.cache import Cache, default_root
 from harness.device.place import Place
 from harness.device.process import DeviceClient, DeviceProcess
-from harness.messages.channel import Disconnected, Message
+from harness.messages.channel import Disconnected
 from harness.simulator.layout.calls import (
     AllocateEntry,
     AnswerEntry,
@@ -28,12 +26,12 @@ from harness.simulator.layout.calls import (
     Value,
 )
 from harness.simulator.native.library import build_machine_library
+from tests.device.conversing import PLAINLY, ask, call, received
 from tests.support import ROOT, run
 
 pytestmark = pytest.mark.simulator_only
 
 MESSAGES, SESSIONS, SEED = 1000, 5, 1
-PLAINLY = {"in_new_memory": False, "arrangement": "contiguous"}
 
 
 @pytest.fixture(scope="module")
@@ -53,29 +51,6 @@ def devices(process: DeviceProcess) -> Iterator[tuple[DeviceClient, DeviceClient
         yield pair
         for device in pair:
             device.close()
-
-
-def ask(device: DeviceClient, do: str, *tensors: torch.Tensor, **header: object) -> Message:
-    """As the trusted side asks."""
-    return device.ask(do, time.monotonic() + 60, lambda asked: (asked, ()), tensors, **header)
-
-
-def call(worker: socket.socket, number: int, data: bytes = b"") -> tuple[int, bytes]:
-    """As a worker's runtime asks: the error, and what came back."""
-    worker.sendall(bytes(RequestEntry(number, 0, len(data))) + data)
-    answer = AnswerEntry.from_buffer_copy(received(worker, 16))
-    return answer.error, received(worker, answer.size)
-
-
-def received(worker: socket.socket, count: int) -> bytes:
-    """So many bytes, or fewer where the other side hangs up."""
-    data = b""
-    while len(data) < count:
-        more = worker.recv(count - len(data))
-        if not more:
-            break
-        data += more
-    return data
 
 
 def plain(place: Any) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Parcel:
     def digest(self) -> str:
         """Of the contents; what two parcels of the same files have in common."""
         asked = self.asked
-        return digest((_key_of(self.submission), _key_of({asked.problem.name: self.problem})))
+        return digest((key_of(self.submission), key_of({asked.problem.name: self.problem})))
 
 
 def pack(request: Request) -> Parcel:
@@ -98,7 +98,7 @@ def pack_readable(paths: Iterable[Path]) -> Luggage:
                     "name what is needed of it"
                 )
             found[str(file)] = file.read_bytes()
-    return Luggage(found, _key_of(found))
+    return Luggage(found, key_of(found))
 
 
 def unpack(parcel: Parcel, luggage: Luggage, folder: Path) -> Request:
@@ -139,7 +139,8 @@ def _files(path: Path) -> Iterator[Path]:
         yield from (Path(here) / name for name in sorted(names) if (Path(here) / name).is_file())
 
 
-def _key_of(files: Contents) -> str:
+def key_of(files: Contents) -> str:
+    """The digest of files, names and contents."""
     parts = (part for name, content in files.items() for part in (name, content.hex()))
     return digest(parts)
 

@@ -19,7 +19,7 @@ from distributed import KilledWorker
 from harness.compiler.cache import digest, file_digest
 from harness.engines.cluster import tasks
 from harness.engines.cluster.connection import GPU, client_of, connect, local_cluster, members
-from harness.engines.cluster.parcel import Luggage, Parcel, pack, pack_readable
+from harness.engines.cluster.parcel import Luggage, Parcel, key_of, pack, pack_readable
 from harness.engines.cluster.software import software
 from harness.engines.cluster.tasks import Order, Outcome
 from harness.engines.evaluator import EvaluationError
@@ -129,10 +129,9 @@ class DaskEngine:
         Its key has everything that a build task can see, so that it is the same for other senders.
         """
         asked = parcel.asked
-        contents = [part for name, data in parcel.submission.items() for part in (name, data.hex())]
         sender = order.sender
         versions = (sender.harness, sender.torch, sender.nvcc)
-        key = digest((*contents, luggage.key, str(asked.untrusted), *versions))
+        key = digest((key_of(parcel.submission), luggage.key, str(asked.untrusted), *versions))
         if key not in self._builds:
             self._builds[key] = self._client.submit(
                 tasks.build,
