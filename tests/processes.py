@@ -167,7 +167,9 @@ def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
             for _ in range(3):
                 _, above = parents.get(above, ("", 0))
             if title.startswith(name) and above in parents:
-                return Watched(process), Watched(above)
+                # It may have ended meanwhile.
+                with contextlib.suppress(ProcessLookupError):
+                    return Watched(process), Watched(above)
         assert not running.has_ended(0.02), running.outcome()
 
 

@@ -75,6 +75,8 @@ class KnowsWeights(Layer):
 
 
 class Told:
+    dtype = torch.float32
+
     def __init__(self, model):
         self.model = model
 
