@@ -25,6 +25,7 @@ collect_ignore = [
 
 # Minutes each, where the others take seconds: started last, one of them would run alone at the end.
 SLOWEST_FIRST = (
+    "test_dask.py",
     "adversarial/test_corpus.py",
     "test_defects.py",
     "gate/test_command.py",

@@ -173,6 +173,20 @@ def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
         assert not running.has_ended(0.02), running.outcome()
 
 
+def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
+    """What a process has started, and what that has, each with its name and its command."""
+    parents = dict(_processes())
+    for process, (name, parent) in parents.items():
+        above = parent
+        while above in parents and above != ancestor:
+            _, above = parents[above]
+        if above == ancestor:
+            # It may have ended meanwhile.
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
+                yield process, f"{name} {command}"
+
+
 def _processes() -> Iterator[tuple[int, tuple[str, int]]]:
     """Every process with its name and its parent."""
     for entry in Path("/proc").glob("[0-9]*"):

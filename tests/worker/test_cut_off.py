@@ -1,0 +1,93 @@
+"""A worker or its device that is killed while either talks to the trusted side."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import harness
+from harness.messages.channel import Channel, Message
+from harness.records.report import Report
+from tests.processes import descendants
+from tests.support import ROOT
+
+FAULTS = ROOT / "tests" / "faults"
+MESSAGES = 100
+"""Some less than a check of the own configuration takes."""
+
+
+@dataclass
+class Killer:
+    """Counts messages, and kills a process of this one's in front of one of them."""
+
+    title: str
+    left: int = -1
+
+    def count(self) -> None:
+        """Another message."""
+        self.left -= 1
+        if self.left == 0:
+            found = [pid for pid, said in descendants(os.getpid()) if self.title in said]
+            assert found, f"no {self.title} runs"
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):  # it ends with another of them
+                    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
+    """Sees each message that this process sends or awaits."""
+    found = Killer("")
+
+    def counted(real: Callable[..., Message | None]) -> Callable[..., Message | None]:
+        def call(*arguments: object, **options: object) -> Message | None:
+            found.count()
+            return real(*arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(Channel, "send", counted(Channel.send))
+    monkeypatch.setattr(Channel, "receive", counted(Channel.receive))
+    return found
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[harness.Client]:
+    """Evaluates in this process."""
+    options = harness.Options(device="simulator", grid="own", seed=1)
+    with harness.Client("in_process", options=options) as found:
+        yield found
+
+
+def checked(client: harness.Client) -> Report:
+    """The report of a submission that is right."""
+    reference = FAULTS / "reference" / "double.py"
+    return client.submit(FAULTS / "honest.py", reference).result()
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("honest", ("the worker killed by SIGKILL",)),
+        # Whoever notices first says it.
+        ("harness.device.main", ("the device has ended", "the connection to the device is gone")),
+    ],
+)
+def test_killed_at_a_message(
+    client: harness.Client, killer: Killer, title: str, words: tuple[str, ...]
+) -> None:
+    """Wherever that is, the report says what ended; the next submission gets a new one."""
+    killer.title = title
+    # What is killed before it has begun is another matter.
+    for message in range(3, MESSAGES, 20):
+        killer.left = message
+        cut_off = checked(client)
+        assert killer.left <= 0, f"a check has fewer than {message} messages"
+        assert cut_off.verdict == "error", (message, cut_off.message)
+        assert any(each in cut_off.message for each in words), (message, cut_off.message)
+    assert checked(client).verdict == "passed"
