@@ -63,10 +63,10 @@ def _in_one_line() -> Iterator[None]:
     except (ValueError, ToolchainError, SandboxError) as error:
         raise EvaluationError(str(error)) from None
     except CompileError as error:
-        message = f"the simulator does not compile: {error}"
         # A full disk is told in one line, not one for each source.
-        is_full = os.strerror(errno.ENOSPC) in error.output
-        raise EvaluationError(message if is_full else f"{message}\n{error.output}") from None
+        full = os.strerror(errno.ENOSPC)
+        said = full if full in error.output else f"{error}\n{error.output}"
+        raise EvaluationError(f"the simulator does not compile: {said}") from None
 
 
 def main() -> None:

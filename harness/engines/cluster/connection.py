@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from distributed import Client, Scheduler, Security, SpecCluster, Worker
+from distributed.comm.core import CommClosedError
 
 from harness.devices import Choice
 from harness.engines.cluster.software import software
@@ -86,7 +87,11 @@ def members(client: Client, scheduler: str) -> Members:
         raise UsageError(
             f"the scheduler {scheduler} has no worker; start one: dask worker {scheduler}"
         )
-    told: Mapping[str, Any] = client.run(describe, on_error="return")
+    answers: Mapping[str, Any] = client.run(describe, on_error="return")
+    # One whose machine or network goes meanwhile is as one that has never been there.
+    told = {a: said for a, said in answers.items() if not isinstance(said, CommClosedError)}
+    if not told:
+        raise UsageError(f"all workers of {scheduler} went when they were asked; try again")
     for address, machine in told.items():
         if not isinstance(machine, Machine):
             raise UsageError(f"the worker {address} cannot load the harness: {machine}; install it")
