@@ -25,6 +25,7 @@ from harness.evaluate import OnProgress, Request, fresh_run
 from harness.problems.discovery import Submission, discover, fits
 from harness.problems.grid import Grid, cases_for, fresh_seed
 from harness.problems.problem import Problem, load
+from harness.problems.search import search_for
 from harness.records.report import Report
 from harness.sandbox import layers
 from harness.system.processors import cores_each
@@ -46,6 +47,7 @@ class Options:
         call_budget: On the simulator, cases of which one call takes more thread-instructions are
             left out.
         schedule: Seed that permutes the simulator's order of blocks and warps; 0 for the natural.
+        search: Seconds for which to go on with sizes of any kind where all cases are right.
         readable: Files and folders that submissions may read, such as headers.
         untrusted: Whether nothing may run unless every layer of the sandbox holds.
     """
@@ -58,6 +60,7 @@ class Options:
     build_seconds: float = BUILD_SECONDS
     call_budget: int = CALL_BUDGET
     schedule: int = 0
+    search: float = 0.0
     readable: tuple[Path, ...] = ()
     untrusted: bool = False
 
@@ -194,6 +197,7 @@ class Client:
             readable=options.readable,
             untrusted=options.untrusted,
             call_budget=options.call_budget,
+            search=search_for(problem, submission, options.search),
             run=self._run,
         )
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -27,11 +27,14 @@ from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
 from harness.problems.grid import OWN, Case, Grid
 from harness.problems.problem import Problem, load
+from harness.problems.search import Search
 from harness.problems.values import elements_of, left_out
 from harness.records.coverage import Coverage
-from harness.records.report import BuildReport, CaseReport, Report, not_run
+from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
+from harness.searching import Searching
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.native.library import build_libraries
+from harness.system.allowance import Allowance
 from harness.system.device import Device
 from harness.worker.build_service import BuildEvent
 from harness.worker.device_worker import DeviceWorker
@@ -54,13 +57,13 @@ class Progress:
     Attributes:
         event: `started`, when its turn has come; `building` an extension; `imported`, when
             everything that is built at import is built; `case`, when one is done, before what only
-            all cases together can tell.
+            all cases together can tell; `searching`, when they are done, for more.
         name: The extension's name, for `building`.
         cases: How many there are, for `imported`.
         case: The case's report, for `case`.
     """
 
-    event: Literal["started", "building", "imported", "case"]
+    event: Literal["started", "building", "imported", "case", "searching"]
     name: str = ""
     cases: int = 0
     case: CaseReport | None = None
@@ -92,6 +95,7 @@ class Request:
         untrusted: Whether nothing may run unless it is in a sandbox.
         call_budget: Thread-instructions that one call may take on the simulator, but for the
             problem's own configuration; all calls together may take 32 times as much.
+        search: What to look for where all cases are right; None for nothing.
         run: A name for all requests of one command, none of which tries again what another one
             could not build; see `fresh_run`.
     """
@@ -111,6 +115,7 @@ class Request:
     carried: Mapping[str, Path] = field(default_factory=dict)
     untrusted: bool = False
     call_budget: int = CALL_BUDGET
+    search: Search | None = None
     run: str = ""
 
     @property
@@ -242,6 +247,8 @@ class _Evaluation:
         self._problem = problem
         self._cases = request.cases
         self._settings = settings
+        self._search = request.search
+        self._seed = request.seed
         self._deadlines = request.deadlines
         self._time = TimeLeft(request.deadlines)
         self._call_budget = request.call_budget
@@ -287,6 +294,9 @@ class _Evaluation:
         # Of what an earlier worker's device ran nothing is known any more.
         if any(outcome.worker_failed for outcome in outcomes):
             coverage = None
+        is_right = not left and not any(o.report.verdict in AMISS for o in outcomes)
+        if self._search and is_right and not became:
+            coverage = self._search_on(self._search, outcomes, coverage)
         blank = replace(blank, notes=(*blank.notes, *self._notes), coverage=coverage)
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
         if self._time.steps.is_used_up:
@@ -294,6 +304,29 @@ class _Evaluation:
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
         blank = replace(blank, builds=tuple(self._builds.values()))
         return conclude(blank, outcomes, self._problem)
+
+    def _search_on(
+        self, search: Search, outcomes: list[CaseOutcome], coverage: Coverage | None
+    ) -> Coverage | None:
+        """Add the failures that a search finds to the outcomes; answers which lines ran by now."""
+        self._on_progress(Progress("searching"))
+        # Its own deadline is how long it may take in all.
+        self._time.steps = Allowance(search.seconds + self._deadlines.step)
+        right = [outcome.case for outcome in outcomes if outcome.report.verdict == "passed"]
+        way = (self._problem, self._seed, self._worker, self._check_beyond, self._lines_of)
+        with Searching(*way) as searching:
+            try:
+                searched = searching.run(search, right, coverage)
+            except WorkerFailure as failure:
+                self._notes.append(f"--search came to its end: {failure}")
+                return coverage
+        outcomes += searched.failures
+        self._notes.append(searched.note)
+        return searched.coverage
+
+    def _check_beyond(self, worker: Worker, case: Case) -> CaseOutcome:
+        device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
+        return self._converse(worker, case, device, self._call_budget)
 
     def _worker(self) -> Worker:
         return DeviceWorker(self._settings, self._deadlines, self._on_build, self._time)
@@ -349,11 +382,11 @@ class _Evaluation:
             self._notes.append(
                 f"{len(sizes)} allocations of cudaMalloc were never freed, {sum(sizes)} bytes"
             )
-        lines = header.get("lines")
-        if lines is None or not (lines["reached"] or lines["missed"]):
-            # On a GPU nobody looks; and the kernels may stand in another file.
-            return None
-        return Coverage(tuple(lines["reached"]), tuple(lines["missed"]))
+        return _coverage(header)
+
+    def _lines_of(self, worker: Worker) -> Coverage | None:
+        """Which lines of device code ran in a worker."""
+        return _coverage(worker.request("leaks").header)
 
     def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
         """The report of a submission that could not even be imported."""
@@ -374,3 +407,11 @@ class _Evaluation:
         self._builds[event.name] = BuildReport(
             event.name, entry.seconds, entry.reused, entry.notes["headers"]
         )
+
+
+def _coverage(header: Mapping[str, Any]) -> Coverage | None:
+    lines = header.get("lines")
+    if lines is None or not (lines["reached"] or lines["missed"]):
+        # On a GPU nobody looks; and the kernels may stand in another file.
+        return None
+    return Coverage(tuple(lines["reached"]), tuple(lines["missed"]))

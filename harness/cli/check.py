@@ -69,6 +69,7 @@ def add_to(commands: Commands) -> None:
         help="permute the order of blocks and warps with this seed, to find what depends on it "
         "(default: 0, the natural order)",
     )
+    option_types.add_search(parser.add_argument)
     add_colour(parser)
     parser.add_argument(
         "--resume",
@@ -92,6 +93,8 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(
             "--case: some cases are no report to keep; leave out --resume, --json and --junitxml"
         )
+    if options.case and options.search:
+        raise UsageError("--search: begins where all cases are right; leave out --case")
     for name, path in (("--junitxml", options.junitxml), ("--coverage", options.coverage)):
         if path and path.is_dir():
             raise UsageError(f"{name} {path}: is a folder; give a file")

@@ -37,6 +37,7 @@ from harness.problems.discovery import Submission, discover, fits
 from harness.problems.grid import cases_for, fresh_seed
 from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
+from harness.problems.search import search_for
 from harness.records import store
 from harness.records.coverage import Coverage, lcov
 from harness.records.junit import TestCase, junit, no_submission, not_evaluated, tests_of
@@ -71,7 +72,7 @@ def check(options: argparse.Namespace) -> int:
         if fits(submission, problem) is None
     ]
     if options.case:
-        pairs = narrowed(pairs, options.case, options.grid)
+        pairs = narrowed(pairs, options.case, options.grid, seed)
     run = fresh_run()
     jobs = options.jobs or hardware.jobs
     requests = [
@@ -89,6 +90,7 @@ def check(options: argparse.Namespace) -> int:
             cores=cores_each(jobs, len(pairs)),
             readable=tuple(options.readable),
             untrusted=options.untrusted,
+            search=search_for(pair.problem, pair.submission, options.search),
             run=run,
         )
         for pair in pairs

@@ -118,6 +118,18 @@ def add_sandbox(add: Callable[..., object]) -> None:
     )
 
 
+def add_search(add: Callable[..., object], prefix: str = "--") -> None:
+    """How long to look for failures that no case shows; arguments as in `add_engine`."""
+    add(
+        f"{prefix}search",
+        type=seconds,
+        default=0.0,
+        metavar="S",
+        help="where all cases are right, go on for so many seconds with sizes of any kind, and "
+        "find the smallest that fail (default: 0, do not)",
+    )
+
+
 def add_engine(add: Callable[..., object], prefix: str = "--") -> None:
     """Where evaluations run: --engine and --scheduler; `add` as in `add_limits`.
 

@@ -67,6 +67,7 @@ class _Evaluation:
         self._doing = "importing"
         self._cases = 0
         self._done = 0
+        self._is_searching = False
         self._wrong: list[CaseReport] = []
         self._last_told = time.monotonic()
         self.line = ""
@@ -77,6 +78,8 @@ class _Evaluation:
         if not self._cases:
             return f"{self.title}: {self._doing}"
         done = f"{self.title}: {self._done} of {self._cases} cases done"
+        if self._is_searching:
+            return f"{done}; searching for more"
         if not self._wrong:
             return done
         first = self._wrong[0]
@@ -93,13 +96,15 @@ class _Evaluation:
             self._doing = one_line(f"building {progress.name}")
         elif progress.event == "imported":
             self._cases = progress.cases
+        elif progress.event == "searching":
+            self._is_searching = True
         elif progress.case:
             self._done += 1
             if progress.case.verdict in AMISS:
                 self._wrong.append(progress.case)
         now = time.monotonic()
         is_news = (
-            progress.event == "building"
+            progress.event in ("building", "searching")
             or (known != len(self._wrong) == 1 and self._done < self._cases)
             or now - self._last_told > _QUIET_SECONDS
         )

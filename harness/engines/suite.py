@@ -74,7 +74,12 @@ class PendingEvaluation:
             lines.append(f"pattern: {report.shared}")
         if report.smallest_failure not in ("", case_id):
             lines.append(f"smallest failing case: {report.smallest_failure}")
-        lines.append(f"replay: --harness-seed {report.seed}")
+        if case.label == "search":
+            # No test stands for it: what is found depends on the time.
+            path = self.request.submission
+            lines.append(f"replay: harness check {path} --seed {report.seed} --case {case_id}")
+        else:
+            lines.append(f"replay: --harness-seed {report.seed}")
         return "\n".join(map(printable, lines))
 
     def report(self) -> Report:
@@ -91,7 +96,9 @@ class PendingEvaluation:
         """Whether the report is there, or about to be: nothing is left to run."""
         if self._future is None or self._future.cancelled():
             return False
-        return self._future.done() or self._cases.keys() == {case.id for case in self.request.cases}
+        if self._future.done() or self.request.search:
+            return self._future.done()
+        return self._cases.keys() == {case.id for case in self.request.cases}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         """Until `ready()` or the end of the evaluation, saying what is going on meanwhile."""

@@ -212,7 +212,7 @@ def portable(board: Board) -> Board:
     """What of a board is the same on every machine that has the same files.
 
     How long a build takes, where a check ran, and counters, which another compiler makes others,
-    are this machine's, and cases at random sizes are this run's.
+    are this machine's, and cases at random sizes or from a search are this run's.
     """
     return replace(
         board,
@@ -224,5 +224,5 @@ def portable(board: Board) -> Board:
 
 def _portable(report: Report) -> Report:
     # What was drawn at random may have been declined here, and not there.
-    drawn = tuple(case for case in report.cases if case.label != "random")
+    drawn = tuple(case for case in report.cases if case.label not in ("random", "search"))
     return replace(report, device="", builds=(), counters=None, coverage=None, cases=drawn)

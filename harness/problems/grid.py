@@ -10,7 +10,7 @@ import json
 import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import torch
@@ -23,7 +23,7 @@ from harness.problems.problem import Problem
 from harness.problems.sizes import ProblemSizes
 from harness.system.device import Device
 
-Label = Literal["native", "reduced", "grid", "corner", "aimed", "random", "layout"]
+Label = Literal["native", "reduced", "grid", "corner", "aimed", "random", "layout", "search"]
 OWN: tuple[Label, ...] = ("native", "reduced")
 """Labels of the problem's own configuration: as it is, and cut down for the simulator."""
 Grid = Literal["own", "quick", "full"]
@@ -44,7 +44,7 @@ class Case(Configuration):
         id: Short, readable, unique among the cases of one problem, and the same in every run.
         label: "native" or "reduced" for the problem's own configuration, else where it is from:
             `aimed` at what the submission's text states, `random`, or with inputs of another
-            `layout`.
+            `layout`, or found by a `search`.
         seed: What every value of this case is drawn from.
         family: Name of the problem's family.
         constructor_call: How `ModelNew` gets the arguments.
@@ -214,6 +214,26 @@ def case_again(
         family=problem.family.name,
         constructor_call=call_by_name(problem, submission, arguments, case_id),
     )
+
+
+def searched_case(problem: Problem, configuration: Configuration, seed: int) -> Case:
+    """Make a case beyond a grid, of which every argument is given."""
+    name = problem.family.spell(configuration)
+    return Case(
+        **{field.name: getattr(configuration, field.name) for field in fields(Configuration)},
+        id=name,
+        label="search",
+        seed=_seed(seed, name),
+        family=problem.family.name,
+        constructor_call=ConstructorCall((), dict(configuration.arguments)),
+    )
+
+
+def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:
+    """Make the case beyond a grid that has this id; None where there is none."""
+    taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
+    configuration = problem.family.spelled(name, taken)
+    return None if configuration is None else searched_case(problem, configuration, seed)
 
 
 def _varied_case(

@@ -32,6 +32,13 @@ def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
         pytest.fail(evaluation.explain(case), pytrace=False)
 
 
+def test_search(evaluation: PendingEvaluation) -> None:
+    """No configuration fails that a search comes upon when all cases are right."""
+    found = [case for case in evaluation.report().cases if case.label == "search"]
+    if found:
+        pytest.fail(evaluation.explain(found[0].id), pytrace=False)
+
+
 def test_speed(
     outcome: Outcome, contender: str, device_clock: DeviceClock, benchmark: BenchmarkFixture
 ) -> None:

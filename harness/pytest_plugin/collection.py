@@ -28,6 +28,7 @@ from harness.problems.grid import Grid, cases_for, fresh_seed
 from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
 from harness.problems.references import load_references
+from harness.problems.search import search_for
 from harness.pytest_plugin import checks, pages
 from harness.pytest_plugin.hints import is_pythons_own
 from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
@@ -54,6 +55,7 @@ class SessionOptions:
     seed: int
     deadlines: Deadlines
     call_budget: int
+    search: float
     schedule: int
     readable: tuple[Path, ...]
     untrusted: bool
@@ -70,6 +72,7 @@ SPEED = pytest.StashKey[SpeedSession]()
 CLOCK = pytest.StashKey[DeviceClock]()
 TAKEN_OVER = pytest.StashKey[tuple[int, int]]()
 NAMES = pytest.StashKey[dict[str, Path]]()
+_SEARCH = checks.test_search.__name__
 
 
 def session_options(config: pytest.Config, references: Iterable[Path]) -> SessionOptions:
@@ -98,6 +101,7 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
             seed=next(s for s in (seed, shared, fresh_seed()) if s is not None),
             deadlines=Deadlines.of(config.option),
             call_budget=config.getoption("--call-budget"),
+            search=config.getoption("--harness-search"),
             schedule=config.getoption("--harness-schedule"),
             readable=tuple(config.getoption("--readable")),
             untrusted=config.getoption("--untrusted"),
@@ -188,7 +192,11 @@ class SubmissionFile(pytest.Module):
             why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             unfit = Rejected(self.path, f"fits no problem: {why}")
             return [RejectedFile.from_parent(self, name="is_submission", rejected=unfit)]
-        return super().collect()
+        return [item for item in super().collect() if self._is_asked_for(item)]
+
+    def _is_asked_for(self, item: pytest.Item | pytest.Collector) -> bool:
+        is_search = isinstance(item, pytest.Function) and item.originalname == _SEARCH
+        return not is_search or self.config.stash[OPTIONS].search > 0
 
     def _twin(self, submission: Submission) -> Iterator[Rejected]:
         first = self.config.stash[NAMES].setdefault(submission.name, self.path)
@@ -246,6 +254,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     options = file.config.stash[OPTIONS]
     if "contender" in metafunc.fixturenames:
         _generate_speed_tests(metafunc, file)
+        return
+    if metafunc.definition.name == _SEARCH:
+        each = [pytest.param(problem, id=problem.name) for problem in file.problems()]
+        metafunc.parametrize("problem", each)
         return
     if "case" not in metafunc.fixturenames:
         first = file.problems()[0]
@@ -350,6 +362,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     run = fresh_run()
     wanted: dict[tuple[Path, Path], set[str]] = {}
     timed: set[tuple[Path, Path]] = set()
+    searched: set[tuple[Path, Path]] = set()
     files: dict[Path, SubmissionFile] = {}
     folders = {item.path.parent for item in session.items if isinstance(item, RejectedFile)}
     for item in session.items:
@@ -364,13 +377,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             ids.add(chosen["case"])
         elif "contender" in chosen and options.device == "cuda":
             timed.add(key)
+        elif item.originalname == _SEARCH:
+            searched.add(key)
     for (path, problem_path), selected in wanted.items():
         problem = next(p for p in options.problems if p.path == problem_path)
         grid = cases_for(
             problem, files[path].submission, options.grid, options.device, seed=options.seed
         )
-        # Only what is right in every case is worth timing.
-        is_whole = (path, problem_path) in timed or len(selected) == len(grid)
+        # Only what is right in every case is worth timing, or a search.
+        is_whole = (path, problem_path) in timed | searched or len(selected) == len(grid)
         cases = grid if is_whole else tuple(case for case in grid if case.id in selected)
         request = Request(
             submission=path,
@@ -385,6 +400,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             schedule=options.schedule,
             readable=options.readable,
             untrusted=options.untrusted,
+            search=search_for(
+                problem,
+                files[path].submission,
+                options.search if (path, problem_path) in searched else 0.0,
+            ),
             run=run,
             cores=cores_each(jobs * processes, len(wanted)),
         )

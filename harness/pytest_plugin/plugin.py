@@ -73,6 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="write a page there that shows what is wrong, where, and how fast",
     )
+    option_types.add_search(group.addoption, "--harness-")
     option_types.add_engine(group.addoption, "--harness-")
     option_types.add_limits(group.addoption)
     option_types.add_sandbox(group.addoption)

@@ -27,6 +27,12 @@ class Coverage:
         total = len(self.reached) + len(self.missed)
         return len(self.reached) / total if total else 1.0
 
+    def joined(self, other: Coverage) -> Coverage:
+        """What ran in this or in another run of the same file."""
+        reached = {*self.reached, *other.reached}
+        missed = {*self.missed, *other.missed} - reached
+        return Coverage(tuple(sorted(reached)), tuple(sorted(missed)))
+
     def words(self) -> str:
         """The lines that never ran, as a person reads them.
 

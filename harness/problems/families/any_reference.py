@@ -108,6 +108,29 @@ class AnyReference:
         del taken, chance
         return None
 
+    def near(
+        self,
+        base: Configuration,
+        taken: Mapping[str, object],
+        numbers: Sequence[int],
+        chance: random.Random,
+    ) -> Configuration | None:
+        """None, as of `drawn`."""
+        del base, taken, numbers, chance
+        return None
+
+    def simpler(
+        self, configuration: Configuration, taken: Mapping[str, object]
+    ) -> Iterable[Configuration]:
+        """None."""
+        del configuration, taken
+        return ()
+
+    def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
+        """None: names tell what differs from one reference's constants."""
+        del name, taken
+        return None
+
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Every constant around warps, blocks and vectors, small, and beyond 16 bits."""
         return other_sizes(sizes, turns=strength - 1)

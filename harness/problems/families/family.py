@@ -141,6 +141,23 @@ class Family(Protocol):
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
         """Any configuration at all; None where it is not known which there are."""
 
+    def near(
+        self,
+        base: Configuration,
+        taken: Mapping[str, object],
+        numbers: Sequence[int],
+        chance: random.Random,
+    ) -> Configuration | None:
+        """One with some other sizes than `base`, perhaps numbers of a submission; None as above."""
+
+    def simpler(
+        self, configuration: Configuration, taken: Mapping[str, object]
+    ) -> Iterable[Configuration]:
+        """Those with one size smaller, the much smaller ones first."""
+
+    def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
+        """What `spell` gives a name to; None for what is no such name."""
+
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Configurations with other constants: each value once, or in more company."""
 

@@ -102,6 +102,32 @@ class ConvTranspose1d(AnyReference):
         sizes = drawn.any_convolution(grid.variable(taken), chance)
         return next(_configurations([sizes], taken))
 
+    def near(
+        self,
+        base: Configuration,
+        taken: Mapping[str, object],
+        numbers: Sequence[int],
+        chance: random.Random,
+    ) -> Configuration:
+        """Up to three sizes are others."""
+        sizes = drawn.near(Convolution.of(base), grid.variable(taken), numbers, chance)
+        return next(_configurations([sizes], taken))
+
+    def simpler(
+        self, configuration: Configuration, taken: Mapping[str, object]
+    ) -> Iterator[Configuration]:
+        """Towards what is neutral, and towards 1."""
+        sizes = Convolution.of(configuration)
+        return _configurations(drawn.simpler(sizes, grid.variable(taken)), taken)
+
+    def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
+        """Of any valid sizes that a submission with these parameters can be asked for."""
+        sizes = grid.spelled(name)
+        if sizes is None:
+            return None
+        configuration = next(_configurations([sizes], taken))
+        return configuration if self.spell(configuration) == name else None
+
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """None: its sizes are varied by what they mean."""
         del sizes, strength

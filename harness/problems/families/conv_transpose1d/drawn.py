@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,9 @@ _MOST: Mapping[str, int] = {
 }
 _FROM_ZERO = ("padding", "output_padding")
 _MOST_GROUPS = 6
+# Sizes that change at a time, beside one that is near.
+_MOST_CHANGES = 3
+_TRIES = 64
 
 
 def any_convolution(varied: Iterable[str], chance: random.Random) -> Convolution:
@@ -71,3 +74,72 @@ def _grouped(sizes: Convolution, groups: int) -> Convolution:
         groups * max(1, channels // groups) for channels in (sizes.in_channels, sizes.out_channels)
     )
     return replace(sizes, groups=groups, in_channels=inputs, out_channels=outputs)
+
+
+def near(
+    base: Convolution, varied: Iterable[str], numbers: Sequence[int], chance: random.Random
+) -> Convolution:
+    """Change a few sizes of a convolution.
+
+    Args:
+        base: Where to start.
+        varied: Names of the parameters that may leave their neutral value.
+        numbers: Those that a submission's text states: its blocks, tiles and special widths.
+        chance: Where the choice comes from.
+
+    Returns:
+        Valid sizes, that are no more work than `base` or than any that are drawn; `base` itself
+        where it has no such neighbour.
+    """
+    allowed = sorted({*varied} & {*_MOST, "bias", "groups"})
+    most_work = max(_MAX_WORK, base.work)
+    for _ in range(_TRIES):
+        sizes = base
+        for name in chance.sample(allowed, min(chance.randint(1, _MOST_CHANGES), len(allowed))):
+            sizes = _changed(sizes, name, numbers, chance)
+        if sizes.is_valid and sizes.work <= most_work:
+            return sizes
+    return base
+
+
+def _changed(
+    sizes: Convolution, name: str, numbers: Sequence[int], chance: random.Random
+) -> Convolution:
+    if name == "bias":
+        return replace(sizes, bias=not sizes.bias)
+    if name == "groups":
+        return _grouped(sizes, chance.randint(1, _MOST_GROUPS))
+    value: int = getattr(sizes, name)
+    ways = [_one(name, _MOST[name], chance), value - 1, value + 1, 2 * value]
+    # As often as all others together: a special width is one in many.
+    ways += [chance.choice(numbers) + chance.choice((-1, 0, 0, 1)) for _ in ways if numbers]
+    least = 0 if name in _FROM_ZERO else 1
+    changed: dict[str, Any] = {name: max(least, chance.choice(ways))}
+    return _grouped(replace(sizes, **changed), sizes.groups)
+
+
+def simpler(sizes: Convolution, varied: Iterable[str]) -> Iterator[Convolution]:
+    """Give what is left where one size is smaller, or a parameter neutral.
+
+    Args:
+        sizes: Where to start.
+        varied: Names of the parameters that may change.
+
+    Yields:
+        Valid sizes: of each the least possible first, then half as far away, and so on.
+    """
+    allowed = set(varied)
+    if sizes.bias and "bias" in allowed:
+        yield replace(sizes, bias=False)
+    if sizes.groups > 1 and "groups" in allowed:
+        yield replace(sizes, groups=1)
+    for name in reversed(tuple(_MOST)):
+        least = 0 if name in _FROM_ZERO else 1
+        value: int = getattr(sizes, name)
+        step = value - least if name in allowed else 0
+        while step > 0:
+            smaller_value: dict[str, Any] = {name: value - step}
+            smaller = replace(sizes, **smaller_value)
+            if smaller.is_valid:
+                yield smaller
+            step //= 2

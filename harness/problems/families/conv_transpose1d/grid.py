@@ -1,6 +1,7 @@
 """Which transposed convolutions a submission is checked with: corners, and a covering array."""
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -187,3 +188,31 @@ def spell(c: Convolution) -> str:
     if c.bias:
         parts.append("bias")
     return "-".join([*parts, f"b{c.batch}x{c.in_channels}x{c.length}", f"to{c.out_channels}"])
+
+
+_SPELLED = re.compile(
+    r"k(?P<kernel_size>\d+)-s(?P<stride>\d+)(-p(?P<padding>\d+))?(-op(?P<output_padding>\d+))?"
+    r"(-d(?P<dilation>\d+))?(-g(?P<groups>\d+))?(?P<bias>-bias)?"
+    r"-b(?P<batch>\d+)x(?P<in_channels>\d+)x(?P<length>\d+)-to(?P<out_channels>\d+)",
+    re.ASCII,
+)
+# No size of a case has more digits.
+_MOST_SPELLED = 120
+
+
+def spelled(name: str) -> Convolution | None:
+    """Give the sizes that `spell` gives a name to; None for what is no name of valid sizes.
+
+    >>> spelled("k3-s2-p1-g8-bias-b1x8x17-to8").stride
+    2
+    """
+    found = _SPELLED.fullmatch(name) if len(name) <= _MOST_SPELLED else None
+    if found is None:
+        return None
+    given: dict[str, Any] = {**NEUTRAL, "bias": found["bias"] is not None}
+    stated = found.groupdict().items()
+    given |= {name: int(value) for name, value in stated if value and name != "bias"}
+    sizes = Convolution(**given)
+    required = ("kernel_size", "stride", "dilation", "groups", "batch", "in_channels", "length")
+    is_positive = all(getattr(sizes, each) > 0 for each in (*required, "out_channels"))
+    return sizes if is_positive and sizes.is_valid else None

@@ -1,0 +1,117 @@
+"""Look for a configuration that fails, and then for the smallest one.
+
+Sizes are drawn at random, or near some that have run: the submission's own numbers, and whatever
+reached new lines of its device code, are where its paths part. Hypothesis draws and shrinks as
+well, but it neither starts from a given example nor learns from what a whole run has covered.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from harness.judging.case_check import CaseOutcome
+from harness.problems.configuration import Configuration
+from harness.problems.families.family import Family
+from harness.problems.search import Search
+from harness.records.report import AMISS
+
+# Of the draws: from all there is, and, of the others, near what reached something new.
+_FRESH = 0.25
+_NEAR_NEWS = 0.5
+
+
+class Trials(Protocol):
+    """Where configurations run."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+
+    @property
+    def reached(self) -> int:
+        """How many lines of device code have run so far, in any of them."""
+
+    def try_out(self, configuration: Configuration) -> CaseOutcome:
+        """How one does."""
+
+
+class Searcher:
+    """One search.
+
+    Attributes:
+        tried: Names of the configurations that ran.
+        failures: How those that fail do, in the order in which they ran.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        search: Search,
+        known: Sequence[Configuration],
+        chance: random.Random,
+        trials: Trials,
+    ) -> None:
+        """Start from the configurations that are known to be right."""
+        self.tried: set[str] = set()
+        self.failures: list[CaseOutcome] = []
+        self._family = family
+        self._search = search
+        self._known = known
+        self._right = {family.spell(each) for each in known}
+        self._chance = chance
+        self._trials = trials
+        self._news: list[Configuration] = []
+
+    def run(self) -> CaseOutcome | None:
+        """The smallest failure that there was time for; None where nothing failed."""
+        wrong = next(self._failures(), None)
+        return wrong and self._smallest(wrong)
+
+    def _failures(self) -> Iterator[CaseOutcome]:
+        while not self._trials.is_over:
+            configuration = self._draw()
+            if configuration is None:
+                return
+            before = self._trials.reached
+            outcome = self._try(configuration)
+            if self._trials.reached > before:
+                self._news.append(configuration)
+            if outcome:
+                yield outcome
+
+    def _draw(self) -> Configuration | None:
+        chance, taken = self._chance, self._search.taken
+        if not self._known or chance.random() < _FRESH:
+            return self._family.drawn(taken, chance)
+        is_near_news = self._news and chance.random() < _NEAR_NEWS
+        base = chance.choice(self._news if is_near_news else self._known)
+        return self._family.near(base, taken, self._search.numbers, chance)
+
+    def _try(self, configuration: Configuration) -> CaseOutcome | None:
+        """What has not run yet; answers how it fails."""
+        name = self._family.spell(configuration)
+        if name in self._right or name in self.tried:
+            return None
+        outcome = self._trials.try_out(configuration)
+        self.tried.add(name)
+        if outcome.report.verdict not in AMISS:
+            return None
+        self.failures.append(outcome)
+        return outcome
+
+    def _smallest(self, wrong: CaseOutcome) -> CaseOutcome:
+        """What fails in the same way, and has nothing that can be smaller."""
+        found: CaseOutcome | None = wrong
+        while found:
+            wrong, found = found, next(self._simpler(found), None)
+        return wrong
+
+    def _simpler(self, wrong: CaseOutcome) -> Iterator[CaseOutcome]:
+        for configuration in self._family.simpler(wrong.case, self._search.taken):
+            if self._trials.is_over:
+                return
+            outcome = self._try(configuration)
+            if outcome and outcome.report.verdict == wrong.report.verdict:
+                yield outcome

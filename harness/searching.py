@@ -1,0 +1,136 @@
+"""Go on where a grid's cases are right: a worker for what a search tries, and what it came to."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from typing import Self
+
+from harness.judging.case_check import CaseOutcome
+from harness.judging.search import Searcher
+from harness.problems.configuration import Configuration
+from harness.problems.grid import Case, searched_case
+from harness.problems.problem import Problem
+from harness.problems.search import Search
+from harness.records.coverage import Coverage
+from harness.worker.supervisor import Worker, WorkerFailure
+
+# Of the failures beside the smallest.
+_MOST_OTHERS = 11
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search came to.
+
+    Attributes:
+        failures: The smallest, and some of those that led to it, for a diagnosis; none where
+            nothing fails.
+        note: How much was tried, in a line.
+        coverage: Which lines ran in the grid's cases or in it; None where nobody looks.
+    """
+
+    failures: tuple[CaseOutcome, ...]
+    note: str
+    coverage: Coverage | None
+
+
+class Searching:
+    """One search, in workers of its own. Leaving the context manager ends the last of them.
+
+    Args:
+        problem: What is searched for failures.
+        seed: From which all values are drawn.
+        start: Makes a worker.
+        check: Runs a case in one.
+        lines: Asks one which lines have run in it.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int,
+        start: Callable[[], Worker],
+        check: Callable[[Worker, Case], CaseOutcome],
+        lines: Callable[[Worker], Coverage | None],
+    ) -> None:
+        self._problem = problem
+        self._seed = seed
+        self._start = start
+        self._check = check
+        self._lines = lines
+        self._worker: Worker | None = None
+        self._stack = ExitStack()
+        self._end = 0.0
+        self._coverage: Coverage | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def run(self, search: Search, right: Sequence[Case], coverage: Coverage | None) -> Searched:
+        """Search from now on.
+
+        Args:
+            search: For what.
+            right: Cases in which nothing is wrong.
+            coverage: Which lines they have reached.
+
+        Raises:
+            WorkerFailure: A worker does not even import the submission.
+        """
+        self._end = time.monotonic() + search.seconds
+        self._coverage = coverage
+        before = self.reached
+        chance = random.Random(f"search {self._seed}")  # noqa: S311 - the seed is the secret
+        searcher = Searcher(self._problem.family, search, right, chance, self)
+        found = searcher.run()
+        count = len(searcher.tried)
+        if found:
+            wrong = len(searcher.failures)
+            told = f"{wrong} of {count} more configurations fail; {found.case.id} is the smallest"
+        elif count:
+            told = f"{count} more configurations are right"
+        else:
+            told = "it is not known which sizes this reference takes"
+        news = f"; lines of device code that only they reach: {self.reached - before}"
+        note = f"--search: {told}{news if self.reached > before else ''}"
+        others = (each for each in searcher.failures if each is not found)
+        failures = (found, *islice(others, _MOST_OTHERS)) if found else ()
+        return Searched(failures, note, self._coverage)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return time.monotonic() >= self._end
+
+    @property
+    def reached(self) -> int:
+        """How many lines of device code have run so far, in the grid's cases or since."""
+        return len(self._coverage.reached) if self._coverage else 0
+
+    def try_out(self, configuration: Configuration) -> CaseOutcome:
+        """How a configuration does."""
+        worker = self._ready()
+        outcome = self._check(worker, searched_case(self._problem, configuration, self._seed))
+        if outcome.worker_failed or worker.is_spent:
+            self._stack.close()
+            self._worker = None
+        elif self._coverage:
+            lines = self._lines(worker)
+            self._coverage = self._coverage.joined(lines) if lines else self._coverage
+        return outcome
+
+    def _ready(self) -> Worker:
+        if self._worker is None:
+            self._worker = self._stack.enter_context(self._start())
+            fault = self._worker.request("import").header.get("fault")
+            if fault:
+                raise WorkerFailure("import", "protocol", "the submission is not imported again")
+        return self._worker

@@ -1,0 +1,125 @@
+"""`--search`: failures that no case of a grid shows, and the smallest configuration of them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.problems.families.conv_transpose1d.drawn import near, simpler
+from harness.problems.families.conv_transpose1d.grid import covering, spell, spelled, variable
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+from tests.support import REFERENCE, SUBMISSIONS, harness, pytest_
+
+pytestmark = pytest.mark.simulator_only
+
+PROBLEM = REFERENCE / "conv_transpose1d.py"
+LOOP = "    for (int k = 0; k < kernel_size; ++k) {\n"
+# A fast path, and only that is wrong.
+RARE = """    const int first = in_length == 77 && in_channels > 2 ? 1 : 0;
+    for (int k = first; k < kernel_size; ++k) {
+"""
+SMALLEST = "k1-s1-b1x3x77-to1"
+# Seconds; the search ends when nothing smaller fails.
+LONG = "300"
+ALL = variable(
+    ("stride", "kernel_size", "dilation", "padding", "output_padding", "groups", "bias")
+) | {"in_channels", "out_channels"}
+
+
+@pytest.fixture
+def rare(tmp_path: Path) -> Path:
+    """A submission that leaves out a tap of inputs of one length."""
+    text = (SUBMISSIONS / "flat_index.py").read_text()
+    assert text.count(LOOP) == 1
+    path = tmp_path / "rare.py"
+    path.write_text(text.replace(LOOP, RARE))
+    return path
+
+
+def test_smallest_configuration_of_a_rare_failure_is_found_and_replayed(rare: Path) -> None:
+    """Its report is like any other; the id alone says its sizes, so that it can be replayed."""
+    options = ("check", rare, "--reference", PROBLEM, "--seed", "3", "--grid", "own")
+    folder = rare.parent
+    found = harness(*options, "--search", LONG, folder=folder)
+    assert found.status == 1
+    assert "rare on conv_transpose1d: failed: own configuration right" in found.out
+    assert f"smallest failing case: {SMALLEST} (search)" in found.out
+    assert "diagnosis: first tap left out" in found.out
+    assert f"replay: --seed 3 --case {SMALLEST}" in found.out
+    again = harness(*options, "--case", SMALLEST, folder=folder)
+    assert again.status == 1
+    told = "first wrong index [0, 0, 0]: expected "
+    numbers = [text.partition(told)[2].partition("\n")[0] for text in (found.out, again.out)]
+    assert numbers[0]
+    assert numbers[0] == numbers[1]
+
+
+def test_right_submission_stays_right() -> None:
+    """How much was tried is a note, and no case more is in the report."""
+    options = ("--reference", PROBLEM, "--grid", "own", "--search", "3")
+    done = harness("check", SUBMISSIONS / "flat_index.py", *options, folder=SUBMISSIONS.parent)
+    assert done.status == 0, done.out
+    assert "flat_index on conv_transpose1d: passed: own configuration right;" in done.out
+    assert "note: --search: " in done.out
+    assert " more configurations are right" in done.out
+
+
+def test_pytest_has_a_test_for_the_search(rare: Path) -> None:
+    """It fails with what was found; without the option it is not collected."""
+    options = (rare, "--reference", PROBLEM, "--grid", "own", "--harness-seed", "3")
+    listed = pytest_(*options, "--collect-only", "-q", folder=rare.parent)
+    assert "test_matches_reference" in listed.out
+    assert "test_search" not in listed.out
+    done = pytest_(*options, "--harness-search", LONG, "-k", "test_search", folder=rare.parent)
+    assert done.status == 1
+    assert "::test_search[conv_transpose1d] - Failed: rare on" in done.out
+    assert f"rare.py --seed 3 --case {SMALLEST}" in done.out
+
+
+def test_search_is_of_a_whole_grid(rare: Path) -> None:
+    """With some cases only, it says what to leave out."""
+    options = ("--reference", PROBLEM, "--case", SMALLEST, "--search", "1")
+    done = harness("check", rare, *options, folder=rare.parent)
+    assert done.status == 2
+    assert "--search: begins where all cases are right; leave out --case" in done.err
+
+
+def test_names_tell_all_sizes() -> None:
+    """What is spelled is read again; what is no name of valid sizes is none."""
+    for sizes in covering(ALL, 2):
+        assert spelled(spell(sizes)) == sizes
+    for name in (
+        "reduced",
+        "k3-s0-b1x1x4-to1",
+        "k3-s1-g2-b1x3x4-to2",
+        "k3-s1-b1x1x4-to1 ",
+        "k1-s1-p2-b1x1x3-to1",
+        f"k{'1' * 200}-s1-b1x1x4-to1",
+    ):
+        assert spelled(name) is None, name
+
+
+def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
+    """No more work than the start's or a drawn one's; a submission's numbers come by."""
+    chance = random.Random(0)  # noqa: S311 - no secret
+    base = Convolution(8, 8, 3, 2, 17, stride=2, groups=2)
+    found = [near(base, {"length", "stride", "batch"}, (97,), chance) for _ in range(300)]
+    for sizes in found:
+        assert sizes.is_valid
+        assert replace(sizes, length=17, stride=2, batch=2) == base
+        assert sizes.work <= 1_500_000
+    assert {96, 97, 98} <= {sizes.length for sizes in found}
+
+
+def test_what_is_simpler_ends() -> None:
+    """Whatever is taken of it, in the end one position of one channel is left."""
+    sizes: Convolution | None = Convolution(
+        12, 6, 5, 3, 31, stride=3, padding=2, output_padding=1, dilation=2, groups=3, bias=True
+    )
+    last = sizes
+    while sizes:
+        last, sizes = sizes, next(simpler(sizes, ALL), None)
+    assert last == Convolution(1, 1, 1, 1, 1)
