@@ -414,4 +414,4 @@ def _coverage(header: Mapping[str, Any]) -> Coverage | None:
     if lines is None or not (lines["reached"] or lines["missed"]):
         # On a GPU nobody looks; and the kernels may stand in another file.
         return None
-    return Coverage(tuple(lines["reached"]), tuple(lines["missed"]))
+    return Coverage(*(tuple(lines[name]) for name in ("reached", "missed", "unset")))

@@ -65,6 +65,7 @@ def test_every_defect_is_checked(checked: dict[str, Report]) -> None:
         "null_bias",
         "no_opt_in",
         "output_of_input_channels",
+        "sum_not_set",
     }
     expected = {*STOPPED, *WRONG, *others}
     assert set(checked) == expected == {path.stem for path in FOLDER.glob("*.py")}
@@ -118,6 +119,18 @@ def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], n
         assert picture.overview.mistake == picture.overview.errors
     # One of them shows more than a few numbers.
     assert max(math.prod(picture.shape) for picture in pictures) >= 100
+
+
+def test_variable_that_nothing_has_set_is_told_with_its_line(checked: dict[str, Report]) -> None:
+    """What it holds by chance, such as 0 or an earlier block's sum, cannot hide it."""
+    lines = (FOLDER / "sum_not_set.py").read_text().splitlines()
+    read = next(number for number, line in enumerate(lines, 1) if "out[index] = sum" in line)
+    report = checked["sum_not_set"]
+    assert report.verdict == "failed"
+    assert report.count("passed") == 0
+    diagnosis = first_failure(report).diagnosis
+    assert diagnosis.startswith("uninitialised variable: ")
+    assert str(read) in diagnosis.rpartition(": ")[2].rstrip(".").split(", ")
 
 
 def test_picture_of_what_was_not_written_shows_where(checked: dict[str, Report]) -> None:

@@ -21,6 +21,7 @@ from harness.problems.mistakes import Computation
 from harness.problems.problem import Problem
 from harness.problems.values import runs_for, values_for
 from harness.records.comparison import Mismatch, Precision
+from harness.records.coverage import Coverage
 from harness.records.picture import Picture
 from harness.records.report import AMISS, CaseReport, Report, Verdict, overall
 from harness.simulator.counters.by_line import by_line
@@ -36,6 +37,8 @@ _ENOUGH_FAILURES = 6
 _MOST_OTHER_PICTURES = 3
 # Of a picture that tells much: more rows and columns tell no more.
 _MANY_ROWS, _MANY_COLUMNS = 8, 48
+# Of those that may read what nothing has set.
+_MOST_LINES = 6
 # Below so many elements nothing is seen, though some are right.
 _ENOUGH = 100
 
@@ -50,7 +53,11 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         if o.report.verdict in ("passed", "failed") and o.case.label not in ("random", "layout")
     ]
     known = _known_mistake(failed, outcomes, problem)
-    diagnosis = wrong_defaults(failed, outcomes) or _diagnosis(failed, known)
+    diagnosis = (
+        wrong_defaults(failed, outcomes)
+        or _unset_variable(failed, blank.coverage)
+        or _diagnosis(failed, known)
+    )
     cases = tuple(
         replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
         if o.report.verdict == "failed"
@@ -156,6 +163,25 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
     return (
         f"another default: every failing case leaves out {suspects[0]}, and none that gives it "
         f"fails; ModelNew's default for it is not Model's."
+    )
+
+
+def _unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> str:
+    """Say which lines read a variable that nothing has set, where that explains every failure.
+
+    The simulator fills such registers as it fills fresh memory: what comes of them is no number.
+    """
+    wrong = [outcome.wrong for outcome in failed if outcome.wrong]
+    if not coverage or not coverage.unset or len(wrong) < len(failed) or not wrong:
+        return ""
+    if any(each.has_gaps for each in wrong):
+        return ""
+    if not all(bool(each.actual.isnan().any()) for each in wrong):
+        return ""
+    lines = ", ".join(map(str, coverage.unset[:_MOST_LINES]))
+    return (
+        "uninitialised variable: what is wrong is not a number, and comes from a variable that "
+        f"nothing has set; it is read in one of these lines: {lines}."
     )
 
 

@@ -269,12 +269,18 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
     """Recognise outputs that are right but for elements left at 0, or at what memory held."""
     places = []
     for run in runs:
-        actual = run.actual.cpu()
         wrong = ~_agrees((), run)
+        actual = run.actual.cpu()
         blank = (actual == 0) | ~actual.isfinite() if run.unwritten is None else run.unwritten
         if not wrong.any() or not blank[wrong].all():
             return None
         places.append(_places(wrong, blank))
+    if all(run.unwritten is not None and bool(run.unwritten.all()) for run in runs):
+        return Diagnosis(
+            "nothing written",
+            "No element of any output is written; look for a kernel that is not launched, or that "
+            "leaves before it stores.",
+        )
     shared = [kind for kind in places[0] if all(kind in place for place in places)]
     where = places[0][shared[0]] if shared else "in several places"
     return Diagnosis(

@@ -16,10 +16,13 @@ class Coverage:
     Attributes:
         reached: Lines that ran in some case.
         missed: Lines that ran in none.
+        unset: Lines that may read a variable which nothing has set. A right kernel has some where
+            that never comes to pass.
     """
 
     reached: tuple[int, ...]
     missed: tuple[int, ...]
+    unset: tuple[int, ...] = ()
 
     @property
     def share(self) -> float:
@@ -31,7 +34,8 @@ class Coverage:
         """What ran in this or in another run of the same file."""
         reached = {*self.reached, *other.reached}
         missed = {*self.missed, *other.missed} - reached
-        return Coverage(tuple(sorted(reached)), tuple(sorted(missed)))
+        unset = {*self.unset, *other.unset}
+        return Coverage(tuple(sorted(reached)), tuple(sorted(missed)), tuple(sorted(unset)))
 
     def words(self) -> str:
         """The lines that never ran, as a person reads them.

@@ -264,6 +264,18 @@ def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Gather
     assert told.name == "elements not written"
 
 
+def test_output_of_which_nothing_is_written_is_told_as_that(grid: list[Gather]) -> None:
+    """Not that what is written is right; where only zeros are seen, nobody knows that."""
+    o = big(grid)
+    nothing = torch.zeros_like(o.output().float())
+    told = diagnose([WrongRun(o, nothing, unwritten=torch.ones_like(nothing, dtype=torch.bool))])
+    assert told is not None
+    assert told.name == "nothing written"
+    guessed = diagnose([WrongRun(o, nothing)])
+    assert guessed is not None
+    assert guessed.name != "nothing written"
+
+
 def test_holes_are_not_called_a_tail(grid: list[Gather]) -> None:
     """Unwritten elements in the middle are told as such."""
     operands = big(grid)

@@ -6,6 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.simulator.execution.prepared import Prepared
+from harness.simulator.lowering.program import (
+    Block,
+    Order,
+    Program,
+    Step,
+    mask,
+    sources_of,
+    targets_of,
+)
 from harness.simulator.ptx.ptx import Instruction, Location, Module
 
 
@@ -16,10 +25,12 @@ class Lines:
     Attributes:
         reached: Some thread has run an instruction of theirs.
         missed: No thread has, in no kernel and in no instance of a template.
+        unset: Of kernels that ran, those that may read a variable which nothing has set.
     """
 
     reached: tuple[int, ...]
     missed: tuple[int, ...]
+    unset: tuple[int, ...]
 
 
 def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) -> Lines:
@@ -31,14 +42,36 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
     """
     every: set[int] = set()
     reached: set[int] = set()
+    unset: set[int] = set()
     for module, launched in modules:
         for function in module.functions.values():
             every |= set(_lines(file, function.body))
         for prepared in launched:
-            blocks = prepared.compiler.program.blocks
+            program = prepared.compiler.program
+            unset |= set(_lines(file, _reads_of_unset(program)))
+            blocks = program.blocks
             for number in prepared.reached:
                 reached |= set(_lines(file, blocks[number].executed))
-    return Lines(tuple(sorted(reached)), tuple(sorted(every - reached)))
+    return Lines(tuple(sorted(reached)), tuple(sorted(every - reached)), tuple(sorted(unset)))
+
+
+def _reads_of_unset(program: Program) -> Iterator[Instruction]:
+    """Instructions that read a register to which there is a way without a write."""
+    for block in program.blocks if program.unset else ():
+        yield from _first_reads(block, program.unset)
+
+
+def _first_reads(block: Block, registers: int) -> Iterator[Instruction]:
+    """Instructions of a block that read one of the registers before they are written there."""
+    for step in block.steps:
+        instruction = _instruction(step)
+        if instruction and mask(sources_of(step)) & registers:
+            yield instruction
+        registers &= ~mask(targets_of(step))
+
+
+def _instruction(step: Step) -> Instruction | None:
+    return None if isinstance(step, Order) else step.instruction
 
 
 def _lines(file: str, items: Iterable[object]) -> Iterator[int]:

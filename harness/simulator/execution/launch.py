@@ -30,6 +30,10 @@ from harness.simulator.sanitizer.synccheck import SyncChecks
 
 Sites = npt.NDArray[np.uint64]
 
+_POISONED = {16: 0x7FA1, 32: 0x7FA1DEAD, 64: 0x7FF1DEAD7FA1DEAD}
+"""What registers of so many bits hold that nothing has set: not a number, of any type, and other
+than what fresh memory holds."""
+
 CHUNK_PRIVATE_BYTES = 64 << 20
 """Most shared and local memory of the blocks that run together."""
 
@@ -260,6 +264,7 @@ class Launch:
         self._check_budget()
         at.private.reset()
         uniform = self._fill_specials(at.frame, chunk.start)
+        self._poison_unset(at.frame)
         return at.scheduler.run(chunk.start, len(chunk), uniform)
 
     def _check_budget(self) -> None:
@@ -311,6 +316,20 @@ class Launch:
         per_block = self._shared_bytes + self._program.local_bytes * threads
         by_memory = CHUNK_PRIVATE_BYTES // per_block if per_block else blocks
         return max(1, min(blocks, by_memory, self._host.chunk_lanes // threads))
+
+    def _poison_unset(self, frame: Frame) -> None:
+        """Fills registers that may be read before they are written.
+
+        What a block before this one has left in them, or 0, might be right by chance.
+        """
+        program, slots = self._program, self._prepared.compiler.slots
+        if not program.unset:
+            return
+        for register, bits in enumerate(program.register_bits):
+            if program.unset >> register & 1 and bits in _POISONED:
+                slot = slots.number(register, f"b{bits}")
+                frame.extend(slots)
+                frame.varying[slot][...] = _POISONED[bits]
 
     def _fill_specials(self, frame: Frame, first_block: int) -> int:
         """Gives the special registers their values; returns those that are uniform, as bits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from harness.simulator.actions.action import Action
@@ -247,6 +248,15 @@ class Program:
     dynamic_shared_offset: int
     local_bytes: int
     parameter_bytes: int
+
+    @cached_property
+    def unset(self) -> int:
+        """Registers to whose reads there is a way without a write, as bits.
+
+        No thread need go that way: of a variable that is set and read under one condition, a right
+        kernel has such registers.
+        """
+        return self.blocks[0].live & ~mask(tuple(self.specials.values()))
 
     @property
     def lanes_together(self) -> int:

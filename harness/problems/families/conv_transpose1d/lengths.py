@@ -1,8 +1,10 @@
 """Known mistakes in the output's shape: in the formula of its length, and in its channels."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
@@ -16,6 +18,17 @@ def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
             if source != target:
                 words = f"{source} stands for {target}"
                 yield words, partial(_with, target=target, source=source)
+
+
+def _swapped() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
+    """Two of the sizes in each other's place."""
+    for one, other in itertools.combinations(_REPLACED, 2):
+        yield f"{one} and {other} are swapped", partial(_with_swapped, one=one, other=other)
+
+
+def _with_swapped(c: Convolution, one: str, other: str) -> int:
+    swapped: dict[str, Any] = {one: getattr(c, other), other: getattr(c, one)}
+    return replace(c, **swapped).output_length
 
 
 def _with(c: Convolution, target: str, source: str) -> int:
@@ -76,6 +89,7 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         lambda c: c.output_length + (c.in_channels - c.length) * c.stride,
     ),
     *_replaced(),
+    *_swapped(),
 )
 """What each known mistake in the formula makes of the output length."""
 

@@ -1,6 +1,6 @@
 """Known mistakes in kernels for transposed convolution; adding one is adding a line to a table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from harness.problems.families.conv_transpose1d.computation import (
     truncating,
     undivided,
 )
+from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.mistakes import Mistake
 
 
@@ -145,6 +146,131 @@ def _bias_overwritten(c: Gather) -> Gather:
     ones = replace(c, x=torch.ones_like(c.x), weight=torch.ones_like(c.weight), bias=None)
     has_none = ones.output() == 0
     return replace(_last_term_only(c), bias=None, finish=lambda y: y + bias * has_none)
+
+
+def _first_half(count: int, places: Tensor) -> Tensor:
+    """Whether a loop that steps by two, and reads the next one at each step, comes by."""
+    return places < (count + 1) // 2
+
+
+def _second_half_of_channels_left_out(c: Gather) -> Gather:
+    channels = c.sizes.in_channels // c.sizes.groups
+    return _channels_where(c, _first_half(channels, _place_in_group(c)))
+
+
+def _second_half_of_taps_left_out(c: Gather) -> Gather:
+    taps = torch.arange(c.sizes.kernel_size)
+    return replace(c, weight=c.weight * _first_half(c.sizes.kernel_size, taps))
+
+
+def _bias_of_first_channel(c: Gather) -> Gather:
+    if c.bias is None:
+        return c
+    return replace(c, bias=_of_first_channel(c.bias, c.sizes.groups, 0))
+
+
+def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
+    """Read memory where one index is multiplied by another factor; beyond its end is 0.
+
+    Args:
+        tensor: What lies there, contiguous; (..., length).
+        dim: Which of its indices.
+        factor: By how many elements each step of it leads on.
+    """
+    size = tensor.shape[dim]
+    places = torch.arange(tensor.numel()).view(tensor.shape)
+    step = places.select(dim, 1) - places.select(dim, 0) if size > 1 else places.select(dim, 0)
+    steps = torch.arange(size).view(-1, *[1] * (tensor.dim() - dim - 1))
+    places = places + steps * (factor - int(step.flatten()[0]))
+    inside = (places >= 0) & (places < tensor.numel())
+    read: Tensor = tensor.flatten()[places.clamp(0, tensor.numel() - 1)]
+    return read * inside
+
+
+def _weight_by(c: Gather, dim: int, factor: int) -> Gather:
+    """Index each group's weights (channels, outputs, taps) with another factor."""
+    groups = c.weight.contiguous().chunk(c.sizes.groups, 0)
+    return replace(c, weight=torch.cat([_read_at(group, dim, factor) for group in groups]))
+
+
+def _input_by(c: Gather, dim: int, factor: int) -> Gather:
+    return replace(c, x=_read_at(c.x.contiguous(), dim, factor))
+
+
+Factor = Callable[[Convolution], int]
+
+
+def _factors(
+    what: str, right: str, ways: Sequence[tuple[str, Factor]], change: Callable[..., Gather]
+) -> Iterator[Mistake[Gather]]:
+    """An index of memory with another factor.
+
+    Args:
+        what: Which index, in which tensor.
+        right: Its factor.
+        ways: What it may be, and how much that is.
+        change: Takes a computation and `factor`.
+    """
+    for words, factor in ways:
+        yield Mistake(
+            f"{what}: {words}",
+            f"There the {what} is multiplied by {words}; its factor is {right}.",
+            partial(_by_factor, change=change, factor=factor),
+            comes_alone=True,
+        )
+
+
+def _by_factor(c: Gather, change: Callable[..., Gather], factor: Factor) -> Gather:
+    return change(c, factor=factor(c.sizes))
+
+
+def _outputs(c: Convolution) -> int:
+    return c.out_channels // c.groups
+
+
+def _indices() -> Iterator[Mistake[Gather]]:
+    """Factors of indices that are mistyped: one left out, or + or / for *."""
+    yield from _factors(
+        "input channel in the weight's index",
+        "(out_channels / groups) * kernel_size",
+        (
+            ("out_channels / groups alone", _outputs),
+            ("kernel_size alone", lambda c: c.kernel_size),
+            ("out_channels / groups / kernel_size", lambda c: _outputs(c) // c.kernel_size),
+            ("out_channels / groups + kernel_size", lambda c: _outputs(c) + c.kernel_size),
+            ("out_channels * kernel_size", lambda c: c.out_channels * c.kernel_size),
+            ("1", lambda _: 1),
+        ),
+        partial(_weight_by, dim=0),
+    )
+    yield from _factors(
+        "output channel in the weight's index",
+        "kernel_size",
+        (
+            ("1", lambda _: 1),
+            ("out_channels / groups", _outputs),
+            ("in_channels / groups", lambda c: c.in_channels // c.groups),
+        ),
+        partial(_weight_by, dim=1),
+    )
+    yield from _factors(
+        "channel in the input's index",
+        "length",
+        (("1", lambda _: 1), ("in_channels", lambda c: c.in_channels)),
+        partial(_input_by, dim=1),
+    )
+    yield from _factors(
+        "row of the batch in the input's index",
+        "in_channels * length",
+        (
+            ("length alone", lambda c: c.length),
+            ("in_channels alone", lambda c: c.in_channels),
+            ("in_channels + length", lambda c: c.in_channels + c.length),
+            ("in_channels / length", lambda c: c.in_channels // c.length),
+            ("1", lambda _: 1),
+        ),
+        partial(_input_by, dim=0),
+    )
 
 
 def _substitutions() -> Iterator[Mistake[Gather]]:
@@ -408,6 +534,12 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         comes_alone=True,
     ),
     Mistake(
+        "position missing in the input's index",
+        "Every input position has the first one's value.",
+        lambda c: replace(c, x=c.x[..., :1].expand_as(c.x)),
+        comes_alone=True,
+    ),
+    Mistake(
         "remainder taken for the position",
         "The input position is the remainder of t + padding - k * dilation by the stride; it is "
         "the quotient. Look for % where / belongs.",
@@ -457,6 +589,28 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         lambda c: replace(c, finish=lambda y: y + 1.0),
         comes_alone=True,
     ),
+    Mistake(
+        "second half of the input channels left out",
+        "The loop over a group's input channels ends half-way, or takes two steps at a time while "
+        "its pointers take one.",
+        _second_half_of_channels_left_out,
+        comes_alone=True,
+    ),
+    Mistake(
+        "second half of the taps left out",
+        "The loop over the kernel ends half-way, or takes two steps at a time while its pointers "
+        "take one.",
+        _second_half_of_taps_left_out,
+        comes_alone=True,
+    ),
+    Mistake(
+        "bias of the group's first channel",
+        "Every output channel of a group has the first one's bias; the bias's index needs the "
+        "channel within the group.",
+        _bias_of_first_channel,
+        comes_alone=True,
+    ),
+    *_indices(),
     *_substitutions(),
     Mistake(
         "stride and dilation swapped",
