@@ -29,7 +29,7 @@ from harness.problems.grid import OWN, Case, Grid
 from harness.problems.problem import Problem, load
 from harness.problems.search import Search
 from harness.problems.values import elements_of, left_out
-from harness.records.coverage import Coverage
+from harness.records.coverage import Branch, Coverage
 from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
 from harness.searching import Searching
 from harness.simulator.hardware.properties import DEVICE
@@ -414,4 +414,9 @@ def _coverage(header: Mapping[str, Any]) -> Coverage | None:
     if lines is None or not (lines["reached"] or lines["missed"]):
         # On a GPU nobody looks; and the kernels may stand in another file.
         return None
-    return Coverage(*(tuple(lines[name]) for name in ("reached", "missed", "unset")))
+    return Coverage(
+        tuple(lines["reached"]),
+        tuple(lines["missed"]),
+        tuple(lines["unset"]),
+        tuple(Branch(*branch) for branch in lines["branches"]),
+    )

@@ -9,7 +9,7 @@ import pytest
 from harness.evaluate import evaluate
 from harness.leaderboard.columns import columns_of
 from harness.leaderboard.standings import Board, Standing
-from harness.records.coverage import Coverage, lcov
+from harness.records.coverage import Branch, Coverage, lcov
 from harness.records.render import full, headline
 from harness.records.report import Report
 from tests.support import REFERENCE, SUBMISSIONS, case, harness, report, request_for
@@ -76,6 +76,28 @@ def test_verdict_says_what_was_not_run(checked: Report) -> None:
     assert words in full(checked)
 
 
+def test_branches_that_went_one_way_are_told(checked: Report, text: str) -> None:
+    """What no case took is one of them; the test for the end of the output is none."""
+    assert checked.coverage is not None
+    ways: dict[int, list[tuple[bool, bool]]] = {}
+    for branch in checked.coverage.branches:
+        ways.setdefault(branch.line, []).append((branch.jumped, branch.stayed))
+    (never,) = ways[line_of(text, "out_length == 1234567")]
+    assert sorted(never) == [False, True]
+    assert ways[line_of(text, "if (index >= total)")] == [(True, True)]
+    assert str(line_of(text, "out_length == 1234567")) in checked.coverage.one_way().split(", ")
+    words = f"branches there that only ever went one way: {checked.coverage.one_way()}"
+    assert words in full(checked)
+
+
+def test_branches_of_two_runs_are_joined() -> None:
+    """By their lines, and by their places among a line's branches."""
+    one = Coverage((1,), (), (), (Branch(1, True, False), Branch(1, False, False)))
+    other = Coverage((1,), (), (), (Branch(1, False, True), Branch(2, True, False)))
+    joined = (Branch(1, True, True), Branch(1, False, False), Branch(2, True, False))
+    assert one.joined(other).branches == joined
+
+
 def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
     """Where every line runs, the verdict says nothing of lines."""
     path = tmp_path / "flat_index.py"
@@ -111,7 +133,19 @@ def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
     assert lines[:2] == ["TN:flat_index_on_conv_transpose1d", f"SF:{path}"]
     assert f"DA:{line_of(text, 'out[0] = 1;')},0" in lines
     assert f"DA:{line_of(text, 'out[index] = ')},1" in lines
+    never = line_of(text, "out_length == 1234567")
+    assert sum(f"BRDA:{never},0,{way},1" in lines for way in (0, 1)) == 1
+    assert sum(f"BRDA:{never},0,{way},0" in lines for way in (0, 1)) == 1
     assert lines[-1] == "end_of_record"
+
+
+def test_lcov_has_both_ways_of_each_branch() -> None:
+    """Of one to which no thread came, neither; then the numbers of ways, and of those taken."""
+    branches = (Branch(3, True, False), Branch(3, False, False), Branch(8, True, True))
+    lines = lcov([("a", "a.py", Coverage((3, 8), (), (), branches))]).splitlines()
+    told = [line for line in lines if line.startswith("BR")]
+    wanted = "BRDA:3,0,0,1 BRDA:3,0,1,0 BRDA:3,1,0,- BRDA:3,1,1,- BRDA:8,0,0,1 BRDA:8,0,1,1"
+    assert told == [*wanted.split(), "BRF:6", "BRH:3"]
 
 
 def test_lcov_of_a_submission_whose_name_has_spaces() -> None:

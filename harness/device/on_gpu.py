@@ -156,7 +156,7 @@ class GpuDevice:
     def lines(self, file: str) -> Lines:
         """Nobody knows."""
         del file
-        return Lines((), (), ())
+        return Lines((), (), (), ())
 
     def close(self) -> None:
         """Nothing runs beside this process."""

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 _MOST_RANGES = 12
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch of device code, and which ways threads have gone there.
+
+    Attributes:
+        line: Of the submission's file.
+        jumped: Whether some thread went on at the branch's target. Which way that is of the
+            source's condition, the compiler decides.
+        stayed: Whether some thread went on behind the branch.
+    """
+
+    line: int
+    jumped: bool
+    stayed: bool
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether threads came there, and all went the same way."""
+        return self.jumped != self.stayed
 
 
 @dataclass(frozen=True)
@@ -18,11 +40,14 @@ class Coverage:
         missed: Lines that ran in none.
         unset: Lines that may read a variable which nothing has set. A right kernel has some where
             that never comes to pass.
+        branches: Those of kernels that ran, a line's in their order. Some are the compiler's own,
+            such as those of a division or of an unrolled loop.
     """
 
     reached: tuple[int, ...]
     missed: tuple[int, ...]
     unset: tuple[int, ...] = ()
+    branches: tuple[Branch, ...] = ()
 
     @property
     def share(self) -> float:
@@ -35,7 +60,21 @@ class Coverage:
         reached = {*self.reached, *other.reached}
         missed = {*self.missed, *other.missed} - reached
         unset = {*self.unset, *other.unset}
-        return Coverage(tuple(sorted(reached)), tuple(sorted(missed)), tuple(sorted(unset)))
+        return Coverage(
+            tuple(sorted(reached)),
+            tuple(sorted(missed)),
+            tuple(sorted(unset)),
+            _joined(self.branches, other.branches),
+        )
+
+    def one_way(self) -> str:
+        """Lines with branches that have only ever gone one way.
+
+        >>> Coverage((), (), (), (Branch(2, True, True), Branch(7, False, True))).one_way()
+        '7'
+        """
+        lines = sorted({branch.line for branch in self.branches if branch.is_one_way})
+        return _shown([str(line) for line in lines])
 
     def words(self) -> str:
         """The lines that never ran, as a person reads them.
@@ -46,8 +85,31 @@ class Coverage:
         known = sorted({*self.reached, *self.missed})
         ranges = list(_ranges(known, self.missed))
         shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
-        more = len(shown) - _MOST_RANGES
-        return ", ".join([*shown[:_MOST_RANGES], *([f"and {more} more"] if more > 0 else [])])
+        return _shown(shown)
+
+
+def _shown(places: Sequence[str]) -> str:
+    more = len(places) - _MOST_RANGES
+    return ", ".join([*places[:_MOST_RANGES], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...]:
+    """Where either has gone; a branch is known by its line and its place among that line's."""
+    ways: dict[tuple[int, int], Branch] = {}
+    for branches in (one, other):
+        for place, branch in _numbered(branches):
+            known = ways.get(place, branch)
+            jumped, stayed = known.jumped or branch.jumped, known.stayed or branch.stayed
+            ways[place] = Branch(branch.line, jumped, stayed)
+    return tuple(ways[place] for place in sorted(ways))
+
+
+def _numbered(branches: Iterable[Branch]) -> Iterator[tuple[tuple[int, int], Branch]]:
+    """Each branch with its line and its number among that line's."""
+    numbers: Counter[int] = Counter()
+    for branch in branches:
+        yield (branch.line, numbers[branch.line]), branch
+        numbers[branch.line] += 1
 
 
 def _ranges(known: Sequence[int], missed: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -75,6 +137,7 @@ def lcov(coverages: Iterable[tuple[str, str, Coverage]]) -> str:
                 f"TN:{_name(name)}",
                 f"SF:{path}",
                 *(f"DA:{line},{int(line in set(of.reached))}" for line in _all(of)),
+                *_branch_lines(of.branches),
                 f"LF:{len(of.reached) + len(of.missed)}",
                 f"LH:{len(of.reached)}",
                 "end_of_record\n",
@@ -82,6 +145,17 @@ def lcov(coverages: Iterable[tuple[str, str, Coverage]]) -> str:
         )
         for name, path, of in coverages
     )
+
+
+def _branch_lines(branches: Sequence[Branch]) -> Iterator[str]:
+    """A line for each way of each branch; `-` for a branch to which no thread came."""
+    for (line, number), branch in _numbered(branches):
+        came = branch.jumped or branch.stayed
+        for way, went in enumerate((branch.jumped, branch.stayed)):
+            yield f"BRDA:{line},{number},{way},{int(went) if came else '-'}"
+    if branches:
+        yield f"BRF:{2 * len(branches)}"
+        yield f"BRH:{sum(branch.jumped + branch.stayed for branch in branches)}"
 
 
 def _all(coverage: Coverage) -> list[int]:

@@ -16,14 +16,15 @@ from harness.simulator.counters.by_line import LineCounters
 from harness.simulator.counters.totals import Totals
 from harness.system import codec
 
-SCHEMA = 8
+SCHEMA = 9
 """Of the JSON form.
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
 on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
 6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call
 and notes, and with coverage. 8: with what a page is drawn from: pictures of wrong outputs, errors
-of each run, counters of each line, the source, and when it was checked.
+of each run, counters of each line, the source, and when it was checked. 9: with branches, and with
+variables that nothing has set.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]

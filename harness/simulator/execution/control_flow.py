@@ -7,6 +7,7 @@ import numpy as np
 from harness.simulator.execution.codegen import Compiled
 from harness.simulator.execution.executor import Executor
 from harness.simulator.execution.frame import Frame
+from harness.simulator.execution.prepared import JUMPED, STAYED
 from harness.simulator.execution.runnable import Lanes, RunnableThreads, Turn
 from harness.simulator.execution.watch import Watch
 from harness.simulator.hardware.errors import KernelTrap
@@ -20,6 +21,7 @@ class ControlFlow:
     def __init__(
         self,
         program: Program,
+        outcomes: list[int],
         frame: Frame,
         executor: Executor,
         threads: RunnableThreads,
@@ -27,6 +29,7 @@ class ControlFlow:
         watch: Watch,
     ) -> None:
         self._program = program
+        self._outcomes = outcomes
         self._frame = frame
         self._executor = executor
         self._threads = threads
@@ -45,15 +48,18 @@ class ControlFlow:
         """Threads go on at `target` or at the next block, or diverge."""
         if compiled.condition_is_uniform:
             taken = bool(self._frame.uniform[compiled.condition][0]) != end.negated
+            self._outcomes[position] |= JUMPED if taken else STAYED
             return self._threads.go(target if taken else position + 1, current, count)
         condition = self._frame.varying[compiled.condition]
         true = condition if current is None else condition & current
         trues = int(np.count_nonzero(true))
         if trues in (0, count):
             taken = (trues == count) != end.negated
+            self._outcomes[position] |= JUMPED if taken else STAYED
             return self._threads.go(target if taken else position + 1, current, count)
         false = ~condition if current is None else current & ~condition
         taking, staying = (false, true) if end.negated else (true, false)
+        self._outcomes[position] = JUMPED | STAYED
         self._watch.diverged(position, taking, staying)
         self._threads.add(target, taking.copy() if taking is condition else taking)
         self._threads.add(position + 1, staying.copy() if staying is condition else staying)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from harness.simulator.execution.prepared import Prepared
+from harness.simulator.execution.prepared import JUMPED, STAYED, Prepared
 from harness.simulator.lowering.program import (
     Block,
     Order,
@@ -26,11 +27,14 @@ class Lines:
         reached: Some thread has run an instruction of theirs.
         missed: No thread has, in no kernel and in no instance of a template.
         unset: Of kernels that ran, those that may read a variable which nothing has set.
+        branches: Of kernels that ran, for each branch its line, whether some thread jumped there,
+            and whether some thread went on. Instances of a template count as one.
     """
 
     reached: tuple[int, ...]
     missed: tuple[int, ...]
     unset: tuple[int, ...]
+    branches: tuple[tuple[int, bool, bool], ...]
 
 
 def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) -> Lines:
@@ -43,16 +47,38 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
     every: set[int] = set()
     reached: set[int] = set()
     unset: set[int] = set()
+    ways: Counter[tuple[int, int]] = Counter()
     for module, launched in modules:
         for function in module.functions.values():
             every |= set(_lines(file, function.body))
         for prepared in launched:
             program = prepared.compiler.program
+            for place, bits in _branches(file, prepared):
+                ways[place] |= bits
             unset |= set(_lines(file, _reads_of_unset(program)))
             blocks = program.blocks
             for number in prepared.reached:
                 reached |= set(_lines(file, blocks[number].executed))
-    return Lines(tuple(sorted(reached)), tuple(sorted(every - reached)), tuple(sorted(unset)))
+    return Lines(
+        tuple(sorted(reached)),
+        tuple(sorted(every - reached)),
+        tuple(sorted(unset)),
+        tuple(
+            (line, bool(ways[line, n] & JUMPED), bool(ways[line, n] & STAYED))
+            for line, n in sorted(ways)
+        ),
+    )
+
+
+def _branches(file: str, prepared: Prepared) -> Iterator[tuple[tuple[int, int], int]]:
+    """Each branch of a file by its line and its number among that line's, and the ways it went."""
+    numbers: Counter[int] = Counter()
+    for block, ways in zip(prepared.compiler.program.blocks, prepared.outcomes, strict=True):
+        lines = block.counted_branch and list(_lines(file, [block.counted_branch]))
+        if lines:
+            # That of an inlined function, before its caller's.
+            yield (lines[0], numbers[lines[0]]), ways
+            numbers[lines[0]] += 1
 
 
 def _reads_of_unset(program: Program) -> Iterator[Instruction]:

@@ -69,7 +69,8 @@ class Part:
     """What one process did of a launch.
 
     `problem` tells why one core has to do it all, and `over_budget` that it would be too much in
-    any case; nothing else is of use then. `reached` are the program's blocks that have run so far.
+    any case; nothing else is of use then. `reached` are the program's blocks that have run so far,
+    and `outcomes` which ways their branches went.
     """
 
     has_run: bool = False
@@ -79,6 +80,7 @@ class Part:
     problem: str = ""
     over_budget: int = 0
     reached: frozenset[int] = frozenset()
+    outcomes: tuple[int, ...] = ()
 
 
 def why_one_core(program: Program) -> str:
@@ -188,9 +190,15 @@ class MulticoreLaunches:
             self._board.stop()
             return Part(problem=str(error) or repr(error))
         launch.touched(self._board.room(process))
-        reached = frozenset(launch.kernel.prepared.reached)
-        totals = launch.totals()
-        return Part(True, launch.thread_instructions, launch.work, totals, reached=reached)
+        prepared = launch.kernel.prepared
+        return Part(
+            True,
+            launch.thread_instructions,
+            launch.work,
+            launch.totals(),
+            reached=frozenset(prepared.reached),
+            outcomes=tuple(prepared.outcomes),
+        )
 
     def _run(self, launch: Launch, task: Task) -> str:
         """Runs a launch; returns why it was in vain, or nothing."""
@@ -235,7 +243,8 @@ class MulticoreLaunches:
             ):
                 return "the counts of its parts do not add up"
         launch.processes = len(parts)
-        launch.kernel.prepared.reached_elsewhere.update(*(part.reached for part in parts))
+        for part in parts:
+            launch.kernel.prepared.add(part.reached, part.outcomes)
         return ""
 
 

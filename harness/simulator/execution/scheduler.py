@@ -67,7 +67,9 @@ class Scheduler:
         self._threads = RunnableThreads(frame.lanes)
         self._exits = ThreadExits(program, frame.lanes)
         self._executor = Executor(prepared, frame, private, faults, team)
-        self._flow = ControlFlow(program, frame, self._executor, self._threads, team, watch)
+        self._flow = ControlFlow(
+            program, prepared.outcomes, frame, self._executor, self._threads, team, watch
+        )
         self._waiting = WaitingThreads(
             prepared,
             frame,
