@@ -88,6 +88,14 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         "channels stand for length",
         lambda c: c.output_length + (c.in_channels - c.length) * c.stride,
     ),
+    (
+        "dilation counts as one more than it is, perhaps by another default",
+        lambda c: replace(c, dilation=c.dilation + 1).output_length,
+    ),
+    (
+        "stride counts as one more than it is, perhaps by another default",
+        lambda c: replace(c, stride=c.stride + 1).output_length,
+    ),
     *_replaced(),
     *_swapped(),
 )

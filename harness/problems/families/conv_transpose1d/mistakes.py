@@ -163,6 +163,27 @@ def _second_half_of_taps_left_out(c: Gather) -> Gather:
     return replace(c, weight=c.weight * _first_half(c.sizes.kernel_size, taps))
 
 
+# Input channels that kernels take at a time: k of a matrix instruction, or some of these.
+_BLOCKS = (2, 4, 8, 16, 32)
+
+
+def _blocks() -> Iterator[Mistake[Gather]]:
+    """Every other block of input channels left out, as where two buffers take turns."""
+    for size in _BLOCKS:
+        for place, words in enumerate(("first", "second")):
+            yield Mistake(
+                f"the {words} of each two blocks of {size} input channels left out",
+                f"Of a group's input channels the {words} {size} of each {2 * size} are not "
+                "summed; look at what takes turns, such as two buffers or an unrolled loop.",
+                partial(_without_blocks, size=size, place=place),
+                comes_alone=True,
+            )
+
+
+def _without_blocks(c: Gather, size: int, place: int) -> Gather:
+    return _channels_where(c, _place_in_group(c) // size % 2 != place)
+
+
 def _bias_of_first_channel(c: Gather) -> Gather:
     if c.bias is None:
         return c
@@ -610,6 +631,7 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         _bias_of_first_channel,
         comes_alone=True,
     ),
+    *_blocks(),
     *_indices(),
     *_substitutions(),
     Mistake(
