@@ -21,7 +21,7 @@ LOOP = "    for (int k = 0; k < kernel_size; ++k) {\n"
 RARE = """    const int first = in_length == 77 && in_channels > 2 ? 1 : 0;
     for (int k = first; k < kernel_size; ++k) {
 """
-SMALLEST = "k1-s1-b1x3x77-to1"
+SMALLEST = "search-k1-s1-b1x3x77-to1"
 # Seconds; the search ends when nothing smaller fails.
 LONG = "300"
 ALL = variable(

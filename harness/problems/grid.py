@@ -32,6 +32,10 @@ _RANDOM_CASES = 3
 # Of a device that a persistent kernel walks over more than once.
 _FEW_MULTIPROCESSORS = 2
 
+# How the ids begin of cases that a search has found. A grid's case of these sizes may leave out
+# arguments; and who mistypes a grid's id asks for nothing else.
+_SEARCHED = "search-"
+
 _REDUCED_BATCH = 2
 _REDUCED_LENGTH = 64
 
@@ -218,7 +222,7 @@ def case_again(
 
 def searched_case(problem: Problem, configuration: Configuration, seed: int) -> Case:
     """Make a case beyond a grid, of which every argument is given."""
-    name = problem.family.spell(configuration)
+    name = _SEARCHED + problem.family.spell(configuration)
     return Case(
         **{field.name: getattr(configuration, field.name) for field in fields(Configuration)},
         id=name,
@@ -232,7 +236,8 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:
     """Make the case beyond a grid that has this id; None where there is none."""
     taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
-    configuration = problem.family.spelled(name, taken)
+    spelled = name.removeprefix(_SEARCHED)
+    configuration = problem.family.spelled(spelled, taken) if spelled != name else None
     return None if configuration is None else searched_case(problem, configuration, seed)
 
 
