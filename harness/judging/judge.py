@@ -52,7 +52,8 @@ def judge(
         right = expected(problem, case, weights, rows)
         return _compared(actual[start:end], right, run, with_limits=with_limits and not start)
 
-    batch = values.inputs[0].shape[0] if values.inputs[0].dim() else 1
+    first = values.inputs[0] if values.inputs else actual
+    batch = first.shape[0] if first.dim() else 1
     can_be_sliced = problem.family.rows_are_independent and actual.shape[:1] == (batch,)
     if not can_be_sliced or actual.numel() <= _MAX_ELEMENTS:
         inputs = [x.to(device) for x in values.inputs]

@@ -36,7 +36,7 @@ class ModelInstance:
         """
         model = self._model.to(dtype=dtype)
         model.load_state_dict({**model.state_dict(), **weights})
-        self._model.to(device=inputs[0].device, dtype=dtype)
+        self._model.to(device=_device_of(weights, inputs), dtype=dtype)
         with torch.no_grad():
             # Copies, since a reference may write to its inputs.
             copies = [_as(x, dtype) for x in inputs]
@@ -50,7 +50,7 @@ class ModelInstance:
         self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> tuple[GraphModule, list[Tensor]]:
         """Give it as a graph of torch's core operators, and what the graph is called with."""
-        device = inputs[0].device
+        device = _device_of(weights, inputs)
         model = self._model.to(device=device, dtype=torch.float64)
         state = {**model.state_dict(), **weights}
         tensors = [_as(x, torch.float64).to(device) for x in (*state.values(), *inputs)]
@@ -76,6 +76,11 @@ class ModelInstance:
 
 # The last configuration's, which all its runs have in common.
 _GRAPHS: dict[Hashable, GraphModule] = {}
+
+
+def _device_of(weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> torch.device:
+    """Where values are; the CPU where there are none."""
+    return next((each.device for each in (*inputs, *weights.values())), torch.device("cpu"))
 
 
 def _as(value: Tensor, dtype: torch.dtype) -> Tensor:

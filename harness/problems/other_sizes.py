@@ -22,9 +22,9 @@ _SIZES = (1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025, 4099, 6553
 _SETTINGS = (1, 2, 3)
 _MOST_WORK = 1 << 18
 """Of a case; a case of a wide size may take more, since nothing smaller has it."""
-_MOST_WORK_OF_WIDE = 1 << 20
+_MOST_WORK_OF_WIDE = 1 << 22
 # The second is for what takes more however small it is, such as a convolution in three dimensions.
-_MOST_WORK_OF_OWN = (1 << 19, 1 << 23)
+_MOST_WORK_OF_OWN = (1 << 19, 1 << 24)
 _TRIES = 4
 # What is done alike for each of them, by how people call it.
 _REPEATS = re.compile("batch|head", re.IGNORECASE)
@@ -32,6 +32,7 @@ _FEW = 4
 _CUTS = tuple(size for power in range(16, 1, -1) for size in (1 << power, 3 << power - 2))
 # Sizes of the company that a wide size is in.
 _SMALL = (2, 3, 5, 1)
+_UNLIKE = (2, 3, 5)
 
 
 def own_sizes(sizes: Sizes) -> Configuration | None:
@@ -76,6 +77,20 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
                 constants, configuration = found
                 missing = [each for each in missing if constants[each[0]] != each[1]]
                 yield configuration
+    yield from _all_small(sizes)
+
+
+def _all_small(sizes: Sizes) -> Iterator[Configuration]:
+    """Nothing but small sizes: in a mean of a few numbers a wrong one shows."""
+    own = sizes.constants
+    unlike = sorted({value for name, value in own.items() if _is_size(name, value)})
+    for turn in range(len(_UNLIKE)):
+        small = {size: _UNLIKE[(turn + i) % len(_UNLIKE)] for i, size in enumerate(unlike)}
+        configuration = sizes.configuration(
+            {n: small[v] if _is_size(n, v) else v for n, v in own.items()}
+        )
+        if configuration is not None:
+            yield configuration
 
 
 def _is_size(name: str, own: int) -> bool:
@@ -97,9 +112,11 @@ def _around(
     # What is equal in the file may have to be, and one size a multiple of another: of 1 all are.
     alike = {each: value for each, size in own.items() if size == own[name]}
     settings = {each: size for each, size in own.items() if not _is_size(each, size)}
+    several = sorted({size for size in settings.values() if size > 1})
     for start in (
         *({**_small(own, chance), name: value} for _ in range(_TRIES)),
         *({**_small(own, chance), name: -(-value // s) * s} for s in settings.values() if s > 1),
+        *(_multiples({**_small(own, chance), name: value}, settings, s) for s in several),
         {**_small(own, chance), **alike},
         alike,
         {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
@@ -113,6 +130,14 @@ def _around(
             if configuration is not None:
                 return each, configuration
     return None
+
+
+def _multiples(constants: Constants, settings: Mapping[str, int], of: int) -> Constants:
+    """All sizes as the next multiples, which channels of groups have to be."""
+    return {
+        name: value if name in settings else -(-value // of) * of
+        for name, value in constants.items()
+    }
 
 
 def _filled(

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.problems.configuration import (
     ConstructorCall,
@@ -159,7 +160,9 @@ def load(path: Path | str) -> Problem:
     content_hash = hashlib.sha256(content).hexdigest()
     module = _import(path, content_hash)
     tree = ast.parse(content)
-    return _of_module(module, path, content_hash, tree, constants_of(tree), None)
+    problem = _of_module(module, path, content_hash, tree, constants_of(tree), None)
+    _check_forward(problem)
+    return problem
 
 
 @lru_cache(maxsize=256)
@@ -325,7 +328,7 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
             f"{path}: get_inputs() fails on torch's meta device ({_first_line(error)}); "
             "create tensors with torch's factories, and leave device and values alone"
         ) from error
-    if not isinstance(given, list | tuple) or not given:
+    if not isinstance(given, list | tuple):
         raise ProblemError(f"{path}: get_inputs() must give a list of tensors")
     for value in given:
         if not isinstance(value, Tensor | int | float):
@@ -338,10 +341,61 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
         for value in given
         if isinstance(value, Tensor)
     )
-    if not tensors:
-        raise ProblemError(f"{path}: get_inputs() gives no tensor; forward has to take one")
+    if given and not tensors:
+        raise ProblemError(f"{path}: get_inputs() gives no tensor; make numbers init arguments")
     numbers = {i: value for i, value in enumerate(given) if not isinstance(value, Tensor)}
     return tensors, numbers
+
+
+class _Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Finds which operator draws random numbers while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.name = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # Those of attention draw only where they drop something, which they do by another one.
+        name = func.overloadpacket.__name__
+        if torch.Tag.nondeterministic_seeded in func.tags and "attention" not in name:
+            self.name = self.name or name
+        return func(*args, **(kwargs or {}))
+
+
+def _check_forward(problem: Problem) -> None:
+    """See that forward takes the inputs, and gives one tensor, always the same; on meta.
+
+    Raises:
+        ProblemError: It does not.
+    """
+    path = problem.path
+    count = len(problem.inputs) + len(problem.numbers)
+    try:
+        inspect.signature(problem.model.forward).bind(None, *(None,) * count)
+    except TypeError as error:
+        raise ProblemError(
+            f"{path}: get_inputs() gives {count} inputs, which forward does not take ({error}); "
+            "make them agree"
+        ) from error
+    chance = _Chance()
+    try:
+        with torch.device("meta"), torch.no_grad():
+            model = problem.build(problem.arguments)
+            inputs = [torch.empty(s.shape, dtype=getattr(torch, s.dtype)) for s in problem.inputs]
+            with chance:
+                output = model(*problem.forward_arguments(inputs))
+    except Exception:  # what a reference cannot do there, it may do with values
+        return
+    if chance.name:
+        raise ProblemError(
+            f"{path}: forward draws random numbers ({chance.name}), so that no two outputs "
+            "are alike; leave that out, such as by Model.eval() or a rate of 0"
+        )
+    if isinstance(output, list | tuple):
+        raise ProblemError(
+            f"{path}: forward gives {len(output)} outputs; only one tensor is supported, "
+            "so write a reference for each"
+        )
 
 
 def _family(

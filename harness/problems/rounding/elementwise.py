@@ -16,7 +16,6 @@ from torch import Tensor
 
 from harness.problems.rounding.tracked import (
     SINGLE,
-    NoRuleError,
     Rounding,
     Tracked,
     between,
@@ -92,7 +91,7 @@ def divided(
 def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """By repeated products where the exponent is small and whole, else exp(y log x)."""
     if not isinstance(a, Tracked) or isinstance(b, Tracked):
-        raise NoRuleError(f"{operator.overloadpacket.__name__} with an exponent that varies")
+        return _powered_by_any(rounding, operator, a, b)
     value = operator(a.value, b)
     if not value.is_floating_point():
         return Tracked(value, None if a.error is None else a.error * _INFINITE)
@@ -102,6 +101,18 @@ def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     spread = _spread(lambda x: operator(x, b), a, value) if a.error is not None else None
     logarithm = a.value.abs().clamp_min(1e-300).log().abs()
     return rounding.rounded(value, spread, units=8.0 + 4.0 * abs(b) * logarithm)
+
+
+def _powered_by_any(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+    """Exp(y log x): it is monotone in both, so that it is farthest off at a corner."""
+    x, y = number(a), number(b)
+    value = operator(_value(a), _value(b))
+    corners = [torch.pow(base.double(), power.double()) for base in x.ends for power in y.ends]
+    spread = torch.stack([(each - value).abs().expand(value.shape) for each in corners]).amax(0)
+    is_sure = ((x.ends[0] > 0) | (x.bound + y.bound == 0)).expand(value.shape)
+    spread = torch.where(is_sure & ~spread.isnan(), spread, _INFINITE)
+    logarithm = x.value.double().abs().clamp_min(1e-300).log().abs()
+    return rounding.rounded(value, spread, units=8.0 + 4.0 * y.most * logarithm)
 
 
 @rule("neg", "abs")
@@ -213,9 +224,10 @@ def _spread(function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor) -> 
 
 @rule("sin", "cos")
 def periodic(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Lipschitz with 1; two ulps, and what reducing the argument leaves."""
+    """Lipschitz with 1, and never beyond 1; two ulps, and what reducing the argument leaves."""
     value = operator(x.value)
-    return rounding.rounded(value, x.error, units=4.0, absolute=2.0 * SINGLE)
+    spread = None if x.error is None else torch.minimum(x.error, 1.0 + value.abs())
+    return rounding.rounded(value, spread, units=4.0, absolute=2.0 * SINGLE)
 
 
 @rule("floor", "ceil", "round", "trunc", "sign")
@@ -273,10 +285,9 @@ def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: A
 @rule("masked_fill")
 def filled(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
     """One number where the mask is true."""
-    del rounding
-    if mask.error is not None:
-        raise NoRuleError(f"{operator.overloadpacket.__name__} with a mask that rounding decides")
     value = operator(x.value, mask.value, _value(fill))
+    if mask.error is not None:
+        return selected(rounding, torch.ops.aten.where.self, mask, number(fill), x)
     if x.error is None:
         return Tracked(value)
     bound = number(fill).bound if math.isfinite(float(_value(fill))) else 0.0

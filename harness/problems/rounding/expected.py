@@ -11,6 +11,7 @@ from torch.fx import GraphModule
 
 from harness.problems.bounds import Arithmetic
 from harness.problems.rounding.propagate import propagate
+from harness.problems.rounding.tracked import NoRuleError
 
 # What float64 loses beside float32 in the bounds themselves.
 _SLACK = 1.0 + 2.0**-20
@@ -20,6 +21,9 @@ _SINGLE = Arithmetic(0.0, 0, 2.0**-24, 12, 2.0**-126)
 
 class Propagated:
     """As `bounds.Expected`; rigorous.
+
+    Where a class would decide by rounding what no rule is known of, such as which element is
+    picked, nothing more is allowed in it than in the tightest.
 
     Args:
         graph: The reference, traced (`propagate.trace`).
@@ -43,8 +47,12 @@ class Propagated:
         """As `bounds.Expected`."""
         key = _key(arithmetic)
         if key not in self._bounds:
-            output = propagate(self._graph, self._tensors, arithmetic)
-            self._bounds[key] = _known(output.bound)
+            try:
+                output = propagate(self._graph, self._tensors, arithmetic)
+            except NoRuleError:
+                self._bounds[key] = self._bounds[_key(_SINGLE)]
+            else:
+                self._bounds[key] = _known(output.bound)
         return self._bounds[key] * _SLACK
 
 

@@ -74,7 +74,7 @@ def propagate(graph: GraphModule, tensors: Sequence[Tensor], arithmetic: Arithme
             if node.op == "placeholder":
                 known[node] = rounding.given(next(given))
             elif node.op == "get_attr":
-                known[node] = rounding.given(getattr(graph, str(node.target)))
+                known[node] = rounding.given(_wide(getattr(graph, str(node.target))))
             elif node.op == "output":
                 (result,) = tree_leaves(_known(node.args[0], known), is_leaf=_is_tracked)
                 assert isinstance(result, Tracked)  # noqa: S101 - for the type checker
@@ -130,7 +130,12 @@ def _name(node: Node) -> str:
 
 
 def _constant(value: object) -> object:
-    return Tracked(value) if isinstance(value, Tensor) else value
+    return Tracked(_wide(value)) if isinstance(value, Tensor) else value
+
+
+def _wide(value: Tensor) -> Tensor:
+    """In float64, though it was made in float32: what is computed from it is to be exact."""
+    return value.double() if value.is_floating_point() else value
 
 
 def _last_uses(graph: GraphModule) -> dict[Node, list[Node]]:

@@ -41,10 +41,12 @@ def summed(
     dtype: Any = None,
 ) -> Tracked:
     """In any order."""
-    if not x.value.is_floating_point():
-        certain(operator, x)
-        return Tracked(x.value.sum(_dims(x.value, dim), keepdim, dtype=dtype))
+    del operator
     dims = _dims(x.value, dim)
+    if not x.value.is_floating_point():
+        # Integers, and truth values that are counted: exact but where rounding decides of a term.
+        error = None if x.error is None else x.error.sum(dims, keepdim)
+        return Tracked(x.value.sum(dims, keepdim, dtype=dtype), error)
     value = x.value.sum(dims, keepdim)
     most = x.most.sum(dims, keepdim)
     if is_whole(most, x):
@@ -81,23 +83,30 @@ def accumulated(
     if is_whole(most, x):
         return Tracked(value)
     terms = torch.ones_like(value).cumsum(dim) - 1
-    # A prefix may be the difference of two others: a scan that is exclusive, or reversed.
+    # A prefix may be the difference of two others: a scan that is exclusive, or reversed. Both are
+    # pairwise sums then (Higham, (4.4)).
     whole = most.amax(dim, keepdim=True) if most.numel() else most
-    return rounding.summed(
-        value, x.bound.cumsum(dim) + SINGLE * whole, most, terms + math.log2(value.numel() + 2)
-    )
+    depth = math.log2(value.numel() + 2)
+    lost = 2.0 * (depth + 1.0) * SINGLE * whole
+    return rounding.summed(value, x.bound.cumsum(dim) + lost, most, terms + depth)
 
 
 @rule("cumprod", "prod")
 def product(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """Higham, lemma 3.1: one rounding for each factor."""
+    """Higham, lemma 3.1: one rounding for each factor.
+
+    Factors may be taken in any order: where some of them overflow, whatever follows, nothing is
+    known, and where some underflow, as little as what the others make of that.
+    """
     kwargs.pop("dtype", None)
     value = operator(x.value, *args, **kwargs)
     spread = None if x.error is None else operator(x.most, *args, **kwargs) - value.abs()
-    factors = torch.ones_like(x.value)
     is_running = operator.overloadpacket.__name__ == "cumprod"
-    units = factors.cumsum(args[0]) if is_running else torch.tensor(float(x.value.numel()))
-    return rounding.rounded(value, spread, units=units)
+    count = torch.ones_like(x.value)
+    units = count.cumsum(args[0]) if is_running else torch.tensor(float(x.value.numel()))
+    growing = operator(x.most.clamp_min(1.0), *args, **kwargs)
+    lost = torch.where(growing < _LARGEST, growing * rounding.arithmetic.smallest, torch.inf)
+    return rounding.rounded(value, spread, units=units, absolute=lost)
 
 
 @rule("var", "var_mean", "std")
@@ -150,6 +159,9 @@ def extreme(
     del rounding
     return between(lambda each: operator(each, dim, keepdim), x)
 
+
+# Of what float32 holds.
+_LARGEST = 2.0**127
 
 _PICKING = """
     max min cummax cummin sort topk
@@ -206,10 +218,15 @@ def placed(
 
 @rule("any", "all")
 def decided(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """Of what is certain."""
+    """They grow with each truth value: uncertain where those decide that are."""
     del rounding
-    certain(operator, x)
-    return Tracked(operator(x.value, *args, **kwargs))
+    value = operator(x.value, *args, **kwargs)
+    if x.error is None:
+        return Tracked(value)
+    unsure, holds = x.error > 0, x.value.bool()
+    least = operator(holds & ~unsure, *args, **kwargs)
+    most = operator(holds | unsure, *args, **kwargs)
+    return Tracked(value, (least != most).double())
 
 
 @rule("linalg_vector_norm", "norm")

@@ -45,7 +45,7 @@ def padded(rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float
 def picked(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """By an index that is certain."""
     del rounding
-    for each in _tracked((args, kwargs)):
+    for each in _tracked((args[1:], kwargs)):
         if not each.value.is_floating_point() and each.error is not None:
             raise NoRuleError(
                 f"{operator.overloadpacket.__name__} with an index that rounding decides"

@@ -102,8 +102,11 @@ class Rounding:
         """An input or a weight, as it is read."""
         if not self._is_stored or not value.is_floating_point():
             return Tracked(value)
+        holds = self._holds(value)
+        if bool(holds.all()):
+            return Tracked(value)
         lost = self._roundoff * value.abs() + self.arithmetic.smallest
-        return Tracked(value, torch.where(self._holds(value), 0.0, lost))
+        return Tracked(value, torch.where(holds, 0.0, lost))
 
     def rounded(
         self,
@@ -124,9 +127,10 @@ class Rounding:
         known = torch.zeros_like(value) if error is None else error
         reach = value.abs() + known
         lost = (units * SINGLE + self._roundoff) * reach + absolute + self.arithmetic.smallest
-        if isinstance(units, float) and units <= 1.0 and error is None:
-            lost = torch.where(self._holds(value), 0.0, lost)
-            if not bool(lost.any()):
+        if isinstance(units, float) and units <= 1.0:
+            # What is computed from exact numbers, and rounded correctly, is exact where it fits.
+            lost = torch.where(self._holds(value) & (known == 0), 0.0, lost)
+            if error is None and not bool(lost.any()):
                 return Tracked(value)
         return Tracked(value, known + lost)
 

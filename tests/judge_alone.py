@@ -1,0 +1,84 @@
+"""Versions of a reference, judged as submissions' outputs are: without a worker and a device."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from harness.judging.compare import compare
+from harness.judging.oracle import expected
+from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.grid import Case, cases_for
+from harness.problems.instance import ModelInstance
+from harness.problems.problem import Problem, load
+from harness.problems.values import calls_for, values_of_call
+
+ANY = Submission(
+    "any", Path("any.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+)
+SEED = 1
+
+
+def every_case(reference: Problem) -> tuple[Case, ...]:
+    """Those that a submission which takes any argument is checked with on the simulator."""
+    return cases_for(reference, ANY, "quick", "simulator", seed=SEED)
+
+
+def version(reference: Path, forward: str, folder: Path) -> Problem:
+    """A reference with other statements in its forward, in a file of its own."""
+    tree = ast.parse(reference.read_text())
+    (model,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model")
+    (method,) = (n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "forward")
+    method.body = ast.parse(textwrap.dedent(forward)).body
+    path = folder / reference.name
+    path.write_text(ast.unparse(ast.fix_missing_locations(tree)))
+    return load(path)
+
+
+def first_wrong(
+    reference: Problem, versions: Mapping[str, Problem], cases: Sequence[Case]
+) -> dict[str, str]:
+    """Where each version is judged to be wrong for the first time; empty for nowhere.
+
+    Each has the calls that a submission has in the same case.
+    """
+    told = dict.fromkeys(versions, "")
+    for case in cases:
+        left = {name: problem for name, problem in versions.items() if not told[name]}
+        if not left:
+            break
+        for name, message in _in_case(reference.at(case.constants), case, left):
+            told[name] = told[name] or message
+    return told
+
+
+def _in_case(
+    reference: Problem, case: Case, versions: Mapping[str, Problem]
+) -> Iterator[tuple[str, str]]:
+    """Which versions are wrong in a case, and how."""
+    instances = {
+        name: ModelInstance(problem.at(case.constants), case) for name, problem in versions.items()
+    }
+    for call in calls_for(reference, case):
+        values = values_of_call(reference, case, call)
+        right = expected(reference, case, values.weights, values.inputs)
+        for name in [*instances]:
+            try:
+                actual = instances[name](values.weights, values.inputs, torch.float32)
+            except Exception as error:  # a submission's exception is an error, too
+                message = f"raises {type(error).__name__}: {error}"
+            else:
+                judged = compare(
+                    actual,
+                    right,
+                    exact=call.run.is_exact,
+                    is_beyond_half=call.run.is_beyond_half,
+                )
+                message = judged.mismatch.message if judged.mismatch else ""
+            if message:
+                yield name, f"{case.id}, {call.name}: {message}"
+                del instances[name]

@@ -1,0 +1,20 @@
+"""A gelu by the error function."""
+
+import torch
+from torch import nn
+
+batch_size = 64
+dim = 4096
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return nn.functional.gelu(x)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,20 @@
+"""Rows over their Euclidean norm."""
+
+import torch
+from torch import nn
+
+batch_size = 64
+dim = 4096
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x / torch.norm(x, p=2, dim=1, keepdim=True)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,25 @@
+"""Products along a dimension."""
+
+import torch
+from torch import nn
+
+batch_size = 16
+rows = 50
+columns = 512
+
+
+class Model(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x):
+        return torch.prod(x, dim=self.dim)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, rows, columns) + 0.5]
+
+
+def get_init_inputs():
+    return [1]

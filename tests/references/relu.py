@@ -1,0 +1,20 @@
+"""Elements that are negative become 0."""
+
+import torch
+from torch import nn
+
+batch_size = 64
+dim = 4096
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

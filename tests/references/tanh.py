@@ -1,0 +1,20 @@
+"""A hyperbolic tangent."""
+
+import torch
+from torch import nn
+
+batch_size = 64
+dim = 4096
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,65 @@
+"""References of every kind, whose wrong and right versions are judged without being submitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.problems.problem import ProblemError, load
+from tests.judge_alone import every_case, first_wrong, version
+from tests.support import harness
+from tests.versions import VERSIONS
+
+REFERENCES = Path(__file__).parent / "references"
+
+# Wrong versions that pass, by their reference; docs/references.md says why.
+LET_THROUGH = {"gelu": {"by tanh"}}
+# Of a reference's cases those that right versions are judged in: all sizes occur in some.
+EVERY = 6
+REFUSED = {
+    "dropout": r"forward draws random numbers \(bernoulli_\)",
+    "mean_and_variance": "forward gives 2 outputs; only one tensor is supported",
+}
+
+
+def test_every_reference_is_judged_or_refused() -> None:
+    """None lies there without a word about it, and each that is judged has three wrong versions."""
+    names = {path.stem for path in REFERENCES.glob("*.py")}
+    assert names == {*VERSIONS, *REFUSED}
+    for name, versions in VERSIONS.items():
+        assert len(versions.wrong) >= 3, name
+        assert versions.right, name
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_versions_are_told_apart(name: str, tmp_path: Path) -> None:
+    """What is wrong is wrong in some case, and what is right in other words in none."""
+    path = REFERENCES / f"{name}.py"
+    reference = load(path)
+    wrong = {
+        each: version(path, forward, tmp_path) for each, forward in VERSIONS[name].wrong.items()
+    }
+    right = {
+        each: version(path, forward, tmp_path) for each, forward in VERSIONS[name].right.items()
+    }
+    cases = every_case(reference)
+    some = cases[::EVERY]
+    told = first_wrong(reference, {**wrong, **right}, some)
+    assert not {each: told[each] for each in right if told[each]}
+    left = {each: problem for each, problem in wrong.items() if not told[each]}
+    told |= first_wrong(reference, left, [case for case in cases if case not in some])
+    assert {each for each in wrong if not told[each]} == LET_THROUGH.get(name, set())
+    assert not [each for each in told.values() if "raises" in each]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_reference_that_cannot_be_judged_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    """It is said in one line why, before anything of a submission is built."""
+    path = REFERENCES / f"{name}.py"
+    with pytest.raises(ProblemError, match=REFUSED[name]):
+        load(path)
+    done = harness("check", "--reference", str(path), str(path), folder=tmp_path)
+    assert done.status == 2
+    assert "Traceback" not in done.err
+    assert done.err.count("\n") == 1, done.err
