@@ -423,6 +423,73 @@ def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) 
     done = harness(*command, folder=tmp_path)
     assert f"masks on masked: {verdict}: " in done.out, done.out + done.err
     assert ("fp32" in done.out) == (verdict == "passed")
+    assert ("output scaled: Every output is 1.5 times" in done.out) == (verdict == "failed")
+
+
+TABLE = """
+import torch
+from torch import nn
+
+length, width = 512, 64
+
+
+class Model(nn.Module):
+    def __init__(self, length, width):
+        super().__init__()
+        self.length, self.width = length, width
+
+    def forward(self):
+        steps = torch.arange(self.length, dtype=torch.float32)[:, None]
+        return steps * 0.5 ** torch.arange(self.width, dtype=torch.float32)
+
+
+def get_inputs():
+    return []
+
+
+def get_init_inputs():
+    return [length, width]
+"""
+
+TABLES = """
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void table(float *y, int length, int width) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < length * width) y[i] = (i / width) * exp2f(-(i % width));
+}
+torch::Tensor run(int64_t length, int64_t width) {
+  auto options = torch::dtype(torch::kFloat32).device(torch::kCUDA);
+  auto y = torch::empty({length, width}, options);
+  table<<<(length * width + 255) / 256, 256>>>(y.data_ptr<float>(), length, width);
+  return y;
+}
+'''
+extension = load_inline(
+    "tables", "torch::Tensor run(int64_t length, int64_t width);", SOURCE, functions=["run"]
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, length, width):
+        super().__init__()
+        self.sizes = length, width
+
+    def forward(self):
+        return extension.run(*self.sizes)
+"""
+
+
+def test_reference_may_have_no_inputs(tmp_path: Path) -> None:
+    """What it makes is made from its arguments alone."""
+    report = check_on(TABLE, TABLES, tmp_path, "--grid", "own")
+    assert (report.verdict, report.message) == ("passed", "")
+    late = TABLES.replace("(i / width) *", "(i / width + 1) *")
+    assert late != TABLES
+    assert check_on(TABLE, late, tmp_path, "--grid", "own").verdict == "failed"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import torch
 
 from harness.judging.case_check import CaseOutcome
 from harness.judging.diagnose import Diagnosis, WrongRun, diagnose, output_of
+from harness.judging.general import Seen, guess
 from harness.judging.kinds import of_one_kind, others
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
@@ -192,9 +193,12 @@ def _known_mistake(
         return None
     family = families.named(failed[0].case.family)
     runs = [*_wrong_runs(family, failed)]
-    return diagnose(
-        runs, family.mistakes, [*_right_ones(family, outcomes, problem)] if runs else ()
-    )
+    if runs:
+        return diagnose(runs, family.mistakes, [*_right_ones(family, outcomes, problem)])
+    # Whose numbers are not what is wrong cannot be explained by others.
+    if any(o.wrong is None or o.wrong.has_gaps for o in failed):
+        return None
+    return guess([Seen(problem.at(o.case.constants), o.case, o.wrong) for o in failed if o.wrong])
 
 
 def _right_ones(

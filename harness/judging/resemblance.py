@@ -54,16 +54,30 @@ def where_wrong(masks: Sequence[Tensor]) -> str:
     """
     if any(mask.dim() < _DIMENSIONS or not bool(mask.any()) for mask in masks):
         return ""
-    for words, along in _AXES.items():
-        lines = [along(mask) for mask in masks]
-        if any(bool(line.all()) for line in lines):
-            continue
-        told = [list(_parts(line, *words)) for line in lines]
-        shared = (part for part in told[0] if all(part in each for each in told))
-        part = next(shared, "")
+    return next(
+        filter(None, (_shared([along(m) for m in masks], words) for words, along in _AXES.items())),
+        "",
+    )
+
+
+def where_wrong_along(masks: Sequence[Tensor]) -> str:
+    """As `where_wrong`, of outputs whose dimensions have no meaning that is known."""
+    if any(not mask.dim() or not bool(mask.any()) for mask in masks):
+        return ""
+    for dim in reversed(range(masks[0].dim())):
+        lines = [mask.movedim(dim, 0).flatten(1).any(1) for mask in masks]
+        part = _shared(lines, ("index", "indices"))
         if part:
-            return part
-    return ""
+            return f"along dimension {dim} {part}"
+    return _shared([mask.flatten() for mask in masks], (_FLAT, "elements of the flat output"))
+
+
+def _shared(lines: Sequence[Tensor], words: Words) -> str:
+    """The part of an axis that says most among those which all that is wrong lies in."""
+    if any(bool(line.all()) for line in lines):
+        return ""
+    told = [list(_parts(line, *words)) for line in lines]
+    return next((part for part in told[0] if all(part in each for each in told)), "")
 
 
 def which_part(masks: Sequence[Tensor], parts: Sequence[Mapping[str, Tensor]]) -> str:

@@ -1,0 +1,503 @@
+"""Name the mistake behind wrong outputs of a reference of which no mistakes are known.
+
+What is tried are mistakes that can be made of anything: an operand or the output that is moved,
+scaled, left as it is, or taken without a part of it. The reference itself computes what they give.
+Only what gives every wrong output is told; where nothing does, it is told where what is wrong lies.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import torch
+from torch import Tensor
+
+from harness.judging.diagnose import Diagnosis
+from harness.judging.oracle import CLASSES, expected
+from harness.judging.picture import WrongOutput
+from harness.judging.resemblance import factor_of, where_wrong_along
+from harness.problems.bounds import Expected
+from harness.problems.grid import Case
+from harness.problems.instance import ModelInstance
+from harness.problems.problem import Problem
+
+# What loops and blocks take at a time; the rest is what is forgotten.
+_TILES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+# Of wrong outputs, and of numbers in all of them: what fewer share may be chance.
+_ENOUGH_CASES = 3
+_ENOUGH_NUMBERS = 8
+# More numbers than anybody waits for.
+_MOST_NUMBERS = 1 << 18
+# Dimensions of a convolution's weights, at least.
+_OF_TAPS = 3
+# Of the largest number: what is farther off is another result, whatever rounding does.
+_ROUGH = 0.01
+_TF32, _LOOSEST = CLASSES[1], CLASSES[-1]
+
+
+Made = tuple[Tensor, Tensor]
+"""What a mistake gives, and how far rounding may lead from that; both float64."""
+Compute = Callable[[Mapping[str, Tensor], Sequence[Tensor]], Made]
+"""Of weights and inputs; raises whatever the reference raises."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A wrong output.
+
+    Attributes:
+        problem: The reference, at the case's constants.
+        case: Whose output it is.
+        wrong: The output.
+    """
+
+    problem: Problem
+    case: Case
+    wrong: WrongOutput
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The call's."""
+        return self.wrong.values.inputs
+
+    @property
+    def size(self) -> int:
+        """Of inputs and output together."""
+        return self.wrong.actual.numel() + sum(x.numel() for x in self.inputs)
+
+    @cached_property
+    def actual(self) -> Tensor:
+        """The output in float64, on the CPU."""
+        return self.wrong.actual.cpu().double()
+
+    @cached_property
+    def right(self) -> Expected:
+        """What it should be."""
+        return expected(self.problem, self.case, self.wrong.values.weights, self.inputs)
+
+    @cached_property
+    def _instance(self) -> ModelInstance:
+        return ModelInstance(self.problem, self.case)
+
+    def roughly(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Made:
+        """What the reference gives for other weights and inputs, and more than rounding makes."""
+        value = self._instance(weights, inputs).double()
+        allowed = self.right.bound(_LOOSEST).max() + _ROUGH * value.abs().max()
+        return value, allowed.expand(value.shape)
+
+    def exactly(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Made:
+        """The same with its own bound, which takes much longer."""
+        return _made(expected(self.problem, self.case, weights, inputs))
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """A mistake that may be behind it.
+
+    Attributes:
+        name: Short.
+        advice: What the kernel does and where to look, in one sentence.
+        make: What it makes of a call, by what computes the reference; None where it cannot be made.
+    """
+
+    name: str
+    advice: str
+    make: Callable[[Seen, Compute], Made | None]
+
+
+def guess(seen: Sequence[Seen]) -> Diagnosis | None:
+    """Name what gives every one of some wrong outputs; None where nothing does.
+
+    Args:
+        seen: Wrong outputs of the right shape, of one problem.
+    """
+    small = [each for each in seen if each.size <= _MOST_NUMBERS]
+    if not small:
+        return None
+    # What is refuted is refuted by a small one.
+    small.sort(key=lambda each: each.size)
+    if sum(map(_count_wrong, small)) < _ENOUGH_NUMBERS:
+        return None
+    rough = [
+        each
+        for each in _guesses(small[0])
+        if all(_explains(each, one, one.roughly) for one in small)
+    ]
+    fitting = [each for each in rough if all(_explains(each, one, one.exactly) for one in small)]
+    if fitting:
+        first, *others = fitting
+        names = tuple(dict.fromkeys(other.name for other in others if other.name != first.name))
+        return Diagnosis(first.name, first.advice, alternatives=names)
+    return _scaled(small) or _moved(small) or _in_one_place(small)
+
+
+def _count_wrong(seen: Seen) -> int:
+    return int(_wrong(seen).sum())
+
+
+def _wrong(seen: Seen) -> Tensor:
+    return (seen.actual - seen.right.value.double()).abs() > seen.right.bound(_LOOSEST)
+
+
+def _explains(each: _Guess, seen: Seen, compute: Compute) -> bool:
+    try:
+        made = each.make(seen, compute)
+    except Exception:  # the reference does not take that, so nobody can have made it
+        return False
+    return made is not None and _is_near(seen.actual, *made)
+
+
+def _is_near(actual: Tensor, value: Tensor, bound: Tensor) -> bool:
+    return actual.shape == value.shape and bool(((actual - value).abs() <= bound).all())
+
+
+def _made(result: Expected) -> Made:
+    return result.value.double(), result.bound(_TF32)
+
+
+def _guesses(first: Seen) -> Iterator[_Guess]:
+    """All that can be made of a problem's calls; `first` tells how many dimensions there are."""
+    names = _names(first)
+    for place, name in enumerate(names):
+        yield _Guess(
+            "input copied",
+            f"The output is {name} as it is; look at what the kernel computes of it at all.",
+            lambda seen, _, place=place: _copied(seen, place),  # type: ignore[misc]
+        )
+    yield from _of_output(first)
+    yield from _of_weights(first)
+    # What says more than a part does comes before parts.
+    yield from _of_operands(names)
+    yield from _of_chunks(first)
+    for place, name in enumerate(names):
+        for dim in range(first.inputs[place].dim()):
+            yield from _of_input(place, name, dim)
+
+
+def _of_weights(first: Seen) -> Iterator[_Guess]:
+    for name, weight in first.wrong.values.weights.items():
+        yield _Guess(
+            "weight left out",
+            f"The output is what it is with zeros in place of {name}; look at where that is added "
+            "or multiplied.",
+            lambda seen, compute, name=name: _with_weight(  # type: ignore[misc]
+                seen, compute, name, torch.zeros_like
+            ),
+        )
+        if weight.dim() < _OF_TAPS:
+            continue
+        yield _Guess(
+            "weight turned round",
+            f"The output is what it is with {name} read from its end along all dimensions from 2 "
+            "on; look at the order of the taps.",
+            lambda seen, compute, name=name: _with_weight(  # type: ignore[misc]
+                seen, compute, name, _turned_round
+            ),
+        )
+        for dim in range(weight.dim()):
+            yield _Guess(
+                "part of a weight missing",
+                f"The output is what it is without the last of {name} along dimension {dim}; look "
+                "at where the loop over it ends.",
+                lambda seen, compute, name=name, dim=dim: _with_weight(  # type: ignore[misc]
+                    seen, compute, name, partial(_without_last, dim=dim)
+                ),
+            )
+
+
+def _with_weight(
+    seen: Seen, compute: Compute, name: str, change: Callable[[Tensor], Tensor]
+) -> Made:
+    weights = seen.wrong.values.weights
+    return compute({**weights, name: change(weights[name])}, seen.inputs)
+
+
+def _with_input(seen: Seen, compute: Compute, place: int, value: Tensor) -> Made:
+    inputs = [*seen.inputs]
+    inputs[place] = value
+    return compute(seen.wrong.values.weights, inputs)
+
+
+def _turned_round(weight: Tensor) -> Tensor:
+    return weight.flip(tuple(range(2, weight.dim())))
+
+
+def _without_last(weight: Tensor, dim: int) -> Tensor:
+    changed = weight.clone()
+    changed.select(dim, -1).zero_()
+    return changed
+
+
+def _names(seen: Seen) -> list[str]:
+    """What forward calls its tensors."""
+    parameters = list(inspect.signature(seen.problem.model.forward).parameters)[1:]
+    tensors = [name for i, name in enumerate(parameters) if i not in seen.problem.numbers]
+    return tensors[: len(seen.inputs)]
+
+
+def _copied(seen: Seen, place: int) -> Made:
+    copy = seen.inputs[place].double()
+    return copy, torch.zeros_like(copy)
+
+
+def _of_output(first: Seen) -> Iterator[_Guess]:
+    dims = first.actual.dim()
+    if dims > 1:
+        yield _Guess(
+            "output transposed",
+            "The output is the right one with its last two dimensions changed round; look at the "
+            "index that it is written to.",
+            lambda seen, _: _turned(seen, lambda values: values.mT),
+        )
+    yield _Guess(
+        "results below 0 lost",
+        "The output is the right one with 0 for all that is negative; look at what the largest, "
+        "or the sum, starts from.",
+        lambda seen, _: _turned(seen, lambda values: values.clamp_min(0.0)),
+    )
+    yield _Guess(
+        "sign lost",
+        "The output is the right one without its sign.",
+        lambda seen, _: _turned(seen, torch.abs),
+    )
+    for dim in range(dims):
+        where = f"dimension {dim} of the output"
+        for step, words in ((1, "one place too late"), (-1, "one place too early")):
+            yield _Guess(
+                "output shifted",
+                f"Along {where} everything stands {words}, and 0 at the end that is left; look at "
+                "the index there.",
+                lambda seen, _, dim=dim, step=step: _turned(  # type: ignore[misc]
+                    seen, lambda values: _shifted(values, dim, step)
+                ),
+            )
+        yield _Guess(
+            "output reversed",
+            f"Along {where} what comes first should come last; look at the index there.",
+            lambda seen, _, dim=dim: _turned(  # type: ignore[misc]
+                seen, lambda values: values.flip(dim)
+            ),
+        )
+        yield _Guess(
+            "one for all",
+            f"All along {where} stands what belongs to index 0; look at how the index there "
+            "reaches the operands.",
+            lambda seen, _, dim=dim: _turned(  # type: ignore[misc]
+                seen, lambda values: values.narrow(dim, 0, 1).expand_as(values)
+            ),
+        )
+
+
+def _turned(seen: Seen, turn: Callable[[Tensor], Tensor]) -> Made:
+    value, bound = _made(seen.right)
+    return turn(value), turn(bound.expand(value.shape))
+
+
+def _shifted(values: Tensor, dim: int, step: int) -> Tensor:
+    shifted = values.roll(step, dim)
+    shifted.select(dim, 0 if step > 0 else -1).zero_()
+    return shifted
+
+
+def _of_chunks(first: Seen) -> Iterator[_Guess]:
+    """What takes a row at a time in parts, and does not carry on what it has of one to the next."""
+    if any(each.shape != first.actual.shape for each in first.inputs):
+        return
+    for dim in range(first.actual.dim()):
+        for tile in _TILES:
+            yield _Guess(
+                "chunks not joined",
+                f"Each {tile} along dimension {dim} are computed by themselves; look at how what "
+                "one chunk gives reaches the others.",
+                lambda seen, compute, dim=dim, tile=tile: _in_chunks(seen, compute, dim, tile),  # type: ignore[misc]
+            )
+
+
+def _in_chunks(seen: Seen, compute: Compute, dim: int, tile: int) -> Made | None:
+    if seen.actual.shape[dim] <= tile:
+        return None
+    size, weights = seen.actual.shape[dim], seen.wrong.values.weights
+    made = [
+        compute(weights, [x.narrow(dim, i, min(tile, size - i)).contiguous() for x in seen.inputs])
+        for i in range(0, size, tile)
+    ]
+    values, bounds = zip(*made, strict=True)
+    return torch.cat(values, dim), torch.cat(bounds, dim)
+
+
+def _of_input(place: int, name: str, dim: int) -> Iterator[_Guess]:
+    """Parts of an operand that are left out: as zeros, or as though they were index 0 again."""
+    where = f"{name} along dimension {dim}"
+    parts: list[tuple[str, str, Callable[[int], tuple[int, int]]]] = [
+        ("the last term missing", "the last", lambda size: (size - 1, size)),
+        ("the first term missing", "the first", lambda _: (0, 1)),
+    ]
+    for tile in _TILES:
+        parts.append(
+            (
+                "the incomplete block missing",
+                f"what is beyond the last whole {tile}",
+                lambda size, tile=tile: (size // tile * tile, size),  # type: ignore[misc]
+            )
+        )
+    for tile in _TILES:
+        parts.append(
+            (
+                "the first block alone",
+                f"what is beyond the first {tile}",
+                lambda size, tile=tile: (min(tile, size), size),  # type: ignore[misc]
+            )
+        )
+    yield _Guess(
+        "one for all",
+        f"The output is what it is with index 0 of {where} in place of all; look at the index.",
+        lambda seen, compute: _with_input(
+            seen, compute, place, _first_for_all(seen.inputs[place], dim)
+        ),
+    )
+    for title, words, part in parts:
+        for again in (False, True):
+            yield _Guess(
+                title,
+                f"The output is what it is without {words} of {where}; look at where the loop "
+                "over it begins and ends, and at how its parts are joined.",
+                lambda seen, compute, part=part, again=again: _without(  # type: ignore[misc]
+                    seen, compute, place, dim, part(seen.inputs[place].shape[dim]), again=again
+                ),
+            )
+
+
+def _first_for_all(values: Tensor, dim: int) -> Tensor:
+    return values.narrow(dim, 0, 1).expand_as(values).contiguous()
+
+
+def _without(
+    seen: Seen, compute: Compute, place: int, dim: int, part: tuple[int, int], *, again: bool
+) -> Made | None:
+    """Without a part of an input: as zeros, or with `again`, as what stands first once more."""
+    start, end = part
+    if start >= end:
+        return None
+    changed = seen.inputs[place].clone()
+    kept = changed.narrow(dim, 0 if start else changed.shape[dim] - 1, 1).clone()
+    target = changed.narrow(dim, start, end - start)
+    target.copy_(kept.expand_as(target)) if again else target.zero_()
+    return _with_input(seen, compute, place, changed)
+
+
+def _of_operands(names: Sequence[str]) -> Iterator[_Guess]:
+    for place, name in enumerate(names):
+        yield _Guess(
+            "operand transposed",
+            f"The output is what it is with the last two dimensions of {name} changed round; look "
+            "at the index that it is read from.",
+            lambda seen, compute, place=place: _with_input(  # type: ignore[misc]
+                seen, compute, place, seen.inputs[place].mT.contiguous()
+            ),
+        )
+        yield _Guess(
+            "operand left out",
+            f"The output is what it is with zeros in place of {name}; look at where it is read.",
+            lambda seen, compute, place=place: _with_input(  # type: ignore[misc]
+                seen, compute, place, torch.zeros_like(seen.inputs[place])
+            ),
+        )
+    if len(names) > 1:
+        yield _Guess(
+            "operands changed round",
+            f"The output is what it is with {names[0]} and {names[1]} in each other's place.",
+            lambda seen, compute: compute(
+                seen.wrong.values.weights, (seen.inputs[1], seen.inputs[0], *seen.inputs[2:])
+            ),
+        )
+
+
+def _scaled(seen: Sequence[Seen]) -> Diagnosis | None:
+    """Recognise outputs that are the right ones times one number, or times one of their sizes."""
+    if len(seen) < _ENOUGH_CASES:
+        return None
+    factors = [factor_of([each.actual], [each.right.value.double()]) for each in seen]
+    if not all(
+        factor is not None and _is_scaled(each, factor)
+        for each, factor in zip(seen, factors, strict=True)
+    ):
+        return None
+    told = [factor for factor in factors if factor is not None]
+    if max(told) - min(told) <= 2.0**-8 * max(map(abs, told)):
+        return Diagnosis(
+            "output scaled",
+            f"Every output is {told[0]:.4g} times what it should be; look for a factor, or for "
+            "sums that are taken more or less than once.",
+        )
+    for name, sizes in _sizes(seen):
+        for words, power in (("multiplied", 1), ("divided", -1)):
+            if all(
+                abs(factor / size**power - 1.0) <= 2.0**-8
+                for factor, size in zip(told, sizes, strict=True)
+            ):
+                return Diagnosis(
+                    "a size as a factor",
+                    f"Every output is what it should be, {words} by {name}; look at where a sum "
+                    "is made a mean, or a mean a sum.",
+                )
+    return None
+
+
+def _is_scaled(seen: Seen, factor: float) -> bool:
+    value, bound = _made(seen.right)
+    scaled = factor * value
+    # The factor is fitted to what was rounded.
+    allowed = 2.0 * max(1.0, abs(factor)) * bound + _TF32.roundoff * scaled.abs()
+    return bool(((seen.actual - scaled).abs() <= allowed).all())
+
+
+def _sizes(seen: Sequence[Seen]) -> Iterator[tuple[str, list[int]]]:
+    """Sizes that a factor may be, by what they are called."""
+    for place, name in enumerate(_names(seen[0])):
+        for dim in range(seen[0].inputs[place].dim()):
+            sizes = [each.inputs[place].shape[dim] for each in seen]
+            if len(set(sizes)) > 1:
+                yield f"the size of {name} along dimension {dim}", sizes
+        yield (
+            f"the number of elements of {name}",
+            [each.inputs[place].numel() for each in seen],
+        )
+
+
+def _moved(seen: Sequence[Seen]) -> Diagnosis | None:
+    """Recognise outputs that are off by one number, the same in all cases."""
+    if len(seen) < _ENOUGH_CASES:
+        return None
+    offsets = [float((each.actual - each.right.value.double()).mean()) for each in seen]
+    most = max(map(abs, offsets))
+    if not math.isfinite(sum(offsets)) or max(offsets) - min(offsets) > 2.0**-8 * most:
+        return None
+    for each in seen:
+        value, bound = _made(each.right)
+        off = (each.actual - value - offsets[0]).abs()
+        if not bool((off <= 2.0 * bound + 2.0**-8 * most).all()):
+            return None
+    return Diagnosis(
+        "a number added",
+        f"Every output is off by {offsets[0]:.4g}; look at what sums start from, and at what is "
+        "added in the end.",
+    )
+
+
+def _in_one_place(seen: Sequence[Seen]) -> Diagnosis | None:
+    """Say where all that is wrong lies, where that is the same in every output."""
+    if len(seen) < _ENOUGH_CASES:
+        return None
+    where = where_wrong_along([_wrong(each) for each in seen])
+    if not where:
+        return None
+    blank = all(bool((each.actual[_wrong(each)] == 0).all()) for each in seen)
+    return Diagnosis(
+        "elements left at 0" if blank else "wrong in one part",
+        f"In every failing case all that is wrong lies {where}; look at how the kernel divides "
+        "the output there.",
+    )
