@@ -237,6 +237,15 @@ def test_small_integers_are_exact(name: str) -> None:
     assert torch.equal(EVERY[name](x).double(), right.value)
 
 
+def test_transforms_are_granted_the_looser_classes() -> None:
+    """A convolution by them errs by what is near, and is not exact where sums would be."""
+    x = torch.randint(-7, 8, (2, 3, 9, 9), generator=torch.Generator().manual_seed(0)).float()
+    right = expected(lambda x: functional.conv2d(x, x[:1]), x)
+    near = float(right.value.abs().max())
+    assert not bool(right.bound(FP32).any())
+    assert 0.0 < float(right.bound(TF32).max()) < near * 2.0**-10
+
+
 def test_index_is_certain_where_its_operands_are() -> None:
     """Of exact inputs the first of the largest; of rounded ones any that may be the largest."""
     x = torch.tensor([[0.0, 1.0, 1.0, 0.5], [0.25, 3.0, 1.0, 3.0 - 2.0**-9]])
@@ -245,6 +254,19 @@ def test_index_is_certain_where_its_operands_are() -> None:
     assert exact.dtype == torch.int64
     assert not bool(exact.bound(FP32).any())
     assert exact.bound(BF16).floor().tolist() == [1, 2]
+
+
+def test_factors_that_overflow_on_the_way_accuse_nobody() -> None:
+    """A product with a 0 in it is 0 in one order, and no number in another."""
+    x = torch.tensor([[1e30, 1e30, 0.0], [1e3, 1e3, 0.0]])
+    assert expected(lambda x: x.prod(1), x).bound(FP32).isinf().tolist() == [True, False]
+
+
+def test_truth_values_that_rounding_decides_are_counted() -> None:
+    """Each may be counted or not; where all are far from the limit nothing is allowed."""
+    x = torch.tensor([[0.1, 0.2, 0.7], [0.1, 0.3, 0.9]])
+    near = expected(lambda x: (x * x > 0.2**2).sum(1), x)
+    assert near.bound(FP32).floor().tolist() == [1.0, 0.0]
 
 
 def test_decision_by_rounding_allows_both_outcomes() -> None:
