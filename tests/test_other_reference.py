@@ -139,7 +139,7 @@ def test_values_beyond_the_authors_own_count(tmp_path: Path) -> None:
 
 
 def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) -> None:
-    """That share is told; all of it is too much."""
+    """That share is told, and may be refused; all of it is too much."""
     call = "return extension.run(x, y, self.scale)"
     assert call in SUBMISSION
     some = SUBMISSION.replace(call, "return extension.run(x, torch.relu(y), self.scale)")
@@ -147,6 +147,10 @@ def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) 
     assert report.verdict == "passed"
     assert report.own_work is not None
     assert 0.5 < report.own_work < 0.8
+    insists = ("--require-own-work", "100%", "--grid", "own")
+    done = harness("check", "--reference", "reference.py", "combine.py", *insists, folder=tmp_path)
+    assert done.status == 1
+    assert f"not enough: its own kernels did {report.own_work:.1%} of the work, " in done.out
     every = SUBMISSION.replace(
         call,
         "return extension.run(self.scale * x + torch.relu(y), -torch.ones_like(y), 1.0)",

@@ -42,6 +42,17 @@ def test_coverage_that_nobody_saw_is_not_enough() -> None:
     assert "needs the simulator" in words
 
 
+def test_share_of_own_work() -> None:
+    """That of the own configuration; none is not enough, and all of it is."""
+    some = report(case("passed", own_work=0.4), verdict="passed")
+    assert list(Requirements(own_work=0.4).unmet(some)) == []
+    assert list(Requirements(own_work=1.0).unmet(some)) == [
+        "its own kernels did 40.0% of the work, and --require-own-work asks for 100%"
+    ]
+    (words,) = Requirements(own_work=0.1).unmet(report(case("passed"), verdict="passed"))
+    assert "is not known" in words
+
+
 def test_what_is_wrong_needs_no_more_words() -> None:
     """A failure is told already."""
     wrong: Report = report(case("failed"), verdict="failed")

@@ -62,6 +62,14 @@ def add_to(commands: Commands) -> None:
         help="how many lines of device code must have run in some case (simulator only)",
     )
     parser.add_argument(
+        "--require-own-work",
+        type=option_types.share,
+        default=0.0,
+        metavar="N%",
+        help="how much of the reference's work must be the submission's own kernels'; of several "
+        "operators some may be left to torch otherwise",
+    )
+    parser.add_argument(
         "--schedule",
         type=option_types.schedule,
         default=0,

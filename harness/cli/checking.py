@@ -100,7 +100,7 @@ def check(options: argparse.Namespace) -> int:
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         say_what_is_missing(out)
         refused = say_what_is_refused(found, problems, out)
-        required = Requirements(options.require, options.require_coverage)
+        required = Requirements(options.require, options.require_coverage, options.require_own_work)
         finished = Finished(FINISHED, hardware.gpu)
         checking = Checking(finished, json_lines, out, required, no_color=options.no_color)
         if options.junitxml:

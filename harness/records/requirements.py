@@ -15,10 +15,12 @@ class Requirements:
     Attributes:
         cases: Of the cases that must have passed: not declined, and not left out.
         coverage: Of the lines of device code that must have run in some case.
+        own_work: Of the reference's work that the submission's own kernels must have done.
     """
 
     cases: float = 0.0
     coverage: float = 0.0
+    own_work: float = 0.0
 
     def unmet(self, report: Report) -> Iterator[str]:
         """Say what a report lacks, a line each; nothing of one that is not right anyhow."""
@@ -27,6 +29,10 @@ class Requirements:
         passed, total = report.count("passed"), len(report.cases)
         if passed < self.cases * total:
             yield f"{passed} of {total} cases passed, and --require asks for {self.cases:.0%}"
+        yield from self._lacks_coverage(report)
+        yield from self._lacks_own_work(report)
+
+    def _lacks_coverage(self, report: Report) -> Iterator[str]:
         if not self.coverage:
             return
         if report.coverage is None:
@@ -37,4 +43,15 @@ class Requirements:
             yield (
                 f"{reached} of {lines} lines of device code ran, "
                 f"and --require-coverage asks for {self.coverage:.0%}"
+            )
+
+    def _lacks_own_work(self, report: Report) -> Iterator[str]:
+        if not self.own_work:
+            return
+        if report.own_work is None:
+            yield "how much of the work is its own is not known, and --require-own-work asks for it"
+        elif report.own_work < self.own_work:
+            yield (
+                f"its own kernels did {report.own_work:.1%} of the work, "
+                f"and --require-own-work asks for {self.own_work:.0%}"
             )
