@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 _MOST_RANGES = 12
+_DECIDES = re.compile(r"\b(?:if|for|while|switch)\b|\?|&&|\|\|")
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,6 @@ class Branch:
     line: int
     jumped: bool
     stayed: bool
-
-    @property
-    def is_one_way(self) -> bool:
-        """Whether threads came there, and all went the same way."""
-        return self.jumped != self.stayed
 
 
 @dataclass(frozen=True)
@@ -67,14 +64,28 @@ class Coverage:
             _joined(self.branches, other.branches),
         )
 
-    def one_way(self) -> str:
-        """Lines with branches that have only ever gone one way.
+    def one_way(self, source: str) -> str:
+        r"""Lines of the source that decide something, and have only ever decided it one way.
 
-        >>> Coverage((), (), (), (Branch(2, True, True), Branch(7, False, True))).one_way()
-        '7'
+        A line's branches count together, since an unrolled loop has several of each; and the
+        compiler's own, such as those of a division, are on lines that decide nothing.
+
+        >>> ways = Branch(1, True, True), Branch(2, False, True), Branch(3, False, True)
+        >>> Coverage((), (), (), ways).one_way("if (a)\nif (b)\nx / y")
+        '2'
         """
-        lines = sorted({branch.line for branch in self.branches if branch.is_one_way})
-        return _shown([str(line) for line in lines])
+        lines = source.splitlines()
+        by_line: dict[int, list[Branch]] = {}
+        for branch in self.branches:
+            by_line.setdefault(branch.line, []).append(branch)
+        found = [
+            line
+            for line, branches in sorted(by_line.items())
+            if any(b.jumped for b in branches) != any(b.stayed for b in branches)
+            and line <= len(lines)
+            and _DECIDES.search(lines[line - 1])
+        ]
+        return _shown([str(line) for line in found])
 
     def words(self) -> str:
         """The lines that never ran, as a person reads them.

@@ -99,8 +99,9 @@ def _explanation(report: Report) -> Iterator[str]:
     yield from _shortened(report.detail)
     if report.coverage and report.coverage.missed and report.is_right:
         yield f"lines of device code that no case reached: {report.coverage.words()}"
-    if report.coverage and report.coverage.one_way() and report.is_right:
-        yield f"branches there that only ever went one way: {report.coverage.one_way()}"
+    one_way = report.coverage.one_way(report.source) if report.coverage else ""
+    if one_way and report.is_right:
+        yield f"conditions of device code that went one way in every case: {one_way}"
     for note in report.notes:
         yield f"note: {note}"
     if not report.is_right and report.verdict != "not run":
