@@ -67,8 +67,10 @@ def test_right_submission_stays_right() -> None:
     assert " more configurations are right" in done.out
 
 
-def test_pytest_has_a_test_for_the_search(rare: Path) -> None:
+def test_pytest_has_a_test_for_the_search(rare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails with what was found; without the option it is not collected."""
+    # pytest cuts its summary to the terminal, and the folder's name is sometimes a longer one.
+    monkeypatch.setenv("COLUMNS", "500")
     options = (rare, "--reference", PROBLEM, "--grid", "own", "--harness-seed", "3")
     listed = pytest_(*options, "--collect-only", "-q", folder=rare.parent)
     assert "test_matches_reference" in listed.out
