@@ -325,29 +325,26 @@ class _Evaluation:
         return searched.coverage
 
     def _check_beyond(self, worker: Worker, case: Case) -> CaseOutcome:
-        device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
-        return self._converse(worker, case, device, self._call_budget)
+        return self._converse(worker, case, self._call_budget)
 
     def _worker(self) -> Worker:
         return DeviceWorker(self._settings, self._deadlines, self._on_build, self._time)
 
     def _check(self, worker: Worker, case: Case) -> CaseOutcome:
         start = time.monotonic()
-        # The oracle is the trusted side's, wherever it computes; a GPU makes large cases bearable.
-        device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
         # What the problem is about is checked however long it takes: its deadlines are each call's.
         is_free = case.label in OWN or self._settings.device == "cuda"
         if not is_free and self._left <= 0:
             return CaseOutcome(not_run(case, "not run: the check's budget is used up"), case)
         budget = None if is_free else self._call_budget
-        outcome = self._converse(worker, case, device, budget)
+        outcome = self._converse(worker, case, budget)
         self._left -= 0 if is_free else outcome.spent
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=report)
 
-    def _converse(
-        self, worker: Worker, case: Case, device: torch.device, budget: int | None
-    ) -> CaseOutcome:
+    def _converse(self, worker: Worker, case: Case, budget: int | None) -> CaseOutcome:
+        # The oracle is the trusted side's, wherever it computes; a GPU makes large cases bearable.
+        device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
         problem = self._problem.at(case.constants)
         needed = lease.need(elements_of(problem, case)) if case.label == "native" else 0
         why = ""

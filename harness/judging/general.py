@@ -287,7 +287,7 @@ def _of_output(first: Seen) -> Iterator[_Guess]:
             f"All along {where} stands what belongs to index 0; look at how the index there "
             "reaches the operands.",
             lambda seen, _, dim=dim: _turned(  # type: ignore[misc]
-                seen, lambda values: values.narrow(dim, 0, 1).expand_as(values)
+                seen, lambda values: _first_for_all(values, dim)
             ),
         )
 

@@ -157,6 +157,11 @@ def discover(paths: Iterable[Path | str]) -> Discovery:
     )
 
 
+def taken_by(submission: Submission, problem: Problem) -> dict[str, object]:
+    """The problem's own constructor arguments that the submission takes, too."""
+    return {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
+
+
 def fits(submission: Submission, problem: Problem) -> str | None:
     """Say why a submission cannot stand for a problem, or None when it can.
 

@@ -17,7 +17,7 @@ import torch
 
 from harness.problems.configuration import Configuration, ConstructorCall
 from harness.problems.construction import call_by_name, own_call
-from harness.problems.discovery import Submission
+from harness.problems.discovery import Submission, taken_by
 from harness.problems.families.family import Sizes
 from harness.problems.problem import Problem
 from harness.problems.sizes import ProblemSizes
@@ -92,7 +92,7 @@ def cases_for(
     Returns:
         The cases, the problem's own configuration first.
     """
-    taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
+    taken = taken_by(submission, problem)
     sizes = ProblemSizes(problem, frozenset(taken))
     own = _own_case(problem, submission, taken, sizes, device, seed)
     if grid == "own":
@@ -235,7 +235,7 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:
     """Make the case beyond a grid that has this id; None where there is none."""
-    taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
+    taken = taken_by(submission, problem)
     spelled = name.removeprefix(_SEARCHED)
     configuration = problem.family.spelled(spelled, taken) if spelled != name else None
     return None if configuration is None else searched_case(problem, configuration, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.problems.discovery import Submission
+from harness.problems.discovery import Submission, taken_by
 from harness.problems.problem import Problem
 
 
@@ -28,5 +28,4 @@ def search_for(problem: Problem, submission: Submission, seconds: float) -> Sear
     """Say what to look for; None for nothing, where there is no time."""
     if not seconds:
         return None
-    taken = {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
-    return Search(seconds, taken, submission.numbers)
+    return Search(seconds, taken_by(submission, problem), submission.numbers)

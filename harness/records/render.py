@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.finding import Finding
 from harness.problems.grid import OWN
+from harness.records.coverage import Coverage
 from harness.records.findings import describe_finding
 from harness.records.report import DECLINES_OWN, CaseReport, Report, Verdict
 from harness.system import escape
@@ -83,6 +84,14 @@ def full(report: Report) -> str:
     return "\n".join((headline(report), *explained))
 
 
+def _not_run(coverage: Coverage, source: str) -> Iterator[str]:
+    if coverage.missed:
+        yield f"lines of device code that no case reached: {coverage.words()}"
+    one_way = coverage.one_way(source)
+    if one_way:
+        yield f"conditions of device code that went one way in every case: {one_way}"
+
+
 def _explanation(report: Report) -> Iterator[str]:
     if report.smallest_failure:
         failure = report.case(report.smallest_failure)
@@ -97,11 +106,8 @@ def _explanation(report: Report) -> Iterator[str]:
         cases = "1 case" if other.count == 1 else f"{other.count} cases"
         yield f"also, in {cases} such as {other.case}: {other.message}"
     yield from _shortened(report.detail)
-    if report.coverage and report.coverage.missed and report.is_right:
-        yield f"lines of device code that no case reached: {report.coverage.words()}"
-    one_way = report.coverage.one_way(report.source) if report.coverage else ""
-    if one_way and report.is_right:
-        yield f"conditions of device code that went one way in every case: {one_way}"
+    if report.coverage and report.is_right:
+        yield from _not_run(report.coverage, report.source)
     for note in report.notes:
         yield f"note: {note}"
     if not report.is_right and report.verdict != "not run":
