@@ -33,9 +33,9 @@ _OVERLOAD = re.compile(r"\w*", re.ASCII)
 # not look at their arguments closely enough for those of strangers.
 _REFUSED = re.compile(
     r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quant|vulkan"
-    r"|_cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
+    r"|cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
     r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|fftfreq|slow_conv3d"
-    r"|reflection_pad3d|batch_norm_legit|foreach_copy",
+    r"|reflection_pad3d|batch_norm_legit|foreach_copy|native_channel_shuffle",
 )
 # They make a tensor of nothing but numbers.
 _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")
