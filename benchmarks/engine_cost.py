@@ -1,7 +1,8 @@
-"""What an engine costs: per evaluation, and of Dask's scheduler with evaluations that do nothing.
+"""What an engine costs: per evaluation, of Dask's scheduler alone, and what more GPUs bring.
 
 python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # in process against Dask
 python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
+CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus    # against one of them
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import multiprocessing
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
+import torch
 from distributed import Scheduler, Worker
 
 import harness
@@ -24,6 +27,8 @@ from harness.engines.cluster import tasks
 from harness.engines.cluster.sender import DaskEngine
 from harness.engines.cluster.tasks import Outcome
 from harness.evaluate import Request
+from harness.problems.discovery import discover, fits
+from harness.problems.problem import load
 from harness.records.report import Report
 
 _ROUNDS = 7
@@ -87,6 +92,30 @@ def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
         print(f"{name}: {most[name] / 2**20:.0f} MiB, {grown / 2**10:.1f} KiB an evaluation")
 
 
+def gpus(repeats: int, folder: Path) -> None:
+    """Print how many of the submissions' own configurations the visible GPUs check in an hour.
+
+    Each pair of submission and problem is checked once before, so that everything is built.
+    """
+    references = sorted((folder / "reference").glob("*.py"))
+    problems = {path: load(path) for path in references}
+    pairs = [
+        (submission.path, path)
+        for submission in discover([folder / "submissions"]).submissions
+        for path, problem in problems.items()
+        if fits(submission, problem) is None
+    ]
+    options = harness.Options(device="cuda", grid="own", seed=1)
+    with harness.Client("dask", options=options) as client:
+        for times in (1, repeats):
+            start = time.monotonic()
+            futures = [client.submit(*pair) for _ in range(times) for pair in pairs]
+            verdicts = Counter(future.result().verdict for future in futures)
+            seconds = time.monotonic() - start
+    print(f"{len(futures)} evaluations in {seconds:.1f} s: {dict(verdicts)}")
+    print(f"{torch.cuda.device_count()} GPUs: {3600 * len(futures) / seconds:.0f} an hour")
+
+
 def _resident(process: str) -> int:
     """Bytes of memory that a process has."""
     pages = Path(f"/proc/{process}/statm").read_text().split()[1]
@@ -138,11 +167,15 @@ def main() -> None:
     many = commands.add_parser("scheduler")
     many.add_argument("--workers", type=int, default=64)
     many.add_argument("--evaluations", type=int, default=10_000)
+    cards = commands.add_parser("gpus")
+    cards.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
+    here = Path(__file__).resolve().parents[1]
     if options.what == "overhead":
         overhead(*options.files)
+    elif options.what == "gpus":
+        gpus(options.repeats, here)
     else:
-        here = Path(__file__).resolve().parents[1]
         files = (here / "submissions/flat_index.py", here / "reference/conv_transpose1d.py")
         scheduler(options.workers, options.evaluations, files)
 
