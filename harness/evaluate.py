@@ -192,7 +192,9 @@ def _notes(request: Request, problem: Problem) -> Iterator[str]:
         name for case in request.cases for name in left_out(problem.at(case.constants))
     )
     for name, count in without.items():
-        yield f"values left out in {count} cases, where the reference is not finite: {name}"
+        yield (
+            f"values left out in {count} cases, where the reference raises or is not finite: {name}"
+        )
 
 
 def settings_for(request: Request) -> Settings:

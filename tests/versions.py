@@ -943,4 +943,65 @@ VERSIONS: Mapping[str, Versions] = {
             ),
         },
     ),
+    "small_cnn": Versions(
+        wrong={
+            "the last without a bias": """
+x = self.pool(torch.relu(self.second(self.pool(torch.relu(self.first(x))))))
+x = torch.relu(self.hidden(torch.relu(self.wide(x.flatten(1)))))
+return x @ self.last.weight.T
+""",
+            "the hidden layer without its relu": """
+x = self.pool(torch.relu(self.second(self.pool(torch.relu(self.first(x))))))
+return self.last(self.hidden(torch.relu(self.wide(x.flatten(1)))))
+""",
+            "the first without its relu": """
+x = self.pool(torch.relu(self.second(self.pool(self.first(x)))))
+return self.last(torch.relu(self.hidden(torch.relu(self.wide(x.flatten(1))))))
+""",
+            "the last without its last term": """
+x = self.pool(torch.relu(self.second(self.pool(torch.relu(self.first(x))))))
+x = torch.relu(self.hidden(torch.relu(self.wide(x.flatten(1)))))
+return x[:, :-1] @ self.last.weight[:, :-1].T + self.last.bias
+""",
+        },
+        right={
+            "pooled before its relu": """
+x = torch.relu(self.pool(self.first(x)))
+x = torch.relu(self.pool(self.second(x)))
+x = torch.relu(self.hidden(torch.relu(self.wide(x.flatten(1)))))
+return self.last(x)
+""",
+        },
+    ),
+    "recurrent_cell": Versions(
+        wrong={
+            "without the state": (
+                "w = self.cell.weight[:, :x.shape[1]]; return torch.tanh(x @ w.T + self.cell.bias)"
+            ),
+            "the state first": "return torch.tanh(self.cell(torch.cat((state, x), dim=1)))",
+            "without tanh": "return self.cell(torch.cat((x, state), dim=1))",
+        },
+        right={
+            "two products": """
+w, n = self.cell.weight, x.shape[1]
+return torch.tanh(x @ w[:, :n].T + state @ w[:, n:].T + self.cell.bias)
+""",
+        },
+    ),
+    "logsumexp": Versions(
+        wrong={
+            "without the last": "return self.linear(x)[:, :-1].logsumexp(1, keepdim=True)",
+            "the largest": "return self.linear(x).amax(1, keepdim=True)",
+            "without its largest": (
+                "y = self.linear(x); return (y - y.amax(1, True)).exp().sum(1, True).log()"
+            ),
+        },
+        right={
+            "online": """
+y = self.linear(x)
+most = y.amax(1, keepdim=True)
+return most + torch.log((y - most).exp().cumsum(1)[:, -1:])
+""",
+        },
+    ),
 }

@@ -102,6 +102,42 @@ def whole(
     return weights
 
 
+def sparse(
+    model: nn.Module, configuration: Configuration, generator: Generator
+) -> dict[str, Tensor]:
+    """Two terms for each row of a parameter that is a matrix or more; biases around their own.
+
+    A bound grows in every layer with the sum of the absolute weights, and numbers with the root of
+    their squares: with many small weights there is nothing left to see of a deep model.
+    """
+    weights = as_initialised(model, configuration, generator)
+    for name, value in model.named_parameters():
+        if is_matrix(value):
+            weights[name] = _two_in_each_row(tuple(value.shape), generator).to(value.dtype)
+        else:
+            weights[name] += _uniform(tuple(value.shape), generator) - 0.5
+    return weights
+
+
+def is_matrix(parameter: Tensor) -> bool:
+    """Whether a parameter has rows of more than two numbers, of which some can be left out."""
+    return parameter.dim() > 1 and parameter[:1].numel() > 2
+
+
+def _two_in_each_row(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Numbers of either sign between 0.5 and 1 at two places of each row, and else 0.
+
+    The places are random, but for every fourth row's last: what is left out most often is that.
+    """
+    rows = torch.zeros(shape, device=generator.device).flatten(1)
+    kept = (rows.shape[0], 2)
+    places = torch.randint(rows.shape[1], kept, generator=generator, device=generator.device)
+    places[::4, 1] = rows.shape[1] - 1
+    signs = _counted(2, kept, generator).mul_(2).sub_(1)
+    rows.scatter_(1, places, signs * (0.5 + 0.5 * _uniform(kept, generator)))
+    return rows.view(shape)
+
+
 def _uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return torch.rand(shape, generator=generator, device=generator.device)
 

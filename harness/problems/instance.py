@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from harness.problems.configuration import Configuration
@@ -21,6 +22,7 @@ class ModelInstance:
         self._problem = problem
         self._arguments = configuration.arguments
         self._model = problem.build(configuration.arguments)
+        self._kept = [*_kept_tensors(self._model)]
 
     def __call__(
         self,
@@ -36,7 +38,9 @@ class ModelInstance:
         """
         model = self._model.to(dtype=dtype)
         model.load_state_dict({**model.state_dict(), **weights})
-        self._model.to(device=_device_of(weights, inputs), dtype=dtype)
+        device = _device_of(weights, inputs)
+        self._model.to(device=device, dtype=dtype)
+        self._keep(_as(each.value, dtype).to(device) for each in self._kept)
         with torch.no_grad():
             # Copies, since a reference may write to its inputs.
             copies = [_as(x, dtype) for x in inputs]
@@ -53,11 +57,13 @@ class ModelInstance:
         device = _device_of(weights, inputs)
         model = self._model.to(device=device, dtype=torch.float64)
         state = {**model.state_dict(), **weights}
-        tensors = [_as(x, torch.float64).to(device) for x in (*state.values(), *inputs)]
+        kept = [each.value for each in self._kept]
+        tensors = [_as(x, torch.float64).to(device) for x in (*state.values(), *kept, *inputs)]
 
         def forward(*given: Tensor) -> Tensor:
             named = dict(zip(state, given, strict=False))
-            rest = self._problem.forward_arguments(given[len(named) :])
+            self._keep(given[len(named) :][: len(kept)])
+            rest = self._problem.forward_arguments(given[len(named) + len(kept) :])
             output = torch.func.functional_call(model, named, tuple(rest))
             if not isinstance(output, Tensor):
                 raise TypeError("forward gives no tensor")
@@ -72,6 +78,29 @@ class ModelInstance:
             _GRAPHS.clear()
             _GRAPHS[key] = graph
         return graph, tensors
+
+    def _keep(self, values: Iterable[Tensor]) -> None:
+        """Set what the model keeps beside its parameters and buffers."""
+        for each, value in zip(self._kept, values, strict=True):
+            setattr(each.module, each.name, value)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A tensor that a module has as a plain attribute, as it was built with."""
+
+    module: nn.Module
+    name: str
+    value: Tensor
+
+
+def _kept_tensors(model: nn.Module) -> Iterator[_Kept]:
+    # Such as a hidden state, which each call of a recurrent model may leave changed. Neither
+    # Module.to nor load_state_dict knows of it.
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                yield _Kept(module, name, value.detach().clone())
 
 
 # The last configuration's, which all its runs have in common.

@@ -18,7 +18,8 @@ Distribution = Literal[
     "exact",
 ]
 """`own` is the reference's: what its `get_inputs` draws."""
-Weights = Literal["A", "B", "C"]
+Weights = Literal["A", "B", "C", "D"]
+"""Sets of weights, which a family draws; of D most are 0."""
 Arrangement = Literal["contiguous", "strided", "expanded", "offset"]
 """How an input lies in memory: its last two dimensions swapped, all its rows one, or one element
 behind the start of an allocation."""
@@ -56,4 +57,4 @@ class Run:
     @property
     def is_plain(self) -> bool:
         """Whether every term of a sum shows: none is 0, or small beside others such as the bias."""
-        return self.distribution in ("own", "uniform", "normal")
+        return self.distribution in ("own", "uniform", "normal") and self.weights != "D"

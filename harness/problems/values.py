@@ -8,7 +8,7 @@ GPU runs.
 import hashlib
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Literal
@@ -17,7 +17,7 @@ import torch
 from torch import Generator, Tensor
 
 from harness.problems.configuration import Configuration
-from harness.problems.draws import drawn_alike, touch
+from harness.problems.draws import drawn_alike, is_matrix, touch
 from harness.problems.grid import OWN, Case
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import on_meta
@@ -74,12 +74,28 @@ def left_out(problem: Problem) -> tuple[str, ...]:
 def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
     """The runs that a reference is defined for, and the names of the others."""
     small = _cut_down(problem)
+    runs = [*_runs_that_differ(problem, small or problem)]
     if small is None:
-        return problem.family.runs, ()
+        return tuple(runs), ()
     at = problem.at(small.constants)
-    first, *others = problem.family.runs
+    first, *others = runs
     defined = [run for run in others if _is_defined(at, small, run)]
     return (first, *defined), tuple(run.name for run in others if run not in defined)
+
+
+def _runs_that_differ(problem: Problem, configuration: Configuration | Problem) -> Iterator[Run]:
+    """All of its family, but that with few weights where a model has no more anyway."""
+    for run in problem.family.runs:
+        if run.weights != "D" or _has_matrices(problem.at(configuration.constants), configuration):
+            yield run
+
+
+def _has_matrices(problem: Problem, configuration: Configuration | Problem) -> bool:
+    try:
+        with torch.device("meta"):
+            return any(map(is_matrix, problem.build(configuration.arguments).parameters()))
+    except Exception:  # what a reference cannot do there
+        return True
 
 
 @lru_cache(maxsize=256)

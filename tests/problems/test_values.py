@@ -255,6 +255,24 @@ def test_what_a_call_keeps_for_itself_is_no_weight(tmp_path: Path) -> None:
     assert set(values.weights) == {"norm.weight", "norm.bias"}
 
 
+def test_one_run_has_few_weights_where_a_model_has_many(tmp_path: Path) -> None:
+    """Two in each row of a matrix are not 0, and some row's last; a vector has all that it had."""
+    few = {"sparse"}
+    path = tmp_path / "layer.py"
+    path.write_text(
+        OTHER.format(forward="self.norm(x)").replace("BatchNorm1d(rows)", "Linear(8, 5)")
+    )
+    layer = load(path)
+    (case,) = cases_for(layer, ANY, "own")
+    (run,) = (run for run in runs_for(layer) if run.name in few)
+    weights = values_for(layer, case, run).weights
+    matrix = weights["norm.weight"]
+    assert set(matrix.count_nonzero(1).tolist()) <= {1, 2}
+    assert float(matrix[0, -1]) != 0.0
+    assert int(weights["norm.bias"].count_nonzero()) == 5
+    assert few.isdisjoint(run.name for run in runs_for(other(tmp_path, "self.norm(x) + i")))
+
+
 def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> None:
     """Every run once, a plain one with weights A first; in some cases one comes back, or nearly."""
     cases = [

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance, Sums
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import DrawWeights, as_initialised, moved, whole
+from harness.problems.draws import DrawWeights, as_initialised, moved, sparse, whole
 from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
 from harness.problems.other_sizes import other_sizes, own_sizes
@@ -54,9 +54,10 @@ class AnyReference:
         Run("ties", "ties", "A"),
         Run("integers", "integers", "B"),
         Run("spike", "spike", "A"),
+        Run("sparse", "normal", "D"),
     )
     weights: Mapping[Weights, DrawWeights] = MappingProxyType(
-        {"A": as_initialised, "B": whole, "C": moved}
+        {"A": as_initialised, "B": whole, "C": moved, "D": sparse}
     )
     mistakes: Sequence[Mistake[Any]] = ()
 

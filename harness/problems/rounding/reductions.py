@@ -151,6 +151,39 @@ def varied(
     return variance, averaged(rounding, operator, x, dim, keepdim)
 
 
+@rule("logsumexp")
+def logarithm_of_sum(
+    rounding: Rounding, operator: Any, x: Tracked, dim: Any, keepdim: bool = False
+) -> Tracked:
+    """It grows with each term, and by no more than the largest of their errors.
+
+    With m the largest of the x, or 0: each exp(x - m) errs by its exponential, and by x - m where
+    that is stored. Their sum is at least that of the least values, and 1 where m is the largest.
+    Its relative error is an absolute one of the logarithm.
+    """
+    dims = _dims(x.value, dim)
+    grown = between(lambda each: operator(each, dims, keepdim), x)
+    if not x.value.numel():
+        return grown
+    low, high = x.ends
+    stored = 2.0 * rounding.stored_roundoff
+    apart = (low.amax(dims, keepdim=True) - high).nan_to_num(torch.inf).clamp_min(0.0)
+    weight = (-apart).exp()
+    far = (x.most + x.most.amax(dims, keepdim=True)).nan_to_num(0.0, 0.0, 0.0)
+    # __expf: as in elementwise.py.
+    exponentials = weight * (4.0 + 2.4 * far) * SINGLE
+    # exp(-d) d is largest for d = 1; where d may be less, it may be that.
+    differences = torch.where(apart > 1.0, weight * apart, math.exp(-1.0)).nan_to_num(0.0) * stored
+    least = (low - high.amax(dims, keepdim=True)).nan_to_num(-torch.inf).exp()
+    whole = least.sum(dims, keepdim).clamp_min(1.0)
+    terms = _count(x.value, dims) + rounding.arithmetic.extra_terms
+    relative = (exponentials + differences).sum(dims, keepdim) / whole
+    relative = relative + terms * rounding.arithmetic.accumulation + stored
+    lost = torch.where(relative < 0.5, 2.0 * relative, torch.inf) + 2.0**-21.4
+    kept = x.most.amax(dims, keepdim) * SINGLE
+    return rounding.rounded(grown.value, grown.error, units=6.0, absolute=lost + kept)
+
+
 @rule("amax", "amin")
 def extreme(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False

@@ -98,6 +98,11 @@ class Rounding:
         stored = torch.float16 if is_half else torch.bfloat16
         self._format = stored if self._is_stored else torch.float32
 
+    @property
+    def stored_roundoff(self) -> float:
+        """Relative error of storing a number, beyond float32's."""
+        return self._roundoff
+
     def given(self, value: Tensor) -> Tracked:
         """An input or a weight, as it is read."""
         if not self._is_stored or not value.is_floating_point():

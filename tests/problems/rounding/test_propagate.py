@@ -246,6 +246,15 @@ def test_transforms_are_granted_the_looser_classes() -> None:
     assert 0.0 < float(right.bound(TF32).max()) < near * 2.0**-10
 
 
+def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
+    """Where rounding leaves little of exp(x), and so of a sum of them, the logarithm is known."""
+    x = DRAWS["normal"](torch.Generator().manual_seed(0))
+    right = expected(lambda x: torch.logsumexp(1000 * x, 1), x)
+    stored = torch.logsumexp((1000 * x.bfloat16()).float(), 1).bfloat16()
+    assert 0.0 < share(stored.float(), right, BF16) <= 1.0
+    assert float(right.bound(BF16).max()) < 2000 * float(x.abs().max()) * 2.0**-6
+
+
 def test_index_is_certain_where_its_operands_are() -> None:
     """Of exact inputs the first of the largest; of rounded ones any that may be the largest."""
     x = torch.tensor([[0.0, 1.0, 1.0, 0.5], [0.25, 3.0, 1.0, 3.0 - 2.0**-9]])
