@@ -18,6 +18,7 @@ from tests.support import REFERENCE, SUBMISSIONS, request_for
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 ORIGINAL = (SUBMISSIONS / "flat_index.py").read_text()
 OF_INPUT, OF_WEIGHT = "    x = x.contiguous();\n", "    weight = weight.contiguous();\n"
+GUARD = "    if (total == 0) {\n        return out;\n    }\n"
 CHECKED = '    TORCH_CHECK(x.is_contiguous(), "x must be contiguous");\n'
 
 
@@ -68,9 +69,26 @@ def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
     assert "x must be contiguous" in note
 
 
+def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
+    """`Model` takes it: who asks for it and then fails is wrong, others get a note."""
+    assert GUARD in ORIGINAL
+    without = check(ORIGINAL.replace(GUARD, ""), tmp_path)
+    assert without.verdict == "passed", without.message
+    (note,) = notes_of(without)
+    assert note.startswith(f"{WORDS['empty']}: ")
+    assert "launch failed" in note
+    without_return = GUARD.replace("return out;", "")
+    launching = check(ORIGINAL.replace(GUARD, without_return), tmp_path)
+    assert launching.verdict == "error", launching.message
+    assert "launch failed" in launching.message
+
+
 @pytest.mark.parametrize(
     ("text", "arrangement", "expected"),
     [
+        ("if (out.numel() == 0) return out;", "empty", True),
+        ("if (batch == 0 || total <= 0) {", "empty", True),
+        ("if (position % stride == 0) return;", "empty", False),
         ("x = x.contiguous();", "strided", True),
         ("int64_t step = x.stride(2);", "expanded", True),
         ("// x must be contiguous", "strided", False),

@@ -251,7 +251,9 @@ class CaseCheck:
         unwritten = writers == UNWRITTEN
         if bool(unwritten.any()):
             self._faults.append(_describe_unwritten(unwritten))
-        self._judge_work(call, answer, actual, writers)
+        # For an output of no elements there is nothing to do, and no kernel that does it.
+        if actual.numel():
+            self._judge_work(call, answer, actual, writers)
         if comparison.mismatch and self._wrong is None:
             # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
             has_gaps = any(finding.kernel for finding in failing_findings(self._findings))

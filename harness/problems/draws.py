@@ -16,27 +16,38 @@ DrawWeights = Callable[[nn.Module, Configuration, Generator], dict[str, Tensor]]
 with, and where numbers come from, to weights by their name in its state_dict."""
 
 # Integers of which 4096 sum to less than 2**24, which float32 still holds.
-_EXACT_LOWEST = 2049
-_EXACT_HIGHEST = 4095
+LARGEST_EXACT = 4095
+# Above, float16 overflows: who computes in it is of that class, and not wrong.
+_MOST_EXACT = 2**15 - 1
+_BEYOND_FLOAT32 = 2**24
 
 
 def drawn_alike(
-    configuration: Configuration, distribution: Distribution, generator: Generator
+    configuration: Configuration,
+    distribution: Distribution,
+    generator: Generator,
+    largest_exact: int,
 ) -> tuple[Tensor, ...]:
-    """Draw a configuration's inputs, all of one distribution."""
+    """Draw a configuration's inputs, all of one distribution; `largest_exact` as in `exact`."""
     return tuple(
-        _draw(distribution, shape, getattr(torch, dtype), generator)
+        _draw(distribution, shape, getattr(torch, dtype), generator, largest_exact)
         for shape, dtype in zip(configuration.input_shapes, configuration.input_dtypes, strict=True)
     )
 
 
 def _draw(
-    distribution: Distribution, shape: tuple[int, ...], dtype: torch.dtype, generator: Generator
+    distribution: Distribution,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    generator: Generator,
+    largest_exact: int,
 ) -> Tensor:
     """Draw an input; one that is not of floating-point numbers is of 0 and 1 alone."""
     if not dtype.is_floating_point:
         # 0 and 1 are valid as a class, an index and a truth value alike.
         return torch.randint(0, 2, shape, generator=generator, device=generator.device).to(dtype)
+    if distribution == "exact":
+        return exact(shape, generator, largest_exact).to(dtype)
     return drawn(distribution, shape, generator).to(dtype)
 
 
@@ -60,10 +71,25 @@ def _another(values: Tensor) -> Tensor:
     return (values + 0.5) % 1 if values.is_floating_point() else 1 - values
 
 
-def exact(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Odd integers of 12 bits and either sign: TF32 and float16 hold 11 bits, and round them."""
-    steps = (_EXACT_HIGHEST - _EXACT_LOWEST) // 2 + 1
-    odd = _counted(steps, shape, generator).mul_(2).add_(_EXACT_LOWEST)
+def largest_exact(terms: int) -> int:
+    """Give the largest odd number of which so many, and a bias, have sums that float32 holds.
+
+    >>> largest_exact(1), largest_exact(300), largest_exact(4095)
+    (32767, 32767, 4095)
+    """
+    return min((_BEYOND_FLOAT32 - LARGEST_EXACT) // terms - 1 | 1, _MOST_EXACT)
+
+
+def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_EXACT) -> Tensor:
+    """Odd integers of either sign, 12 bits or more: TF32 and float16 hold 11, and round them.
+
+    Args:
+        shape: The tensor's.
+        generator: Where they come from.
+        highest: The largest of them, odd; the smallest is about half of it.
+    """
+    lowest = highest // 2 | 1
+    odd = _counted((highest - lowest) // 2 + 1, shape, generator).mul_(2).add_(lowest)
     return odd.mul_(_counted(2, shape, generator).mul_(2).sub_(1))
 
 

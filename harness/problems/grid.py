@@ -185,7 +185,7 @@ def _varied(
         yield "corner", configuration
     if submission.may_use_shared_memory:
         for configuration in family.shared_memory_corners(taken):
-            yield "corner", configuration
+            yield "aimed", configuration
     for configuration in family.covering(taken, strength):
         yield "grid", configuration
     for configuration in family.sized(sizes, strength):

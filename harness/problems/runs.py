@@ -20,9 +20,9 @@ Distribution = Literal[
 """`own` is the reference's: what its `get_inputs` draws."""
 Weights = Literal["A", "B", "C", "D"]
 """Sets of weights, which a family draws; of D most are 0."""
-Arrangement = Literal["contiguous", "strided", "expanded", "offset"]
-"""How an input lies in memory: its last two dimensions swapped, all its rows one, or one element
-behind the start of an allocation."""
+Arrangement = Literal["contiguous", "strided", "expanded", "offset", "empty"]
+"""How an input lies in memory: its last two dimensions swapped, all its rows one, one element
+behind the start of an allocation, or nowhere, since it has no rows."""
 
 
 @dataclass(frozen=True)

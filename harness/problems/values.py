@@ -124,10 +124,13 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
 
     Every run comes once. Some cases have one or two calls more; the problem's own configuration has
     both. A case for its sizes or its layouts alone has one run: what values show, the others tell.
+    For sizes that is the exact one, where there is one: it shows every term that is missing, wrong
+    or rounded, however many there are.
     """
     first_run = runs_for(problem)[0]
     if case.label == "aimed":
-        return (Call(first_run.name, first_run),)
+        run = next((run for run in runs_for(problem) if run.is_exact), first_run)
+        return (Call(run.name, run),)
     if case.label == "layout":
         ways = problem.family.arrangements
         arranged = (Call(f"{first_run.name} {way}", first_run, "arranged", way) for way in ways)
@@ -190,7 +193,7 @@ def values_for(
         inputs = inputs_from(make_inputs, run.distribution, Generator().manual_seed(seed))
     else:
         generator = Generator(device).manual_seed(seed)
-        inputs = drawn_alike(case, run.distribution, generator)
+        inputs = drawn_alike(case, run.distribution, generator, problem.family.largest_exact(case))
     return Values(weights, inputs)
 
 
@@ -230,6 +233,8 @@ def values_of_call(
     if call.arrangement == "expanded":
         alike = (tensor[:1].expand_as(tensor).contiguous() for tensor in values.inputs)
         return replace(values, inputs=tuple(alike))
+    if call.arrangement == "empty":
+        return replace(values, inputs=tuple(tensor[:0] for tensor in values.inputs))
     if call.kind != "touched":
         return values
     seed = _derived_seed(case, "touched")

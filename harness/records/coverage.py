@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+from harness.system.occurrences import occurrences
 
 _MOST_RANGES = 12
 _DECIDES = re.compile(r"\b(?:if|for|while|switch)\b|\?|&&|\|\|")
@@ -117,10 +118,8 @@ def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...
 
 def _numbered(branches: Iterable[Branch]) -> Iterator[tuple[tuple[int, int], Branch]]:
     """Each branch with its line and its number among that line's."""
-    numbers: Counter[int] = Counter()
-    for branch in branches:
-        yield (branch.line, numbers[branch.line]), branch
-        numbers[branch.line] += 1
+    known = list(branches)
+    yield from zip(occurrences(branch.line for branch in known), known, strict=True)
 
 
 def _ranges(known: Sequence[int], missed: Sequence[int]) -> Iterator[tuple[int, int]]:

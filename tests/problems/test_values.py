@@ -127,7 +127,7 @@ def test_changed_weights_leave_one_product_of_each_sum(
 
 
 def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
-    """Inputs and bias are odd 12-bit integers, weights lie in {-1, 0, 1}, in every case."""
+    """Inputs and bias are odd, of 12 bits or more, weights lie in {-1, 0, 1}, in every case."""
     for case in cases:
         values = values_for(problem, case, exact)
         weights = dict(values.weights)
@@ -135,7 +135,18 @@ def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> 
         assert set(weight.flatten().tolist()) <= {-1.0, 0.0, 1.0}
         for integers in (*values.inputs, *weights.values()):
             assert bool((integers.abs() % 2 == 1).all())
-            assert 2049 <= integers.abs().min() <= integers.abs().max() <= 4095
+            assert 2047 <= integers.abs().min() <= integers.abs().max() <= 32767
+
+
+def test_inputs_of_fewer_bits_show(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
+    """Of 13 bits, where sums have 288 terms: the bound of uniform values hides such a kernel."""
+    sizes = {"in_channels": 96, "out_channels": 3, "kernel_size": 3}
+    shapes = ((2, 96, 33),)
+    case = replace(cases[0], arguments={**cases[0].arguments, **sizes}, input_shapes=shapes)
+    (x,) = values_for(problem, case, exact).inputs
+    mantissa, exponent = x.frexp()
+    rounded = ((mantissa * 2**13).round() / 2**13).ldexp(exponent)
+    assert float((rounded != x).float().mean()) > 0.5
 
 
 def test_exact_sums_stay_below_2_to_24(problem: Problem, cases: tuple[Case, ...]) -> None:
@@ -298,7 +309,7 @@ def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> No
 
 
 def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
-    """What values show, the others tell; of layouts there is a call each, after a plain one."""
+    """The exact one shows every term; of layouts there is a call each, after a plain one."""
     cases = {case.label: calls_for(problem, case) for case in cases_for(problem, ANY)}
     assert [call.kind for call in cases["aimed"]] == ["first"]
     assert [call.arrangement for call in cases["layout"]] == [
@@ -306,8 +317,10 @@ def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
         "strided",
         "expanded",
         "offset",
+        "empty",
     ]
-    assert len({call.run for call in (*cases["aimed"], *cases["layout"])}) == 1
+    assert [call.run.is_exact for call in cases["aimed"]] == [True]
+    assert {call.run.name for call in cases["layout"]} == {"uniform"}
 
 
 def test_touched_values_differ_in_one_number(problem: Problem, cases: tuple[Case, ...]) -> None:

@@ -11,7 +11,14 @@ from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance, Sums
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import DrawWeights, as_initialised, moved, sparse, whole
+from harness.problems.draws import (
+    LARGEST_EXACT,
+    DrawWeights,
+    as_initialised,
+    moved,
+    sparse,
+    whole,
+)
 from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
 from harness.problems.other_sizes import other_sizes, own_sizes
@@ -139,6 +146,11 @@ class AnyReference:
     def cut_down(self, sizes: Sizes) -> Configuration | None:
         """Its constants cut alike until a call is quick; None if it states none."""
         return own_sizes(sizes) if sizes.constants else None
+
+    def largest_exact(self, configuration: Configuration) -> int:
+        """Of 12 bits, for any sums of up to 4095 terms."""
+        del configuration
+        return LARGEST_EXACT
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """All of them for small inputs, else the author's own and one of both signs."""

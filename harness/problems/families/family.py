@@ -164,6 +164,9 @@ class Family(Protocol):
     def cut_down(self, sizes: Sizes) -> Configuration | None:
         """The problem's own configuration for the simulator; None where every size is cut alike."""
 
+    def largest_exact(self, configuration: Configuration) -> int:
+        """The largest odd number that inputs of exact sums may have, as in `draws.exact`."""
+
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """Those of the runs that a configuration is small enough for; the first is one of them."""
 

@@ -17,6 +17,7 @@ from harness.simulator.lowering.program import (
     targets_of,
 )
 from harness.simulator.ptx.ptx import Instruction, Location, Module
+from harness.system.occurrences import occurrences
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,14 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
 
 def _branches(file: str, prepared: Prepared) -> Iterator[tuple[tuple[int, int], int]]:
     """Each branch of a file by its line and its number among that line's, and the ways it went."""
-    numbers: Counter[int] = Counter()
+    found: list[tuple[int, int]] = []
     for block, ways in zip(prepared.compiler.program.blocks, prepared.outcomes, strict=True):
         lines = block.counted_branch and list(_lines(file, [block.counted_branch]))
         if lines:
             # That of an inlined function, before its caller's.
-            yield (lines[0], numbers[lines[0]]), ways
-            numbers[lines[0]] += 1
+            found.append((lines[0], ways))
+    places = occurrences(line for line, _ in found)
+    yield from ((place, ways) for place, (_, ways) in zip(places, found, strict=True))
 
 
 def _reads_of_unset(program: Program) -> Iterator[Instruction]:

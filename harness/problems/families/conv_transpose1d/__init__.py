@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import as_initialised
+from harness.problems.draws import as_initialised, largest_exact
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import aimed, drawn, grid
 from harness.problems.families.conv_transpose1d.computation import Gather
@@ -27,7 +27,11 @@ from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
 from harness.problems.families.conv_transpose1d.need import need_of
 from harness.problems.families.conv_transpose1d.recognition import is_transposed_convolution
 from harness.problems.families.conv_transpose1d.sizes import Convolution
-from harness.problems.families.conv_transpose1d.weights import exact_weights, lone_weights
+from harness.problems.families.conv_transpose1d.weights import (
+    MOST_EXACT_TERMS,
+    exact_weights,
+    lone_weights,
+)
 from harness.problems.families.family import Family, Need, Sizes
 from harness.problems.runs import Run
 
@@ -43,7 +47,7 @@ class ConvTranspose1d(AnyReference):
     rows_are_independent = True
     # Its constructor is told all that matters; any batch and any length are inputs of it.
     forward_may_refuse = False
-    arrangements = ("strided", "expanded", "offset")
+    arrangements = ("strided", "expanded", "offset", "empty")
     inputs_are_made = False
     # Weights that come back, and new inputs in the same storage, find a submission that still uses
     # what it made of an earlier run's.
@@ -167,6 +171,10 @@ class ConvTranspose1d(AnyReference):
         """It is one, whatever its sizes."""
         weight, bias = weight_and_bias({name: value.to(device) for name, value in weights.items()})
         return ConvolutionMap(Convolution.of(configuration), weight, bias)
+
+    def largest_exact(self, configuration: Configuration) -> int:
+        """The fewer terms its sums have, the more bits."""
+        return largest_exact(min(Convolution.of(configuration).most_terms, MOST_EXACT_TERMS))
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
         """Whether the weights of one output channel are more than a thread block can keep."""

@@ -39,7 +39,7 @@ def rigorous(instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence
 
 
 def _largest(tensors: Iterable[Tensor]) -> float:
-    return max((float(tensor.abs().max()) for tensor in tensors), default=0.0)
+    return max((float(t.abs().max()) for t in tensors if t.numel()), default=0.0)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,16 @@ class Convolution:
         return self.batch * self.out_channels * (self.in_channels // self.groups) * terms
 
     @property
+    def most_terms(self) -> int:
+        """Products that meet in one output at most: of taps, those whose places differ by strides.
+
+        >>> Convolution(8, 1, 5, 1, 9, stride=4, dilation=2).most_terms
+        24
+        """
+        apart = self.stride // math.gcd(self.stride, self.dilation)
+        return self.in_channels // self.groups * math.ceil(self.kernel_size / apart)
+
+    @property
     def is_valid(self) -> bool:
         """Whether PyTorch accepts these sizes, and they give an output that is not empty."""
         return (

@@ -7,7 +7,8 @@ from harness.problems.configuration import Configuration
 from harness.problems.draws import as_initialised, exact, moved
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
-_MOST_TERMS = 4096
+MOST_EXACT_TERMS = 4095
+_ZERO_SHARE = 0.1
 
 
 def exact_weights(
@@ -72,10 +73,12 @@ def _sparse(like: Tensor, groups: int, generator: Generator) -> Tensor:
     """
     channels, outputs, taps = like.shape[0] // groups, like.shape[1], like.shape[2]
     shape = (groups, outputs, channels * taps)
-    values = torch.randint(-1, 2, shape, generator=generator)
+    # Few zeros: a term that is left out shows where its weight is not one.
+    values = 2 * torch.randint(0, 2, shape, generator=generator) - 1
+    values = torch.where(torch.rand(shape, generator=generator) < _ZERO_SHARE, 0, values)
     # Rank the terms of each output channel at random; those beyond the allowed number are zero.
     rank = torch.rand(shape, generator=generator).argsort(-1).argsort(-1)
-    values = torch.where(rank >= _MOST_TERMS - 1, 0, values)
+    values = torch.where(rank >= MOST_EXACT_TERMS, 0, values)
     values = torch.where((rank == 0) & (values == 0), 1, values)
     by_output = values.view(groups, outputs, channels, taps)
     return by_output.transpose(1, 2).reshape(like.shape).to(torch.float32)
