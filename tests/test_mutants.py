@@ -82,6 +82,8 @@ def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
     assert outcome_of(MUTANT, fewer, usual).fate == "refuses more"
     looser = [replace(usual[0], precision="tf32")]
     assert outcome_of(MUTANT, looser, usual).fate == "looser class"
+    noted = [replace(usual[0], notes=("an input of no rows: launch failed",))]
+    assert outcome_of(MUTANT, noted, usual).fate == "noted"
     finding = Finding("memcheck", "4-byte store past the end", kernel="f")
     wrong = case("failed", "k5", message="memcheck: 4-byte store", findings=(finding,))
     killed = outcome_of(MUTANT, [report(right, wrong, smallest_failure="k5")], usual)

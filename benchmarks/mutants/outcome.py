@@ -10,7 +10,9 @@ from harness.records.findings import failing_findings
 from harness.records.report import CaseReport, Report
 from mutants.mutant import Mutant
 
-Fate = Literal["not compiled", "killed", "equivalent", "refuses more", "looser class", "survived"]
+Fate = Literal[
+    "not compiled", "killed", "equivalent", "refuses more", "looser class", "noted", "survived"
+]
 
 DIAGNOSED = ("wrong numbers", "wrong shape")
 """What mutants are killed by of which the harness names the mistake, from all cases together."""
@@ -24,7 +26,8 @@ class Outcome:
         mutant: Which.
         fate: `equivalent` where the compiler makes the same code of it, `refuses more` where it
             passes and its constructor declines configurations that the submission takes, `looser
-            class` where it passes in a precision class that is not the submission's.
+            class` where it passes in a precision class that is not the submission's, `noted` where
+            it passes with a note that the submission does not get.
         problem: That of the report that killed it.
         by: What it was killed by, short; empty where it was not.
         message: That report's.
@@ -73,7 +76,12 @@ def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report
         is_looser = any(
             mine.precision != theirs.precision for mine, theirs in zip(reports, usual, strict=False)
         )
-        fate: Fate = "refuses more" if more else "looser class" if is_looser else "survived"
+        is_noted = any(
+            set(mine.notes) - set(theirs.notes)
+            for mine, theirs in zip(reports, usual, strict=False)
+        )
+        fate: Fate = "noted" if is_noted else "survived"
+        fate = "refuses more" if more else "looser class" if is_looser else fate
         return Outcome(mutant, fate, is_covered=is_covered, seconds=seconds)
     if not last.cases or "does not compile" in last.message:
         return Outcome(mutant, "not compiled", message=last.message, seconds=seconds)

@@ -106,7 +106,7 @@ def _survivors(
     rows = [
         [o.mutant.id, fates[o.mutant.id], o.mutant.kind, *_change(o), reasons.get(o.mutant.id, "")]
         for o in outcomes
-        if o.fate in ("survived", "refuses more", "looser class", "equivalent")
+        if o.fate in ("survived", "noted", "refuses more", "looser class", "equivalent")
     ]
     return tabulate(rows, ["mutant", "", "kind", "line", "change", "why"], "github")
 

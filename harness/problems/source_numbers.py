@@ -8,6 +8,8 @@ from collections import Counter
 # Below, every grid has the sizes around; above, no block, no tile and no list of channels is.
 _LEAST = 4
 _MOST = 2048
+# But for this one: so many blocks a grid has along y and z, and who states it loops over the rest.
+MOST_BLOCKS = 65_535
 
 # From no place is more looked at than up to the next such place: a stranger's text may have any
 # number of them.
@@ -15,7 +17,7 @@ _COMMENT = re.compile(
     r"//[^\n]*|/\*(?:(?!/\*).)*?\*/|^[ \t]*#(?![ \t]*define\b)[^\n]*", re.DOTALL | re.MULTILINE
 )
 # With the suffixes of C++; neither part of a name, nor of a floating-point number.
-_INTEGER = re.compile(r"(?<![\w.])(\d{1,4})(?:[uU]?[lL]{0,2})(?![\w.])")
+_INTEGER = re.compile(r"(?<![\w.])(\d{1,5})(?:[uU]?[lL]{0,2})(?![\w.])")
 _SHIFTED = re.compile(r"\b1\s*<<\s*(\d{1,2})\b")
 _MATRIX_INSTRUCTION = re.compile(r"\b(wgmma|wmma|mma)(\b|_)")
 _MULTIPROCESSORS = re.compile(r"multi_?processor_?count", re.IGNORECASE)
@@ -41,8 +43,12 @@ def numbers_in(text: str) -> tuple[int, ...]:
     code = without_comments(text)
     stated = [int(number) for number in _INTEGER.findall(code)]
     stated += [1 << int(bits) for bits in _SHIFTED.findall(code)]
-    counted = Counter(number for number in stated if _LEAST <= number <= _MOST)
+    counted = Counter(number for number in stated if _is_size(number))
     return tuple(sorted(counted, key=lambda number: (-counted[number], number)))
+
+
+def _is_size(number: int) -> bool:
+    return _LEAST <= number <= _MOST or number == MOST_BLOCKS
 
 
 def counts_multiprocessors(text: str) -> bool:

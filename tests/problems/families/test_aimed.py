@@ -101,3 +101,9 @@ def test_any_convolution_is_valid_and_affordable() -> None:
 
 def any_of(varied: set[str], chance: random.Random) -> list[Convolution]:
     return [any_convolution(varied, chance) for _ in range(20)]
+
+
+def test_who_states_the_most_blocks_of_a_grid_gets_more_rows() -> None:
+    """A kernel with a block for each row loops over what is more than y or z can count."""
+    assert Convolution(1, 1, 1, 65_537, 1) in list(around((128, 65_535), OWN[0], EVERYTHING))
+    assert all(each.batch < 4 for each in around((128, 2048), OWN[0], EVERYTHING))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.source_numbers import MOST_BLOCKS
 
 # Above this, simulating a case of a kernel without tensor cores takes a second.
 _MAX_WORK = 4_000_000
@@ -112,6 +113,9 @@ def around(
     for taps in kernels:
         for kernel_size in (taps - 1, taps + 1):
             yield Convolution(3, 2, kernel_size, 1, 19, stride=own.stride)
+    if MOST_BLOCKS in numbers:
+        # A block for each row, and some of them have a second one.
+        yield Convolution(1, 1, 1, MOST_BLOCKS + 2, 1)
 
 
 def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:

@@ -116,6 +116,16 @@ def _remainder(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     return numerator % stride, (numerator >= 0) & (numerator % stride == 0)
 
 
+def _quotient_tested(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Test the quotient in place of the remainder: only the first position is left."""
+    return numerator // stride, (numerator >= 0) & (numerator // stride == 0)
+
+
+def _one_tested(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Test whether the remainder is 1; divided by a stride of 1 there is none such."""
+    return numerator // stride, (numerator >= 0) & (numerator % stride == 1)
+
+
 def _multiplied(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     """Multiply by the stride, behind the right test."""
     return numerator * stride, (numerator >= 0) & (numerator % stride == 0)
@@ -565,6 +575,20 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         "The input position is the remainder of t + padding - k * dilation by the stride; it is "
         "the quotient. Look for % where / belongs.",
         lambda c: replace(c, divide=_remainder),
+        comes_alone=True,
+    ),
+    Mistake(
+        "quotient tested instead of the remainder",
+        "The kernel skips the taps where (t + padding - k * dilation) / stride is not 0; it is the "
+        "remainder that must be 0. Look for / where % belongs.",
+        lambda c: replace(c, divide=_quotient_tested),
+        comes_alone=True,
+    ),
+    Mistake(
+        "remainder compared with 1",
+        "The kernel skips the taps where (t + padding - k * dilation) % stride is not 1; it must "
+        "be 0.",
+        lambda c: replace(c, divide=_one_tested),
         comes_alone=True,
     ),
     Mistake(
