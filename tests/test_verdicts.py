@@ -213,6 +213,18 @@ def test_defaults_must_be_the_references(tmp_path: Path) -> None:
     assert "every failing case leaves out padding," in diagnosis
 
 
+def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Path) -> None:
+    """What a submission declines where it is given, all its failing cases leave out as well."""
+    text = (SUBMISSIONS / "grid3d.py").read_text()
+    assert "padding: int = 0," in text
+    report = check(text.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)
+    failed = [case for case in report.cases if case.verdict == "failed"]
+    assert {"groups=", "bias="}.isdisjoint(" ".join(case.constructor_call for case in failed))
+    assert report.count("declined") > 0
+    (diagnosis,) = {case.diagnosis for case in failed}
+    assert "every failing case leaves out padding," in diagnosis
+
+
 def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path) -> None:
     """KernelBench passes arguments by position, and would get another model."""
     swapped = ORIGINAL.replace(

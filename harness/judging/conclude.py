@@ -153,12 +153,15 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
         return ""
     passed = [o for o in outcomes if o.report.verdict == "passed"]
     names = frozenset.intersection(*(o.case.left_to_defaults for o in failed))
+    leaving = {name: sum(name in o.case.left_to_defaults for o in passed) for name in names}
     suspects = sorted(
         name
-        for name in names
-        if sum(name in o.case.left_to_defaults for o in passed) <= len(failed)
-        and sum(name not in o.case.left_to_defaults for o in passed) >= _ENOUGH_FAILURES
+        for name, count in leaving.items()
+        if count <= len(failed) and len(passed) - count >= _ENOUGH_FAILURES
     )
+    if len(suspects) > 1:
+        # What is declined where it is given is left out by all others, failing or not.
+        suspects = [name for name in suspects if not leaving[name]]
     if len(suspects) != 1:
         return ""
     return (
