@@ -202,6 +202,22 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
     assert report.count("failed") == len(short)
 
 
+def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path) -> None:
+    """Who says so is as right as who never thought of it, which no case tries."""
+    path = tmp_path / "grid3d.py"
+    size = "const int64_t batch = x.size(0);"
+    text = (SUBMISSIONS / "grid3d.py").read_text()
+    assert size in text
+    path.write_text(text.replace(size, f'{size} TORCH_CHECK(batch < 65536, "too many rows");'))
+    (submission,) = discover([path]).submissions
+    many = [
+        case for case in cases_for(load(PROBLEM), submission) if case.input_shapes[0][0] > 65535
+    ]
+    report = evaluate(Request(path, PROBLEM, "simulator", cases=tuple(many), is_whole=False))
+    assert [case.verdict for case in report.cases] == ["declined"]
+    assert "too many rows" in report.cases[0].message
+
+
 def test_defaults_must_be_the_references(tmp_path: Path) -> None:
     """A constructor with another default is another model where the argument is left out."""
     report = check(ORIGINAL.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)

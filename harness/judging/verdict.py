@@ -10,6 +10,7 @@ from harness.compiler.ninja import first_error
 from harness.judging.layouts import WORDS
 from harness.problems import families
 from harness.problems.grid import OWN, Case
+from harness.problems.source_numbers import MOST_BLOCKS
 from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
 from harness.worker.supervisor import Step, WorkerFailure
@@ -52,7 +53,8 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
     Args:
         fault: `worker.faults.Fault` as plain data.
         case: What it was raised for. Nobody may decline the problem's own configuration; what needs
-            more shared memory than there is may be declined by letting CUDA refuse the launch.
+            more shared memory than there is may be declined by letting CUDA refuse the launch, and
+            more rows or channels than a grid has blocks along y and z by saying so.
         step: What was asked for. Declining is for the constructor: who constructs a model says that
             it is one.
     """
@@ -72,6 +74,8 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
         return Stop("failed", f"{DECLINES_OWN}: {message}", detail)
     if kind in ("refusal", "launch refused") and case and _overfills(case):
         return Stop("declined", message, detail)
+    if kind == "refusal" and case and _has_more_rows_than_blocks(case):
+        return Stop("declined", message, detail, is_refusal=True)
     if kind == "refusal" and step != "construct" and case and not _may_refuse(case):
         why = f"refuses what its constructor accepted: {message}"
         return Stop("failed", why, detail, is_refusal=True)
@@ -82,6 +86,10 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
 
 def _overfills(case: Case) -> bool:
     return families.named(case.family).overfills_shared_memory(case)
+
+
+def _has_more_rows_than_blocks(case: Case) -> bool:
+    return any(size > MOST_BLOCKS for shape in case.input_shapes for size in shape[:-1])
 
 
 def _may_refuse(case: Case) -> bool:
