@@ -188,9 +188,14 @@ def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
 
 
 def _processes() -> Iterator[tuple[int, tuple[str, int]]]:
-    """Every process with its name and its parent."""
+    """Every process that runs, with its name and its parent.
+
+    Not those that have ended and wait for their parent to look: who is that may have changed since.
+    """
     for entry in Path("/proc").glob("[0-9]*"):
         # It may have ended meanwhile.
         with contextlib.suppress(OSError):
             before, _, after = (entry / "stat").read_text().rpartition(")")
-            yield int(entry.name), (before.partition("(")[2], int(after.split()[1]))
+            state, parent = after.split()[:2]
+            if state != "Z":
+                yield int(entry.name), (before.partition("(")[2], int(parent))

@@ -27,7 +27,8 @@ _SHARED_PIECE = 128
 """Bytes in which blocks get their shared memory."""
 _HOST_ADDRESSES = range(0x5500_0000_0000, 1 << 47)
 """Where Linux on x86-64 puts a program, its heap, its libraries and its stacks. The memory there is
-the submission process's, which nobody can look into from here."""
+the submission process's, which nobody can look into from here. A program that is always loaded at
+one address has its heap below 2 GiB, as halves of addresses are: nothing is said of those."""
 
 
 @dataclass(frozen=True)
