@@ -69,19 +69,7 @@ def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report
     if covered and any(mutant.line in (*each.reached, *each.missed) for each in covered):
         is_covered = any(mutant.line in each.reached for each in covered)
     if last.is_right:
-        more = any(
-            mine.count("declined") > theirs.count("declined")
-            for mine, theirs in zip(reports, usual, strict=False)
-        )
-        is_looser = any(
-            mine.precision != theirs.precision for mine, theirs in zip(reports, usual, strict=False)
-        )
-        is_noted = any(
-            set(mine.notes) - set(theirs.notes)
-            for mine, theirs in zip(reports, usual, strict=False)
-        )
-        fate: Fate = "noted" if is_noted else "survived"
-        fate = "refuses more" if more else "looser class" if is_looser else fate
+        fate = _fate_of_passed([*zip(reports, usual, strict=False)])
         return Outcome(mutant, fate, is_covered=is_covered, seconds=seconds)
     if not last.cases or "does not compile" in last.message:
         return Outcome(mutant, "not compiled", message=last.message, seconds=seconds)
@@ -134,3 +122,14 @@ def _killer(case: CaseReport) -> str:
     if case.comparison and case.comparison.mismatch:
         return "wrong numbers" if case.comparison.mismatch.index is not None else "wrong shape"
     return findings[0].check if findings else "refused"
+
+
+def _fate_of_passed(pairs: Sequence[tuple[Report, Report]]) -> Fate:
+    """Of a mutant that passes, by its reports beside the unchanged submission's."""
+    if any(mine.count("declined") > theirs.count("declined") for mine, theirs in pairs):
+        return "refuses more"
+    if any(mine.precision != theirs.precision for mine, theirs in pairs):
+        return "looser class"
+    if any(set(mine.notes) - set(theirs.notes) for mine, theirs in pairs):
+        return "noted"
+    return "survived"

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
-from harness.system.occurrences import occurrences
+from harness.system.numbering import numbered
 
 _MOST_RANGES = 12
 _DECIDES = re.compile(r"\b(?:if|for|while|switch)\b|\?|&&|\|\|")
@@ -109,17 +110,11 @@ def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...
     """Where either has gone; a branch is known by its line and its place among that line's."""
     ways: dict[tuple[int, int], Branch] = {}
     for branches in (one, other):
-        for place, branch in _numbered(branches):
+        for place, branch in numbered(branches, attrgetter("line")):
             known = ways.get(place, branch)
             jumped, stayed = known.jumped or branch.jumped, known.stayed or branch.stayed
             ways[place] = Branch(branch.line, jumped, stayed)
     return tuple(ways[place] for place in sorted(ways))
-
-
-def _numbered(branches: Iterable[Branch]) -> Iterator[tuple[tuple[int, int], Branch]]:
-    """Each branch with its line and its number among that line's."""
-    known = list(branches)
-    yield from zip(occurrences(branch.line for branch in known), known, strict=True)
 
 
 def _ranges(known: Sequence[int], missed: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -159,7 +154,7 @@ def lcov(coverages: Iterable[tuple[str, str, Coverage]]) -> str:
 
 def _branch_lines(branches: Sequence[Branch]) -> Iterator[str]:
     """A line for each way of each branch; `-` for a branch to which no thread came."""
-    for (line, number), branch in _numbered(branches):
+    for (line, number), branch in numbered(branches, attrgetter("line")):
         came = branch.jumped or branch.stayed
         for way, went in enumerate((branch.jumped, branch.stayed)):
             yield f"BRDA:{line},{number},{way},{int(went) if came else '-'}"

@@ -87,21 +87,19 @@ class Rounding:
 
     Args:
         arithmetic: Of a precision class.
+
+    Attributes:
+        stored_roundoff: Relative error of storing a number, beyond float32's.
     """
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self.arithmetic = arithmetic
         # Three roundings are those of two operands and of the output: it is stored in the format.
         self._is_stored = arithmetic.roundings > 2
-        self._roundoff = arithmetic.roundoff if self._is_stored else 0.0
+        self.stored_roundoff = arithmetic.roundoff if self._is_stored else 0.0
         is_half = arithmetic.roundoff == 2.0**-11
         stored = torch.float16 if is_half else torch.bfloat16
         self._format = stored if self._is_stored else torch.float32
-
-    @property
-    def stored_roundoff(self) -> float:
-        """Relative error of storing a number, beyond float32's."""
-        return self._roundoff
 
     def given(self, value: Tensor) -> Tracked:
         """An input or a weight, as it is read."""
@@ -110,7 +108,7 @@ class Rounding:
         holds = self._holds(value)
         if bool(holds.all()):
             return Tracked(value)
-        lost = self._roundoff * value.abs() + self.arithmetic.smallest
+        lost = self.stored_roundoff * value.abs() + self.arithmetic.smallest
         return Tracked(value, torch.where(holds, 0.0, lost))
 
     def rounded(
@@ -131,7 +129,7 @@ class Rounding:
         """
         known = torch.zeros_like(value) if error is None else error
         reach = value.abs() + known
-        lost = (units * SINGLE + self._roundoff) * reach + absolute + self.arithmetic.smallest
+        lost = (units * SINGLE + self.stored_roundoff) * reach + absolute + self.arithmetic.smallest
         if isinstance(units, float) and units <= 1.0:
             # What is computed from exact numbers, and rounded correctly, is exact where it fits.
             lost = torch.where(self._holds(value) & (known == 0), 0.0, lost)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 from harness.simulator.execution.prepared import JUMPED, STAYED, Prepared
 from harness.simulator.lowering.program import (
@@ -17,7 +18,7 @@ from harness.simulator.lowering.program import (
     targets_of,
 )
 from harness.simulator.ptx.ptx import Instruction, Location, Module
-from harness.system.occurrences import occurrences
+from harness.system.numbering import numbered
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
             every |= set(_lines(file, function.body))
         for prepared in launched:
             program = prepared.compiler.program
-            for place, bits in _branches(file, prepared):
+            for place, (_, bits) in numbered(_branches(file, prepared), itemgetter(0)):
                 ways[place] |= bits
             unset |= set(_lines(file, _reads_of_unset(program)))
             blocks = program.blocks
@@ -71,16 +72,13 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
     )
 
 
-def _branches(file: str, prepared: Prepared) -> Iterator[tuple[tuple[int, int], int]]:
-    """Each branch of a file by its line and its number among that line's, and the ways it went."""
-    found: list[tuple[int, int]] = []
+def _branches(file: str, prepared: Prepared) -> Iterator[tuple[int, int]]:
+    """Each branch of a file by its line, and the ways it went."""
     for block, ways in zip(prepared.compiler.program.blocks, prepared.outcomes, strict=True):
         lines = block.counted_branch and list(_lines(file, [block.counted_branch]))
         if lines:
             # That of an inlined function, before its caller's.
-            found.append((lines[0], ways))
-    places = occurrences(line for line, _ in found)
-    yield from ((place, ways) for place, (_, ways) in zip(places, found, strict=True))
+            yield lines[0], ways
 
 
 def _reads_of_unset(program: Program) -> Iterator[Instruction]:
