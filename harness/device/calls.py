@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ import torch
 from harness.device.executor import Executor
 from harness.device.operators import LEAST_OF_A_CALL, Operators
 from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Record
+from harness.device.streams import Streams
 from harness.device.values import Malformed
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
@@ -21,6 +23,7 @@ from harness.simulator.hardware.limits import LaunchRequest
 from harness.simulator.hardware.memory import NotAnAllocation, OutOfDeviceMemory
 from harness.simulator.hardware.properties import DeviceProperties
 from harness.simulator.layout.calls import (
+    DEFAULT_STREAM,
     AllocateEntry,
     Call,
     CopyEntry,
@@ -32,6 +35,7 @@ from harness.simulator.layout.calls import (
 )
 from harness.simulator.layout.runtime import DeviceEntry, KernelEntry, LaunchEntry
 from harness.simulator.layout.structure import Structure
+from harness.simulator.ptx.mangling import readable
 
 S = TypeVar("S", bound=Structure)
 
@@ -65,7 +69,11 @@ class Refused(Exception):
 
 
 class Calls:
-    """Answers them from one device."""
+    """Answers them from one device.
+
+    Attributes:
+        streams: In what order things are done.
+    """
 
     def __init__(
         self,
@@ -82,6 +90,7 @@ class Calls:
             trusted: SHA-256 digests of fat binaries that may be loaded; None for any.
             fresh: Those of them that were built in this step.
         """
+        self.streams = Streams(executor.streams)
         self._memory = executor.memory
         self._device = executor.device
         self._record = record
@@ -92,6 +101,7 @@ class Calls:
         self._arguments: dict[tuple[int, bytes], bytes] = {}
         self._operators = Operators(executor.memory, record)
         self._modules = 0
+        self._stream = DEFAULT_STREAM
         self._answers: Mapping[Call, Callable[[bytes], bytes]] = {
             Call.HELLO: self._hello,
             Call.ALLOCATE: self._allocate,
@@ -114,6 +124,11 @@ class Calls:
             Call.LIBRARY: self._library,
             Call.OPERATOR: self._operator,
             Call.SEED: self._seed,
+            Call.STREAM: self._new_stream,
+            Call.END_STREAM: self._end_stream,
+            Call.RECORD: self._record_event,
+            Call.WAIT: self._wait,
+            Call.SYNCHRONIZE: self._synchronize,
         }
 
     def keep(self, address: int) -> None:
@@ -130,11 +145,12 @@ class Calls:
             self._given.discard(address)
             self._memory.free(address)
 
-    def answer(self, number: int, data: bytes) -> bytes:
-        """Do what is asked for.
+    def answer(self, number: int, stream: int, data: bytes) -> bytes:
+        """Do what is asked for, or keep it until something waits for it.
 
         Args:
             number: A `Call`.
+            stream: For which stream.
             data: What came with it.
 
         Returns:
@@ -148,6 +164,7 @@ class Calls:
             call = Call(number)
         except ValueError:
             raise Malformed(f"a call with the number {number}") from None
+        self._stream = stream
         try:
             return self._answers[call](data)
         except (Malformed, Refused):
@@ -167,16 +184,28 @@ class Calls:
 
     def _allocate(self, data: bytes) -> bytes:
         asked = _entry(AllocateEntry, data)
-        return _NUMBER.pack(self._memory.allocate(asked.size, owned=bool(asked.owned)))
+        try:
+            address = self._memory.allocate(asked.size, owned=bool(asked.owned))
+        except OutOfDeviceMemory:
+            # What is given back when the work is done.
+            self.streams.synchronize()
+            address = self._memory.allocate(asked.size, owned=bool(asked.owned))
+        return _NUMBER.pack(address)
 
     def _free(self, data: bytes) -> bytes:
-        address = self._start_of(_number(data))
+        address = _number(data)
+        # As cudaFree does.
+        self.streams.synchronize()
+        self._give_back(address)
+        return b""
+
+    def _give_back(self, address: int) -> None:
+        address = self._start_of(address)
         if address in self._kept:
             self._kept[address] = True
-            return b""
-        self._given.discard(address)
-        self._memory.free(address)
-        return b""
+        else:
+            self._given.discard(address)
+            self._memory.free(address)
 
     def _start_of(self, address: int) -> int:
         """Of the allocation that is freed by an address."""
@@ -184,38 +213,57 @@ class Calls:
         return found.start if found and found.start in self._given else address
 
     def _release(self, data: bytes) -> bytes:
+        address = _number(data)
+        # Work that is left may still use it: torch's allocator knows of streams, too.
+        self.streams.when_idle(lambda: self._try_to_give_back(address))
+        return b""
+
+    def _try_to_give_back(self, address: int) -> None:
         # Nobody waits for what becomes of it.
-        try:
-            return self._free(data)
-        except (Refused, NotAnAllocation):
-            return b""
+        with suppress(NotAnAllocation):
+            self._give_back(address)
 
     def _read(self, data: bytes) -> bytes:
         asked = _entry(RangeEntry, data)
         if asked.size > _MOST_READ_BYTES:
             raise Malformed(f"a copy of {asked.size} bytes")
-        found = self._memory.read(asked.start, asked.size)
+        with self.streams.at_once(self._stream, "a copy to the host"):
+            found = self._memory.read(asked.start, asked.size)
         if self._memory.was_written(asked.start, asked.size):
             self._record.add("copy", TO_HOST, asked.size)
         return found
 
     def _write(self, data: bytes) -> bytes:
-        address = _number(data[: _NUMBER.size])
-        self._memory.write(address, data[_NUMBER.size :])
-        self._came(len(data) - _NUMBER.size)
+        address, values = _number(data[: _NUMBER.size]), data[_NUMBER.size :]
+        self._look_at(address, len(values))
+        self._submit("a copy from the host", lambda: self._memory.write(address, values), len(data))
+        self._came(len(values))
         return b""
 
     def _copy(self, data: bytes) -> bytes:
         asked = _entry(CopyEntry, data)
-        self._memory.copy(asked.target, asked.source, asked.size)
+        self._look_at(asked.target, asked.size)
+        self._look_at(asked.source, asked.size)
+        self._submit("a copy", lambda: self._memory.copy(asked.target, asked.source, asked.size))
         self._came()
         return b""
 
     def _fill(self, data: bytes) -> bytes:
         asked = _entry(FillEntry, data)
-        self._memory.fill(asked.start, asked.value & 0xFF, asked.size)
+        value = asked.value & 0xFF
+        self._look_at(asked.start, asked.size)
+        self._submit("cudaMemset", lambda: self._memory.fill(asked.start, value, asked.size))
         self._came()
         return b""
+
+    def _look_at(self, address: int, nbytes: int) -> None:
+        """Refuse at once what is about bytes that are not within one live allocation."""
+        found = self._memory.find(address)
+        if not (found and found.is_live and address + nbytes <= found.end):
+            raise NotAnAllocation(f"0x{address:x} + {nbytes} is not within a live allocation")
+
+    def _submit(self, name: str, run: Callable[[], None], nbytes: int = 0) -> None:
+        self.streams.submit(self._stream, name, run, nbytes)
 
     def _find(self, data: bytes) -> bytes:
         found = self._memory.find(_number(data))
@@ -259,7 +307,11 @@ class Calls:
         expected = sum(self._device.parameters(module, _name(name)))
         if not nul or len(arguments) != expected:
             raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {expected}")
-        self._device.launch(module, _name(name), request, arguments)
+        kernel = _name(name)
+        self._device.check(module, kernel, request)
+        self._submit(
+            readable(kernel), lambda: self._device.launch(module, kernel, request, arguments)
+        )
         # What came with the kernel's last launch as well tells nothing.
         told = data[_NUMBER.size :]
         known = self._arguments.get((module, name), bytes(len(told)))
@@ -294,7 +346,8 @@ class Calls:
 
     def _operator(self, data: bytes) -> bytes:
         try:
-            return self._operators.run(data)
+            with self.streams.at_once(self._stream, "an operator of torch"):
+                return self._operators.run(data)
         except Malformed:
             raise
         except Exception as error:
@@ -316,6 +369,31 @@ class Calls:
 
     def _seed(self, data: bytes) -> bytes:
         torch.manual_seed(_number(data))
+        return b""
+
+    # Streams
+
+    def _new_stream(self, data: bytes) -> bytes:
+        return _NUMBER.pack(self.streams.create(is_blocking=bool(_number(data))))
+
+    def _end_stream(self, data: bytes) -> bytes:
+        self.streams.destroy(_number(data))
+        return b""
+
+    def _record_event(self, data: bytes) -> bytes:
+        _no_more(data)
+        return _NUMBER.pack(self.streams.record(self._stream))
+
+    def _wait(self, data: bytes) -> bytes:
+        self.streams.wait(self._stream, _number(data))
+        return b""
+
+    def _synchronize(self, data: bytes) -> bytes:
+        ticket = _number(data)
+        if ticket:
+            self.streams.wait_for(ticket)
+        else:
+            self.streams.synchronize()
         return b""
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from harness.device.place import Place
+from harness.device.streams import RealStreams
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters
 from harness.simulator.execution.coverage import Lines
@@ -203,6 +204,9 @@ class Device(Protocol):
     def parameters(self, module: int, name: str) -> tuple[int, ...]:
         """How many bytes each of a kernel's parameters has; may raise `NoSuchKernel`."""
 
+    def check(self, module: int, name: str, launch: LaunchRequest) -> None:
+        """Raise what a launch would be refused for, so far as that is known before it runs."""
+
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
         """Run a kernel on the bytes of its arguments, one after the other.
 
@@ -244,8 +248,16 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True)
 class Executor:
-    """A device and its memory; `exchange` is None where tensors come and go in messages."""
+    """A device and its memory.
+
+    Attributes:
+        memory: The memory.
+        device: The device.
+        exchange: None where tensors come and go in messages.
+        streams: Of a GPU; None where nothing runs side by side.
+    """
 
     memory: DeviceMemory
     device: Device
     exchange: Exchange | None = None
+    streams: RealStreams | None = None

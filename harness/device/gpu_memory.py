@@ -133,7 +133,7 @@ class GpuMemory:
                 ctypes.c_uint64(target),
                 ctypes.c_uint64(source),
                 ctypes.c_size_t(nbytes),
-                ctypes.c_void_p(),
+                ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
             )
         if self._is_by_others(source, nbytes):
             self._wrote(target, nbytes)
@@ -149,7 +149,7 @@ class GpuMemory:
                 ctypes.c_uint64(address),
                 ctypes.c_ubyte(value),
                 ctypes.c_size_t(nbytes),
-                ctypes.c_void_p(),
+                ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
             )
         self._wrote(address, nbytes)
 

@@ -18,6 +18,7 @@ from harness.finding import Finding
 from harness.gpu.cold_cache import ColdCache
 from harness.gpu.driver import Driver, DriverError
 from harness.gpu.properties import properties_of_gpu
+from harness.gpu.side_streams import SideStreams
 from harness.gpu.stopwatch import Stopwatch
 from harness.gpu.window import OpenedWindow
 from harness.simulator.counters.counters import KernelCounters
@@ -178,8 +179,11 @@ class GpuDevice:
         """How many bytes each of a kernel's parameters has."""
         return self._kernel(module, name).parameters
 
+    def check(self, module: int, name: str, launch: LaunchRequest) -> None:
+        """Nothing: the driver tells when it is launched."""
+
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
-        """Run a kernel."""
+        """Run a kernel on torch's current stream."""
         kernel = self._kernel(module, name)
         if prod(launch.cluster) > _LARGEST_PORTABLE_CLUSTER:
             self._set(kernel, _NON_PORTABLE_CLUSTERS, 1)
@@ -188,6 +192,7 @@ class GpuDevice:
             grid=launch.grid,
             block=launch.block,
             shared=launch.dynamic_shared_bytes,
+            stream=torch.cuda.current_stream().cuda_stream,
             attributes=attributes,
             count=len(attributes),
         )
@@ -360,10 +365,11 @@ def gpu(record: Record, assembler: Assembler) -> Executor:
     driver = Driver()
     _, total = torch.cuda.mem_get_info()
     limit = int(_SHARE_OF_MEMORY * total)
-    stopwatch = Stopwatch(driver)
+    streams = SideStreams(driver)
+    stopwatch = Stopwatch(driver, streams)
     memory = GpuMemory(driver, limit, partial(encoded_map, driver), stopwatch)
     device = GpuDevice(driver, memory, record, assembler, stopwatch)
-    return Executor(memory, device, OpenedWindow())
+    return Executor(memory, device, OpenedWindow(), streams)
 
 
 def _attributes(launch: LaunchRequest) -> ctypes.Array[_LaunchAttribute]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import selectors
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from harness.device.place import Place
 from harness.device.record import Record
 from harness.device.tensors import NoTensor, put, tensor_at
 from harness.device.values import Malformed
+from harness.finding import Finding
 from harness.messages.channel import DTYPES, Answer, Channel, Disconnected, Message
 from harness.messages.digests import digest
 from harness.problems.runs import Arrangement
@@ -25,6 +26,11 @@ from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.resources import Resources, parse_usage
 from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
 from harness.simulator.ptx.fatbinary import DeviceCode
+
+_NOT_AWAITED = (
+    "{}: on a stream that the caller's does not wait for, so that it may come after who reads its "
+    "results"
+)
 
 MakeExecutor = Callable[[Record, Assembler], Executor]
 
@@ -107,7 +113,7 @@ class DeviceSession:
             if request.size > MOST_BYTES:
                 raise Malformed(f"a call of {request.size} bytes")
             data = self._received(request.size)
-            error, answer = self._answered(request.call, data)
+            error, answer = self._answered(request, data)
             if request.call != Call.RELEASE:
                 self._worker.sendall(bytes(AnswerEntry(error, 0, len(answer))) + answer)
         except OSError:
@@ -117,9 +123,9 @@ class DeviceSession:
             return False
         return True
 
-    def _answered(self, call: int, data: bytes) -> tuple[int, bytes]:
+    def _answered(self, request: RequestEntry, data: bytes) -> tuple[int, bytes]:
         try:
-            return CudaError.SUCCESS, self._calls.answer(call, data)
+            return CudaError.SUCCESS, self._calls.answer(request.call, request.stream, data)
         except Refused as refused:
             return refused.error, refused.why.encode(errors="replace")
 
@@ -219,7 +225,11 @@ class DeviceSession:
         self._before = self._work()
         self._fresh.clear()
         self._is_open = True
-        self._device.reorder(message.header.get("schedule"))
+        schedule = message.header.get("schedule")
+        self._device.reorder(schedule)
+        self._calls.streams.begin(
+            is_reversed=schedule is not None, is_timed=bool(message.header.get("timing"))
+        )
         self._device.allow(message.header.get("budget"))
         if message.header.get("counting"):
             self._device.start_counting()
@@ -230,6 +240,7 @@ class DeviceSession:
     def _end(self, message: Message) -> Answer:
         """Tell what was done since the beginning, and what inputs and parameters are now."""
         self._is_open = False
+        left = self._end_streams()
         milliseconds = self._timed()
         header: dict[str, Any] = {
             "milliseconds": milliseconds,
@@ -239,6 +250,7 @@ class DeviceSession:
             "broken_by": self._device.broken_by,
             **self._observed(),
         }
+        header["findings"] += map(asdict, left)
         if header["broken_by"]:
             # Nobody can look into its memory any more.
             return {**header, "inputs": [], "weights": {}}, ()
@@ -255,6 +267,16 @@ class DeviceSession:
                 for name, counters in counted.items()
             ]
         return header, ()
+
+    def _end_streams(self) -> Iterator[Finding]:
+        """Findings of the work that nobody waits for."""
+        try:
+            left = self._calls.streams.end()
+        except BaseException as error:
+            # It is kept for being observed.
+            self._device.refused(error)
+            return iter(())
+        return (Finding("racecheck", _NOT_AWAITED.format(name)) for name in dict.fromkeys(left))
 
     def _timed(self) -> float:
         try:

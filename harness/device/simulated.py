@@ -165,8 +165,19 @@ class SimulatedDevice:
         """
         return tuple(parameter.size for parameter in self._kernel(module, name).parameters)
 
+    def check(self, module: int, name: str, launch: LaunchRequest) -> None:
+        """Look whether the launch fits the device.
+
+        Raises:
+            RefusedLaunch: it does not.
+        """
+        self._kernel(module, name)
+        limits.check_launch(self._limits(module, name), launch)
+        if prod(launch.cluster) > 1:
+            raise UnsupportedCall("clusters of more than one block")
+
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
-        """Run a kernel.
+        """Run a kernel that `check` has let through.
 
         Args:
             module: Its module's number.
@@ -175,12 +186,9 @@ class SimulatedDevice:
             arguments: The bytes of its arguments, one after the other.
 
         Raises:
-            Exception: it cannot be launched, or did not come to its end.
+            Exception: it did not come to its end.
         """
         kernel = self._kernel(module, name)
-        limits.check_launch(self._limits(module, name), launch)
-        if prod(launch.cluster) > 1:
-            raise UnsupportedCall("clusters of more than one block")
         values, at = [], 0
         for parameter in kernel.parameters:
             values.append(arguments[at : at + parameter.size])

@@ -9,20 +9,22 @@ import torch
 
 from harness.gpu.driver import Driver
 from harness.gpu.hold import Hold
+from harness.gpu.side_streams import SideStreams
 
 _Span = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
 class Stopwatch:
-    """Device time of the work of one call, all of which is on torch's current stream.
+    """Device time of the work of one call, on whatever streams.
 
     Work is queued behind a hold of the whole device, so that it runs without a gap once that ends.
     Where the host waits for the device in between, each part is held and timed by itself. Outside
     of `begin` and `stop` nothing is held or timed.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, beside: SideStreams) -> None:
         self._driver = driver
+        self._beside = beside
         # The first call makes it: most devices time nothing.
         self._hold: Hold | None = None
         self._is_running = self._is_waiting = False
@@ -62,11 +64,15 @@ class Stopwatch:
         if self._open is None and not self._is_waiting:
             yield
             return
+        # Nothing runs beside it, whose time would not count either.
+        self._beside.join()
         start = _now()
         try:
             yield
         finally:
-            self._uncounted.append((start, _now()))
+            end = _now()
+            self._uncounted.append((start, end))
+            self._beside.fork(end)
 
     def stop(self) -> float:
         """Milliseconds of the device's work since `begin`, all of which is done now; 0 for none.
@@ -82,13 +88,19 @@ class Stopwatch:
     def _start(self) -> None:
         """Hold the device, if it is not held already."""
         if self._open is None and self._hold:
-            self._hold.begin()
-            self._open = _now()
+            with torch.cuda.stream(torch.cuda.default_stream()):
+                self._hold.begin()
+                self._open = _now()
+            self._beside.fork(self._open)
 
     def _pause(self) -> None:
         """Let the device do what is queued, to the last of which the time counts."""
         if self._open is not None and self._hold:
-            self._counted.append((self._open, _now()))
+            with torch.cuda.stream(torch.cuda.default_stream()):
+                self._beside.join()
+                end = _now()
+            self._counted.append((self._open, end))
+            self._beside.fork(end)
             self._open = None
             self._hold.end()
 

@@ -206,7 +206,7 @@ CHEATS: Mapping[str, Cheat] = {
         "C",
         "reads the input later than allowed",
         WRONG,
-        only_on_gpu="the simulator does everything at once",
+        only_on_gpu="the simulator has no torch.cuda._sleep",
         on_gpu="has no device code that the harness has not compiled",
         unlike_naive="the simulator has no torch.cuda._sleep",
     ),
@@ -214,9 +214,8 @@ CHEATS: Mapping[str, Cheat] = {
     "unjoined_stream": Cheat(
         "D",
         "work on a stream that nobody joins",
-        WRONG,
-        only_on_gpu="the simulator does everything at once",
-        on_gpu="timed without a finding",
+        "on a stream that the caller's does not wait for",
+        on_gpu="on a stream that the caller's does not wait for",
     ),
     "thread_after_return": Cheat("D", "work on a thread after returning", "never written|thread"),
     "event_replaced": Cheat(

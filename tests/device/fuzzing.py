@@ -23,7 +23,7 @@ from harness.device.simulated import Simulator
 from harness.device.simulated_memory import SimulatedMemory
 from harness.device.values import Malformed
 from harness.sandbox.limits import Limits
-from harness.simulator.layout.calls import Call, TensorEntry, Value
+from harness.simulator.layout.calls import DEFAULT_STREAM, HOST, Call, TensorEntry, Value
 from harness.simulator.layout.runtime import LaunchEntry
 from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.native.library import build_machine_library
@@ -55,6 +55,8 @@ class Hostile:
     operators: list[tuple[str, str, Any]]
     base: int
     addresses: list[int] = field(default_factory=list)
+    streams: list[int] = field(default_factory=list)
+    tickets: list[int] = field(default_factory=list)
 
     def message(self) -> tuple[int, bytes]:
         """A call's number and its bytes."""
@@ -66,8 +68,16 @@ class Hostile:
             data = self._mutated(data)
         return call, data
 
+    def stream(self) -> int:
+        """For which stream the next message is."""
+        return self.draw.choice((DEFAULT_STREAM, DEFAULT_STREAM, *self.streams, HOST, 9999))
+
     def heard(self, call: int, answer: bytes) -> None:
-        """Remember addresses."""
+        """Remember addresses, streams and tickets."""
+        if call == Call.STREAM and len(answer) == 8:
+            self.streams = [*self.streams[-5:], *struct.unpack("<Q", answer)]
+        if call == Call.RECORD and len(answer) == 8:
+            self.tickets = [*self.tickets[-20:], *struct.unpack("<Q", answer)]
         if call == Call.ALLOCATE and len(answer) == 8:
             self.addresses = [*self.addresses[-40:], struct.unpack("<Q", answer)[0]]
 
@@ -78,6 +88,14 @@ class Hostile:
         }  # fmt: skip
         if call in numbers:
             return lambda: b"".join(self._number() for _ in range(numbers[call]))
+        if call == Call.RECORD:
+            return bytes
+        if call in (Call.WAIT, Call.SYNCHRONIZE):
+            return lambda: struct.pack("<Q", self.draw.choice((0, 1, *self.tickets)))
+        if call == Call.END_STREAM:
+            return lambda: struct.pack("<Q", self.draw.choice((1, *self.streams)))
+        if call == Call.STREAM:
+            return self._small
         if call == Call.WRITE:
             return lambda: self._number() + self.draw.randbytes(self.draw.randrange(64))
         if call in (Call.LAUNCH, Call.OCCUPANCY):
@@ -182,7 +200,7 @@ def main(count: int, seed: int, trace: str = "") -> None:
             with open(trace, "wb") as file:  # noqa: PTH123
                 file.write(struct.pack("<Q", call) + data)
         try:
-            hostile.heard(call, calls.answer(call, data))
+            hostile.heard(call, calls.answer(call, hostile.stream(), data))
             outcomes["answered"] += 1
         except Refused:
             outcomes["refused"] += 1

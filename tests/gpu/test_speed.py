@@ -131,10 +131,7 @@ def test_an_output_of_an_earlier_call(folder: Path) -> None:
 
 @pytest.mark.parametrize("wait", ["self.stream.wait_stream(torch.cuda.current_stream())", "pass"])
 def test_work_on_a_stream_that_nobody_waits_for(folder: Path, wait: str) -> None:
-    """It is a part of the call like any other, whose time is told."""
+    """It is found in timed calls as it is in checks."""
     done = timed(folder, ON_TORCHS_STREAM + WORKS_ON_ANOTHER_STREAM.replace("WAIT", wait))
-    assert done.status == 0, done.out
-    (line,) = (folder / "results" / "reference.jsonl").read_text().splitlines()
-    result = json.loads(line)
-    assert result["findings"] == []
-    assert result["median_ms"] > result["floor_ms"] > 0
+    assert done.status == 1, done.out
+    assert "on a stream that the caller's does not wait for" in done.out

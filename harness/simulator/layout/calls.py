@@ -59,6 +59,16 @@ class Call(IntEnum):
     """(an operator of torch and its arguments: operators.h) its results."""
     SEED = 21
     """(u64) nothing: of torch's random numbers on the device."""
+    STREAM = 22
+    """(whether it and the default stream wait for each other, u64) another stream's number, u64."""
+    END_STREAM = 23
+    """(a stream's number, u64) nothing: nobody asks it for anything again."""
+    RECORD = 24
+    """(nothing) a ticket, u64, for what the call's stream has been asked for so far."""
+    WAIT = 25
+    """(a ticket, u64) nothing: the call's stream goes on after that."""
+    SYNCHRONIZE = 26
+    """(a ticket, u64, or 0 for everything) nothing: the host goes on after that."""
 
 
 class Value(IntEnum):
@@ -92,7 +102,8 @@ class RequestEntry(Structure):
     """What each call begins with."""
 
     call: U32
-    unused: U32
+    stream: U32
+    """For which it is: 0 is the default one, and `HOST` none."""
     size: U64
     """Bytes that follow."""
 
@@ -186,6 +197,10 @@ class Raised(IntEnum):
 
 
 CONJUGATED, NEGATED = 1, 2
+DEFAULT_STREAM = 0
+"""CUDA's legacy default stream, which is always there."""
+HOST = 0xFFFFFFFF
+"""Instead of a stream, for what the host does by itself, at once."""
 MOST_BYTES = 64 << 20
 """Of one call; longer copies take several."""
 CHUNK_BYTES = 16 << 20

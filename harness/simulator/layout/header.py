@@ -46,6 +46,8 @@ def header() -> str:
             _enumeration("SIM_VALUE", calls.Value),
             _enumeration("SIM_RAISED", calls.Raised),
             f"enum {{ SIM_CONJUGATED = {calls.CONJUGATED}, SIM_NEGATED = {calls.NEGATED} }};",
+            f"enum {{ SIM_DEFAULT_STREAM = {calls.DEFAULT_STREAM} }};",
+            f"#define SIM_HOST {calls.HOST:#x}u",
             f"enum {{ SIM_CHUNK_BYTES = {calls.CHUNK_BYTES} }};",
             *(f"typedef struct {cls.c_name} {cls.c_name};" for cls in STRUCTURES),
             *(cls.definition() for cls in STRUCTURES),

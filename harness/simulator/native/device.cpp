@@ -2,7 +2,7 @@
 //
 // What is made of memory is asked of the device process (cudart/connection.c): operators of torch
 // run there (operators.h), and bytes come and go in messages. Only what a tensor's shape and strides
-// tell is done here. Work is done at once, in program order.
+// tell is done here.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
@@ -41,6 +41,7 @@ struct DeviceAllocator final : c10::Allocator {
     return &release;
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    C10_CUDA_CHECK(static_cast<cudaError_t>(sim_catch_up()));
     C10_CUDA_CHECK(static_cast<cudaError_t>(sim_copy_bytes(to, from, bytes)));
   }
 };
@@ -221,7 +222,7 @@ void copy_to_host(const at::Tensor& to, const at::Tensor& from) {
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
-  C10_CUDA_CHECK(cudaDeviceSynchronize());
+  C10_CUDA_CHECK(static_cast<cudaError_t>(sim_catch_up()));
   if (self.is_same(source))
     return self;
   sim_flush_managed();
@@ -268,7 +269,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  C10_CUDA_CHECK(cudaDeviceSynchronize());
+  C10_CUDA_CHECK(static_cast<cudaError_t>(sim_catch_up()));
   sim_flush_managed();
   auto element = at::empty({}, self.options().device(at::kCPU));
   C10_CUDA_CHECK(static_cast<cudaError_t>(
@@ -304,7 +305,7 @@ void record_stream(at::Tensor&, at::Stream) {}
 // asked for.
 void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  C10_CUDA_CHECK(cudaDeviceSynchronize());
+  C10_CUDA_CHECK(static_cast<cudaError_t>(sim_catch_up()));
   const auto& name = op.schema().operator_name();
   TORCH_CHECK_NOT_IMPLEMENTED(
       name.getNamespace() == "aten",

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from harness.gpu.cold_cache import ColdCache
 from harness.gpu.driver import Driver
+from harness.gpu.side_streams import SideStreams
 from harness.gpu.stopwatch import Stopwatch
 from harness.gpu.window import OpenedWindow
 from harness.messages.channel import Answer, Channel, Message
@@ -36,7 +37,7 @@ class BaselineSession:
         driver = Driver()
         self._window = OpenedWindow()
         self._cache = ColdCache(driver)
-        self._stopwatch = Stopwatch(driver)
+        self._stopwatch = Stopwatch(driver, SideStreams(driver))
         self._model: nn.Module | None = None
         self._forwards: dict[str, Callable[..., object]] = {}
 

@@ -109,7 +109,8 @@ class Session:
         arguments = forward_arguments(inputs, self._numbers)
         with torch.no_grad():
             output = model(*arguments)
-        torch.cuda.synchronize()
+        # As who reads the output does: work on streams that this one does not wait for may be left.
+        torch.cuda.current_stream().synchronize()
         self._device.raise_unread_error()
         thorough = bool(message.header.get("is_last"))
         findings = self._watch.changes("during forward", random=True, thorough=thorough)

@@ -84,18 +84,18 @@ class Event:
         self.calls("cudaEventRecord", self._handle, _handle_of(self.calls, stream))
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Make a stream wait, which it need not: the event has happened."""
+        """Let a stream go on after the event."""
         if self._handle:
             self.calls("cudaStreamWaitEvent", _handle_of(self.calls, stream), self._handle, 0)
 
     def query(self) -> bool:
-        """Whether the event has happened; it has."""
+        """Whether the event has happened; it has, since this waits for it."""
         if self._handle:
             self.calls("cudaEventQuery", self._handle)
         return True
 
     def synchronize(self) -> None:
-        """Wait for the event, which has happened."""
+        """Wait for the event."""
         if self._handle:
             self.calls("cudaEventSynchronize", self._handle)
 
@@ -115,7 +115,7 @@ class Event:
 
 
 class Stream:
-    """A CUDA stream, on which everything is already done.
+    """A CUDA stream.
 
     Attributes:
         cuda_stream: what C++ calls cudaStream_t; 0 is the default stream.
@@ -159,20 +159,20 @@ class Stream:
         return hash(self.cuda_stream)
 
     def query(self) -> bool:
-        """Whether everything is done; it is."""
+        """Whether everything is done; it is, since this waits for it."""
         self.calls("cudaStreamQuery", ctypes.c_void_p(self.cuda_stream))
         return True
 
     def synchronize(self) -> None:
-        """Wait for what was asked of the stream, which is done."""
+        """Wait for what was asked of the stream."""
         self.calls("cudaStreamSynchronize", ctypes.c_void_p(self.cuda_stream))
 
     def wait_stream(self, stream: Stream) -> None:
-        """Wait for another stream, on which everything is done."""
-        stream.query()
+        """Go on after what another stream has been asked for so far."""
+        self.wait_event(stream.record_event())
 
     def wait_event(self, event: Event) -> None:
-        """Wait for an event, which has happened."""
+        """Go on after an event."""
         event.wait(self)
 
     def record_event(self, event: Event | None = None) -> Event:
@@ -290,7 +290,7 @@ class SimulatedCuda:
         self._runtime.sim_seed(int(seed) % 2**64)
 
     def synchronize(self, device: object = None) -> None:
-        """Wait for the device, which is done.
+        """Wait for the device.
 
         Raises:
             torch.AcceleratorError: a kernel has broken the context.

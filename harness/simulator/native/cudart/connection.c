@@ -51,9 +51,10 @@ static int receive_all(void *data, size_t size) {
   return 0;
 }
 
-static int send_locked(uint32_t call, const struct sim_part *parts, unsigned count) {
+static int send_locked(uint32_t call, uint32_t stream, const struct sim_part *parts,
+                       unsigned count) {
   if (count > most_parts) abort();
-  struct sim_request request = {.call = call};
+  struct sim_request request = {.call = call, .stream = stream};
   struct iovec pieces[1 + most_parts] = {{&request, sizeof request}};
   for (unsigned i = 0; i < count; ++i) {
     pieces[1 + i] = (struct iovec){(void *)parts[i].data, parts[i].size};
@@ -85,15 +86,25 @@ static int answer_locked(void *room, size_t size, char **any, size_t *any_size) 
   return answer.error;
 }
 
-int sim_ask(uint32_t call, const struct sim_part *parts, unsigned count, void *answer,
-            size_t room) {
+static int ask(uint32_t call, uint32_t stream, const struct sim_part *parts, unsigned count,
+               void *answer, size_t room) {
   /* As beside a GPU, whose context a forked process has not got. */
   if (!is_ours()) return cudaErrorInitializationError;
   pthread_mutex_lock(&lock);
-  if (send_locked(call, parts, count)) lose();
+  if (send_locked(call, stream, parts, count)) lose();
   int error = answer_locked(answer, room, NULL, NULL);
   pthread_mutex_unlock(&lock);
   return error;
+}
+
+int sim_ask(uint32_t call, const struct sim_part *parts, unsigned count, void *answer,
+            size_t room) {
+  return ask(call, sim_working_stream(), parts, count, answer, room);
+}
+
+int sim_ask_for_host(uint32_t call, const struct sim_part *parts, unsigned count, void *answer,
+                     size_t room) {
+  return ask(call, SIM_HOST, parts, count, answer, room);
 }
 
 int sim_ask_any(uint32_t call, const struct sim_part *parts, unsigned count, char **answer,
@@ -101,7 +112,7 @@ int sim_ask_any(uint32_t call, const struct sim_part *parts, unsigned count, cha
   *answer = NULL, *size = 0;
   if (!is_ours()) return cudaErrorInitializationError;
   pthread_mutex_lock(&lock);
-  if (send_locked(call, parts, count)) lose();
+  if (send_locked(call, sim_working_stream(), parts, count)) lose();
   int error = answer_locked(NULL, 0, answer, size);
   pthread_mutex_unlock(&lock);
   return error;
@@ -112,7 +123,7 @@ void sim_release(const void *pointer) {
   const uint64_t address = (uint64_t)pointer;
   pthread_mutex_lock(&lock);
   /* At the end of the process nobody may be there any more. */
-  (void)send_locked(SIM_CALL_RELEASE, &(struct sim_part){&address, sizeof address}, 1);
+  (void)send_locked(SIM_CALL_RELEASE, SIM_HOST, &(struct sim_part){&address, sizeof address}, 1);
   pthread_mutex_unlock(&lock);
 }
 

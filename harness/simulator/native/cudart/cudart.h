@@ -52,6 +52,10 @@ void sim_seed(uint64_t seed);
 void *sim_current_stream(void);
 void sim_set_current_stream(void *stream);
 
+/* Waits for the calling thread's current stream, for which its next messages are. Returns a
+ * cudaError_t. */
+int sim_catch_up(void);
+
 /* A stream that nobody has to destroy; there are 32 of each priority from 0 to -3. */
 void *sim_stream_from_pool(int priority);
 

@@ -44,6 +44,17 @@ cudaError_t sim_number_of(struct module *module, uint64_t *number);
 
 int sim_is_stream(cudaStream_t stream);
 
+/* For which stream the calling thread's next messages are. */
+void sim_work_on(cudaStream_t stream);
+uint32_t sim_working_stream(void);
+
+/* As sim_ask(), for what the host does by itself, whatever its streams have been asked for. */
+int sim_ask_for_host(uint32_t call, const struct sim_part *parts, unsigned count, void *answer,
+                     size_t room);
+
+/* Waits for all that was asked for. */
+cudaError_t sim_wait_for_all(void);
+
 /* Lets the addresses of a variable be the device's, wherever they are. */
 void sim_know_variable(const void *pointer, size_t size);
 

@@ -64,7 +64,7 @@ static cudaError_t need_parameters(const void *function, struct sim_symbol *kern
 /* ---- launches ----------------------------------------------------------------------------------- */
 
 static cudaError_t send_launch(const struct sim_symbol *kernel, const struct sim_launch *how,
-                               void **arguments) {
+                               void **arguments, cudaStream_t stream) {
   uint64_t number;
   cudaError_t error = sim_number_of(kernel->module, &number);
   if (error) return error;
@@ -79,6 +79,7 @@ static cudaError_t send_launch(const struct sim_symbol *kernel, const struct sim
                                    {kernel->name, strlen(kernel->name) + 1},
                                    {values, bytes}};
   sim_flush_managed();
+  sim_work_on(stream);
   error = (cudaError_t)sim_ask(SIM_CALL_LAUNCH, parts, 4, NULL, 0);
   free(values);
   return error;
@@ -101,7 +102,7 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
       .cluster = {cluster.x, cluster.y, cluster.z},
   };
   cudaError_t error = need_parameters(function, &kernel);
-  return sim_report(error ? error : send_launch(&kernel, &how, arguments));
+  return sim_report(error ? error : send_launch(&kernel, &how, arguments, c.stream));
 }
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,

@@ -54,7 +54,8 @@ static int advance(struct shared *shared, size_t number) {
   if (page->state == STALE) {
     const struct sim_range range = {(uint64_t)start, bytes};
     uint8_t data[page_bytes];
-    if (sim_ask(SIM_CALL_READ, &(struct sim_part){&range, sizeof range}, 1, data, bytes)) return -1;
+    if (sim_ask_for_host(SIM_CALL_READ, &(struct sim_part){&range, sizeof range}, 1, data, bytes))
+      return -1;
     if (mprotect(start, page_bytes, PROT_READ | PROT_WRITE)) return -1;
     memcpy(start, data, bytes);
     shared->is_used = 1;
@@ -152,7 +153,7 @@ static void send_page(const struct shared *shared, size_t number) {
   while (end > first && now[end - 1] == before[end - 1]) --end;
   const uint64_t address = (uint64_t)now + first;
   const struct sim_part parts[] = {{&address, sizeof address}, {now + first, end - first}};
-  if (first < end) sim_ask(SIM_CALL_WRITE, parts, 2, NULL, 0);
+  if (first < end) sim_ask_for_host(SIM_CALL_WRITE, parts, 2, NULL, 0);
 }
 
 void sim_flush_managed(void) {

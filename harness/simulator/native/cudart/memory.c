@@ -1,5 +1,4 @@
-/* Memory: allocation, copies, fills. All of it is the device process's, and every call is done when
- * it returns, on whatever stream. */
+/* Memory: allocation, copies, fills. All of it is the device process's. */
 #include <string.h>
 
 #include "internal.h"
@@ -82,9 +81,14 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) 
 
 cudaError_t cudaFree(void *pointer) { return give_back(pointer, 0); }
 
+/* It goes when nothing is left that was asked for before, on whatever stream. */
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
   if (!pointer || !sim_is_stream(stream)) return sim_report(cudaErrorInvalidValue);
-  return cudaFree(pointer);
+  if (sim_sharing_of(pointer, 0) != NOT_SHARED) return cudaFree(pointer);
+  const struct sim_range found = find_live(pointer);
+  if (!found.size || found.start != (uint64_t)pointer) return sim_report(cudaErrorInvalidValue);
+  sim_release(pointer);
+  return sim_broken();
 }
 
 cudaError_t cudaFreeHost(void *pointer) { return give_back(pointer, 1); }
@@ -175,8 +179,10 @@ static int ends_fit(const void *to, const void *from, size_t bytes, enum cudaMem
   }
 }
 
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                        cudaStream_t stream) {
   NEED_CONTEXT();
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
   if ((unsigned)kind > cudaMemcpyDefault) return sim_report(cudaErrorInvalidMemcpyDirection);
   if (!bytes) return cudaSuccess;
   if (!ends_fit(to, from, bytes, kind)) return sim_report(cudaErrorInvalidValue);
@@ -186,79 +192,92 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     return cudaSuccess;
   }
   sim_flush_managed();
+  sim_work_on(stream);
   int error = to_host     ? sim_read(to, from, bytes)
               : from_host ? sim_write(to, from, bytes)
                           : sim_copy_bytes(to, from, bytes);
   return sim_report((cudaError_t)error);
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  return cudaMemcpy(to, from, bytes, kind);
+static cudaError_t copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                             size_t width, size_t height, enum cudaMemcpyKind kind,
+                             cudaStream_t stream) {
+  NEED_CONTEXT();
+  if (width > to_pitch || width > from_pitch) return sim_report(cudaErrorInvalidPitchValue);
+  for (size_t row = 0; row < height; ++row) {
+    cudaError_t error = copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch,
+                             width, kind, stream);
+    if (error) return error;
+  }
+  return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device,
-                           size_t bytes) {
-  if (to_device || from_device) return sim_report(cudaErrorInvalidDevice);
-  return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice);
+/* What has no stream is done on the default one before the host goes on. */
+static cudaError_t and_wait(cudaError_t error) {
+  return error ? error : cudaStreamSynchronize(NULL);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+  return and_wait(copy(to, from, bytes, kind, NULL));
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return copy(to, from, bytes, kind, stream);
 }
 
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                 size_t bytes, cudaStream_t stream) {
-  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  return cudaMemcpyPeer(to, to_device, from, from_device, bytes);
+  if (to_device || from_device) return sim_report(cudaErrorInvalidDevice);
+  return copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 
-cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                         size_t width, size_t height, enum cudaMemcpyKind kind) {
-  NEED_CONTEXT();
-  if (width > to_pitch || width > from_pitch) return sim_report(cudaErrorInvalidPitchValue);
-  for (size_t row = 0; row < height; ++row) {
-    cudaError_t error = cudaMemcpy((char *)to + row * to_pitch,
-                                   (const char *)from + row * from_pitch, width, kind);
-    if (error) return error;
-  }
-  return cudaSuccess;
+cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device,
+                           size_t bytes) {
+  return and_wait(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, NULL));
 }
 
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                               size_t width, size_t height, enum cudaMemcpyKind kind,
                               cudaStream_t stream) {
-  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+  return copy_rows(to, to_pitch, from, from_pitch, width, height, kind, stream);
+}
+
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                         size_t width, size_t height, enum cudaMemcpyKind kind) {
+  return and_wait(copy_rows(to, to_pitch, from, from_pitch, width, height, kind, NULL));
 }
 
 /* ---- fills -------------------------------------------------------------------------------------- */
 
-cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
+cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
   NEED_CONTEXT();
+  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
   if (!bytes) return cudaSuccess;
   sim_flush_managed();
+  sim_work_on(stream);
   const struct sim_fill fill = {(uint64_t)pointer, bytes, (unsigned char)value};
   return sim_report(
       (cudaError_t)sim_ask(SIM_CALL_FILL, &(struct sim_part){&fill, sizeof fill}, 1, NULL, 0));
 }
 
-cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
-  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  return cudaMemset(pointer, value, bytes);
+cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
+  return cudaMemsetAsync(pointer, value, bytes, NULL);
 }
 
-cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height) {
+cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
   NEED_CONTEXT();
   if (width > pitch) return sim_report(cudaErrorInvalidPitchValue);
   for (size_t row = 0; row < height; ++row) {
-    cudaError_t error = cudaMemset((char *)pointer + row * pitch, value, width);
+    cudaError_t error = cudaMemsetAsync((char *)pointer + row * pitch, value, width, stream);
     if (error) return error;
   }
   return cudaSuccess;
 }
 
-cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
-                              cudaStream_t stream) {
-  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  return cudaMemset2D(pointer, pitch, value, width, height);
+cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height) {
+  return cudaMemset2DAsync(pointer, pitch, value, width, height, NULL);
 }
 
 /* ---- variables: each is an allocation, so that copies stay within it ------------------------------ */
@@ -287,32 +306,30 @@ cudaError_t cudaGetSymbolSize(size_t *bytes, const void *host) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyToSymbol(const void *host, const void *from, size_t bytes, size_t offset,
-                               enum cudaMemcpyKind kind) {
+cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t bytes,
+                                    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream) {
   void *address;
   if (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost)
     return sim_report(cudaErrorInvalidMemcpyDirection);
   cudaError_t error = cudaGetSymbolAddress(&address, host);
-  return error ? error : cudaMemcpy((char *)address + offset, from, bytes, kind);
+  return error ? error : copy((char *)address + offset, from, bytes, kind, stream);
 }
 
-cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t bytes,
-                                    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream) {
-  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  return cudaMemcpyToSymbol(host, from, bytes, offset, kind);
-}
-
-cudaError_t cudaMemcpyFromSymbol(void *to, const void *host, size_t bytes, size_t offset,
-                                 enum cudaMemcpyKind kind) {
-  void *address;
-  if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost)
-    return sim_report(cudaErrorInvalidMemcpyDirection);
-  cudaError_t error = cudaGetSymbolAddress(&address, host);
-  return error ? error : cudaMemcpy(to, (char *)address + offset, bytes, kind);
+cudaError_t cudaMemcpyToSymbol(const void *host, const void *from, size_t bytes, size_t offset,
+                               enum cudaMemcpyKind kind) {
+  return and_wait(cudaMemcpyToSymbolAsync(host, from, bytes, offset, kind, NULL));
 }
 
 cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *host, size_t bytes, size_t offset,
                                       enum cudaMemcpyKind kind, cudaStream_t stream) {
-  if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
-  return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
+  void *address;
+  if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost)
+    return sim_report(cudaErrorInvalidMemcpyDirection);
+  cudaError_t error = cudaGetSymbolAddress(&address, host);
+  return error ? error : copy(to, (char *)address + offset, bytes, kind, stream);
+}
+
+cudaError_t cudaMemcpyFromSymbol(void *to, const void *host, size_t bytes, size_t offset,
+                                 enum cudaMemcpyKind kind) {
+  return and_wait(cudaMemcpyFromSymbolAsync(to, host, bytes, offset, kind, NULL));
 }

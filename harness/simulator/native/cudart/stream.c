@@ -1,6 +1,8 @@
-/* Streams and events. Everything runs at once and in program order, so that every stream is always
- * drained and every event has happened; what is kept is what the host may ask for. */
+/* Streams and events. The device process keeps the work of streams until something waits for it; here
+ * is what the host may ask for. A stream or an event that is asked whether it is done is waited for,
+ * so that it always is. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,6 +15,8 @@ struct handle {
   unsigned flags;
   int priority;
   unsigned long long id;
+  uint64_t number; /* a stream's, in the device process */
+  uint64_t ticket; /* an event's: what it was recorded after */
   int is_recorded;
   struct timespec recorded;
 };
@@ -38,14 +42,14 @@ static int is_live(struct handle *list, const void *handle) {
   return list != NULL;
 }
 
-static cudaError_t destroy(struct handle **list, void *handle) {
+/* Takes a handle out of its list, for the caller to free; NULL where it is not there. */
+static struct handle *take(struct handle **list, void *handle) {
   pthread_mutex_lock(&lock);
   while (*list && *list != handle) list = &(*list)->next;
   struct handle *found = *list;
   if (found) *list = found->next;
   pthread_mutex_unlock(&lock);
-  free(found);
-  return found ? sim_broken() : sim_report(cudaErrorInvalidResourceHandle);
+  return found;
 }
 
 /* ---- streams ------------------------------------------------------------------------------------ */
@@ -69,11 +73,37 @@ static cudaError_t check_stream(cudaStream_t stream) {
   return sim_is_stream(stream) ? cudaSuccess : sim_report(cudaErrorInvalidResourceHandle);
 }
 
+static uint64_t number_of(cudaStream_t stream) {
+  return is_default(stream) ? SIM_DEFAULT_STREAM : ((const struct handle *)stream)->number;
+}
+
+/* Until there is a stream beside the default one all is done when it is asked for. */
+static atomic_int has_streams;
+
+static __thread uint32_t working_stream;
+
+uint32_t sim_working_stream(void) { return working_stream; }
+
+void sim_work_on(cudaStream_t stream) { working_stream = (uint32_t)number_of(stream); }
+
+static struct handle *create_stream(unsigned flags, int priority) {
+  struct handle *stream = create(&streams, flags, priority);
+  const uint64_t is_blocking = !(flags & cudaStreamNonBlocking);
+  if (!stream) return NULL;
+  if (sim_ask(SIM_CALL_STREAM, &(struct sim_part){&is_blocking, sizeof is_blocking}, 1,
+              &stream->number, sizeof stream->number)) {
+    free(take(&streams, stream));
+    return NULL;
+  }
+  atomic_store(&has_streams, 1);
+  return stream;
+}
+
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
   NEED_CONTEXT();
   if (!stream || flags & ~(unsigned)cudaStreamNonBlocking) return sim_report(cudaErrorInvalidValue);
   priority = priority > 0 ? 0 : priority < greatest_priority ? greatest_priority : priority;
-  *stream = (cudaStream_t)create(&streams, flags, priority);
+  *stream = (cudaStream_t)create_stream(flags, priority);
   return *stream ? cudaSuccess : sim_report(cudaErrorMemoryAllocation);
 }
 
@@ -85,7 +115,13 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream) {
   return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream) { return destroy(&streams, stream); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  struct handle *found = take(&streams, stream);
+  if (!found) return sim_report(cudaErrorInvalidResourceHandle);
+  sim_ask(SIM_CALL_END_STREAM, &(struct sim_part){&found->number, sizeof found->number}, 1, NULL, 0);
+  free(found);
+  return sim_broken();
+}
 
 /* Torch's pools: 32 streams of each of its priorities, given out in turn and never destroyed. */
 enum { pool_size = 32, pool_priorities = 4 };
@@ -97,15 +133,53 @@ void *sim_stream_from_pool(int priority) {
   int level = priority > 0 ? 0 : priority <= -pool_priorities ? pool_priorities - 1 : -priority;
   pthread_mutex_lock(&pool_lock);
   struct handle **place = &pools[level][next[level]++ % pool_size];
-  if (!*place) *place = create(&streams, cudaStreamNonBlocking, -level);
+  if (!*place) *place = create_stream(cudaStreamNonBlocking, -level);
   struct handle *stream = *place;
   pthread_mutex_unlock(&pool_lock);
   return stream;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return check_stream(stream); }
+/* What a stream has been asked for so far; 0 where all of it is done. */
+static cudaError_t ticket_of(cudaStream_t stream, uint64_t *ticket) {
+  *ticket = 0;
+  if (!atomic_load(&has_streams)) return cudaSuccess;
+  sim_work_on(stream);
+  return (cudaError_t)sim_ask(SIM_CALL_RECORD, NULL, 0, ticket, sizeof *ticket);
+}
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return check_stream(stream); }
+/* Nothing to wait for has the number that stands for everything. */
+static cudaError_t wait_for(uint64_t ticket) {
+  if (!ticket) return cudaSuccess;
+  return sim_report((cudaError_t)sim_ask(
+      SIM_CALL_SYNCHRONIZE, &(struct sim_part){&ticket, sizeof ticket}, 1, NULL, 0));
+}
+
+cudaError_t sim_wait_for_all(void) {
+  const uint64_t everything = 0;
+  if (!atomic_load(&has_streams)) return cudaSuccess;
+  return sim_report((cudaError_t)sim_ask(
+      SIM_CALL_SYNCHRONIZE, &(struct sim_part){&everything, sizeof everything}, 1, NULL, 0));
+}
+
+cudaError_t cudaDeviceSynchronize(void) {
+  NEED_CONTEXT();
+  return sim_wait_for_all();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  uint64_t ticket;
+  cudaError_t error = check_stream(stream);
+  if (!error) error = ticket_of(stream, &ticket);
+  return error ? error : wait_for(ticket);
+}
+
+int sim_catch_up(void) {
+  cudaError_t error = cudaStreamSynchronize(current_stream);
+  if (!error) sim_work_on(current_stream);
+  return error;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *flags) {
   cudaError_t error = check_stream(stream);
@@ -159,18 +233,18 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void *pointer, size_t 
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
-  cudaError_t error = check_stream(stream);
-  if (error) return error;
   if (!function) return sim_report(cudaErrorInvalidValue);
+  cudaError_t error = cudaStreamSynchronize(stream);
+  if (error) return error;
   function(data);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *data,
                                   unsigned flags) {
-  cudaError_t error = check_stream(stream);
-  if (error) return error;
   if (!callback || flags) return sim_report(cudaErrorInvalidValue);
+  cudaError_t error = cudaStreamSynchronize(stream);
+  if (error) return error;
   callback(stream, cudaSuccess, data);
   return cudaSuccess;
 }
@@ -194,13 +268,19 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) {
   return cudaEventCreateWithFlags(event, cudaEventDefault);
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy(&events, event); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  struct handle *found = take(&events, event);
+  free(found);
+  return found ? sim_broken() : sim_report(cudaErrorInvalidResourceHandle);
+}
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   cudaError_t error = check_event(event);
   if (!error) error = check_stream(stream);
   if (error) return error;
   struct handle *handle = (struct handle *)event;
+  error = ticket_of(stream, &handle->ticket);
+  if (error) return sim_report(error);
   handle->is_recorded = 1;
   clock_gettime(CLOCK_MONOTONIC, &handle->recorded);
   return cudaSuccess;
@@ -211,14 +291,23 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
   return cudaEventRecord(event, stream);
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return check_event(event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  cudaError_t error = check_event(event);
+  return error ? error : wait_for(((const struct handle *)event)->ticket);
+}
 
-cudaError_t cudaEventQuery(cudaEvent_t event) { return check_event(event); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   (void)flags;
   cudaError_t error = check_stream(stream);
-  return error ? error : check_event(event);
+  if (!error) error = check_event(event);
+  if (error) return error;
+  const uint64_t ticket = ((const struct handle *)event)->ticket;
+  if (!ticket) return cudaSuccess;
+  sim_work_on(stream);
+  return sim_report((cudaError_t)sim_ask(
+      SIM_CALL_WAIT, &(struct sim_part){&ticket, sizeof ticket}, 1, NULL, 0));
 }
 
 static int is_timed(cudaEvent_t event) {

@@ -1,4 +1,4 @@
-// Streams of the simulated device, where all work is done at once and in program order.
+// Streams of the device, which are those of cudart/stream.c.
 #pragma once
 
 #include <c10/core/DeviceGuard.h>

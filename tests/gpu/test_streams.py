@@ -1,0 +1,39 @@
+"""Streams on a GPU: in a check as on the simulator, and side by side while they are timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support import harness, pytest_
+from tests.test_streams import NOT_AWAITED, REFERENCE, RIGHT, WRONG, verdicts, write
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What `harness check` says of each on the GPU, by name."""
+    folder = tmp_path_factory.mktemp("streams")
+    files = [write(folder, name) for name in (*RIGHT, *WRONG)]
+    options = ("--reference", REFERENCE, "--grid", "own", "--device", "cuda")
+    return verdicts(harness("check", *files, *options, folder=folder))
+
+
+@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
+def test_verdicts_are_the_simulator_s(lines: dict[str, str], name: str) -> None:
+    """A GPU that happens to run things in the right order makes nothing right."""
+    expected = "passed" if name in RIGHT else "failed"
+    assert lines[name].startswith(expected), lines[name]
+    if name in NOT_AWAITED:
+        assert "twice: on a stream that the caller's does not wait for" in lines[name]
+
+
+def test_timed_calls_are_right_too(tmp_path: Path) -> None:
+    """On real streams every output is what the oracle says."""
+    tests = [f"{write(tmp_path, name).name}::test_speed" for name in RIGHT]
+    options = ("--reference", REFERENCE, "--grid", "own", "--speed-seconds", "1")
+    done = pytest_(*tests, *options, folder=tmp_path)
+    assert done.status == 0, done.out

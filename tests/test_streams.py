@@ -1,0 +1,241 @@
+"""What `harness check` says of submissions that work on several streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, Outcome, harness
+
+_TEMPLATE = """
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+cuda_source = r'''
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+__global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + x[i];
+}
+
+__global__ void copied(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i];
+}
+
+struct Made {
+    cudaStream_t one, two, blocking;
+    cudaEvent_t event, other;
+    Made() {
+        cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking);
+        cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking);
+        cudaStreamCreate(&blocking);
+        cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+        cudaEventCreateWithFlags(&other, cudaEventDisableTiming);
+    }
+    void after(cudaStream_t later, cudaStream_t earlier) {
+        cudaEventRecord(event, earlier);
+        cudaStreamWaitEvent(later, event, 0);
+    }
+};
+
+{functions}'''
+extension = load_inline(
+    name="streams",
+    cpp_sources="{declarations}",
+    cuda_sources=cuda_source,
+    functions={names},
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        {forward}
+"""
+_FUNCTION = """
+torch::Tensor {name}(torch::Tensor input) {
+    static Made made;
+    auto output = torch::empty_like(input), kept = torch::empty_like(input);
+    const float* x = input.data_ptr<float>();
+    float *y = output.data_ptr<float>(), *t = kept.data_ptr<float>();
+    const int n = input.numel(), half = n / 2;
+    const size_t bytes = n * sizeof(float);
+    cudaStream_t one = made.one, two = made.two, blocking = made.blocking;
+    {body}
+    return output;
+}
+"""
+
+RIGHT = {
+    "joined": """
+        made.after(one, 0);
+        twice<<<1, 64, 0, one>>>(x, y, n);
+        made.after(0, one);""",
+    "halves": """
+        made.after(one, 0), made.after(two, 0);
+        twice<<<1, 64, 0, one>>>(x, y, half);
+        twice<<<1, 64, 0, two>>>(x + half, y + half, n - half);
+        made.after(0, one), made.after(0, two);""",
+    "chain": """
+        copied<<<1, 64>>>(x, y, n);
+        made.after(one, 0);
+        copied<<<1, 64, 0, one>>>(y, t, n);
+        made.after(two, one);
+        twice<<<1, 64, 0, two>>>(t, y, n);
+        made.after(0, two);""",
+    "host_waits_for_stream": """
+        copied<<<1, 64>>>(x, t, n);
+        cudaStreamSynchronize(0);
+        twice<<<1, 64, 0, one>>>(t, y, n);
+        cudaStreamSynchronize(one);""",
+    "host_waits_for_event": """
+        made.after(one, 0);
+        twice<<<1, 64, 0, one>>>(x, y, n);
+        cudaEventRecord(made.other, one);
+        while (cudaEventQuery(made.other) == cudaErrorNotReady);""",
+    "host_waits_for_device": """
+        twice<<<1, 64, 0, one>>>(x, y, n);
+        cudaDeviceSynchronize();""",
+    "blocking": """
+        copied<<<1, 64>>>(x, t, n);
+        twice<<<1, 64, 0, blocking>>>(t, t, n);
+        copied<<<1, 64>>>(t, y, n);
+        copied<<<1, 64, 0, blocking>>>(y, t, n);""",
+    "copies": """
+        made.after(one, 0);
+        cudaMemcpyAsync(t, x, bytes, cudaMemcpyDeviceToDevice, one);
+        cudaMemsetAsync(y, 0, bytes, one);
+        twice<<<1, 64, 0, one>>>(t, y, n);
+        made.after(0, one);""",
+    "memory_given_back": """
+        float *own;
+        made.after(one, 0);
+        cudaMallocAsync(&own, bytes, one);
+        copied<<<1, 64, 0, one>>>(x, own, n);
+        {
+            c10::cuda::CUDAStreamGuard guard(at::cuda::getStreamFromExternal(one, 0));
+            auto short_lived = torch::empty_like(input);
+            copied<<<1, 64, 0, one>>>(own, short_lived.data_ptr<float>(), n);
+            twice<<<1, 64, 0, one>>>(short_lived.data_ptr<float>(), y, n);
+        }
+        cudaFreeAsync(own, one);
+        made.after(0, one);""",
+    "stream_of_a_call": """
+        cudaStream_t own;
+        cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+        made.after(own, 0);
+        twice<<<1, 64, 0, own>>>(x, y, n);
+        made.after(0, own);
+        cudaStreamDestroy(own);""",
+    "in_python": "twice<<<1, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x, y, n);",
+}
+"""Bodies of functions that are right, by name."""
+
+WRONG = {
+    "nobody_waits": """
+        made.after(one, 0);
+        twice<<<1, 64, 0, one>>>(x, y, n);""",
+    "waits_for_what_was_before": """
+        made.after(one, 0);
+        made.after(0, one);
+        twice<<<1, 64, 0, one>>>(x, y, n);""",
+    "starts_too_early": """
+        copied<<<1, 64>>>(x, t, n);
+        twice<<<1, 64, 0, one>>>(t, y, n);
+        made.after(0, one);""",
+    "streams_do_not_wait": """
+        made.after(one, 0), made.after(two, 0);
+        copied<<<1, 64, 0, one>>>(x, t, n);
+        twice<<<1, 64, 0, two>>>(t, y, n);
+        made.after(0, two), made.after(0, one);""",
+    "streams_do_not_wait_either": """
+        made.after(one, 0), made.after(two, 0);
+        copied<<<1, 64, 0, two>>>(x, t, n);
+        twice<<<1, 64, 0, one>>>(t, y, n);
+        made.after(0, two), made.after(0, one);""",
+    "overwritten_too_early": """
+        copied<<<1, 64>>>(x, t, n);
+        made.after(one, 0);
+        twice<<<1, 64, 0, one>>>(t, y, n);
+        cudaMemsetAsync(t, 0, bytes, 0);
+        made.after(0, one);""",
+}
+"""Those that only a lucky order makes right."""
+
+NOT_AWAITED = ("nobody_waits", "waits_for_what_was_before")
+"""Of them the ones whose results nobody waits for."""
+
+_IN_PYTHON = """if not hasattr(self, "side"):
+            self.side = torch.cuda.Stream()
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            y = extension.in_python(x)
+            y.record_stream(self.side)
+        torch.cuda.current_stream().wait_stream(self.side)
+        return y"""
+
+
+def write(folder: Path, name: str) -> Path:
+    """The file of one of them; all have the same code, of which each calls another function."""
+    bodies = {**RIGHT, **WRONG}
+    functions = (
+        _FUNCTION.replace("{name}", each).replace("{body}", body) for each, body in bodies.items()
+    )
+    fields = {
+        "functions": "".join(functions),
+        "declarations": " ".join(f"torch::Tensor {each}(torch::Tensor input);" for each in bodies),
+        "names": repr(list(bodies)),
+        "forward": _IN_PYTHON if name == "in_python" else f"return extension.{name}(x)",
+    }
+    text = _TEMPLATE
+    for field, value in fields.items():
+        text = text.replace(f"{{{field}}}", value)
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    return path
+
+
+REFERENCE = ROOT / "tests" / "faults" / "reference"
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What it says of each, by name."""
+    folder = tmp_path_factory.mktemp("streams")
+    files = [write(folder, name) for name in (*RIGHT, *WRONG)]
+    options = ("--reference", REFERENCE, "--grid", "own", "--device", "simulator")
+    outcome = harness("check", *files, *options, folder=folder)
+    return verdicts(outcome)
+
+
+def verdicts(outcome: Outcome) -> dict[str, str]:
+    """The line of each verdict and what follows, by submission."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in outcome.out.splitlines():
+        head, separator, rest = line.partition(" on double: ")
+        name = head if separator else name
+        found[name] = found.get(name, "") + " ".join((rest if separator else line).split()) + "\n"
+    return found
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_waits_for_one_another_is_right(lines: dict[str, str], name: str) -> None:
+    """Events, blocking streams and a host that waits order the work, whatever the order else."""
+    assert lines[name].startswith("passed"), lines[name]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
+    """One of two orders that CUDA allows gives wrong numbers, though most GPUs never show it."""
+    assert lines[name].startswith("failed"), lines[name]
+
+
+@pytest.mark.parametrize("name", NOT_AWAITED)
+def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
+    """Its author is told which kernel it is."""
+    assert "twice: on a stream that the caller's does not wait for" in lines[name]
