@@ -35,7 +35,7 @@ _REFUSED = re.compile(
     r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quant|vulkan"
     r"|cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
     r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|fftfreq|slow_conv3d"
-    r"|reflection_pad3d|batch_norm_legit|foreach_copy|native_channel_shuffle",
+    r"|reflection_pad3d|batch_norm_legit|foreach_copy|native_channel_shuffle|_cumm(ax|in)_helper",
 )
 # They make a tensor of nothing but numbers.
 _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")

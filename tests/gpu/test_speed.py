@@ -65,12 +65,16 @@ class ModelNew(Plain):
         return self.kept.clone()
 """
 
+# In checks it does not, where it would be found as well.
 WORKS_ON_ANOTHER_STREAM = f"""
 
 class ModelNew(Plain):
 {CONSTRUCTOR}
     def forward(self, x):
         if x.numel() < 1_000_000:
+            return super().forward(x)
+        self.calls += 1
+        if self.calls <= 12:
             return super().forward(x)
         if self.stream is None:
             self.stream = torch.cuda.Stream()
