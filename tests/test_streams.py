@@ -163,20 +163,32 @@ WRONG = {
         twice<<<1, 64, 0, one>>>(t, y, n);
         cudaMemsetAsync(t, 0, bytes, 0);
         made.after(0, one);""",
+    "nobody_waits_for_torch": "",
 }
 """Those that only a lucky order makes right."""
 
-NOT_AWAITED = ("nobody_waits", "waits_for_what_was_before")
-"""Of them the ones whose results nobody waits for."""
+NOT_AWAITED = {
+    "nobody_waits": "twice",
+    "waits_for_what_was_before": "twice",
+    "nobody_waits_for_torch": "an operator of torch",
+}
+"""Of them the ones whose results nobody waits for, and whose these are."""
 
-_IN_PYTHON = """if not hasattr(self, "side"):
+_SIDE = """if not hasattr(self, "side"):
             self.side = torch.cuda.Stream()
         self.side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.side):
+        """
+_FORWARDS = {
+    "in_python": f"""{_SIDE}with torch.cuda.stream(self.side):
             y = extension.in_python(x)
             y.record_stream(self.side)
         torch.cuda.current_stream().wait_stream(self.side)
-        return y"""
+        return y""",
+    "nobody_waits_for_torch": f"""y = extension.joined(x)
+        {_SIDE}with torch.cuda.stream(self.side):
+            return y.clone()""",
+}
+"""What `forward` does, where that is more than to call the function of its name."""
 
 
 def write(folder: Path, name: str) -> Path:
@@ -189,7 +201,7 @@ def write(folder: Path, name: str) -> Path:
         "functions": "".join(functions),
         "declarations": " ".join(f"torch::Tensor {each}(torch::Tensor input);" for each in bodies),
         "names": repr(list(bodies)),
-        "forward": _IN_PYTHON if name == "in_python" else f"return extension.{name}(x)",
+        "forward": _FORWARDS.get(name, f"return extension.{name}(x)"),
     }
     text = _TEMPLATE
     for field, value in fields.items():
@@ -238,4 +250,5 @@ def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
 @pytest.mark.parametrize("name", NOT_AWAITED)
 def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
     """Its author is told which kernel it is."""
-    assert "twice: on a stream that the caller's does not wait for" in lines[name]
+    expected = f"{NOT_AWAITED[name]}: on a stream that the caller's does not wait for"
+    assert expected in lines[name]
