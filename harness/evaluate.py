@@ -191,9 +191,14 @@ def _notes(request: Request, problem: Problem) -> Iterator[str]:
     without = Counter(
         name for case in request.cases for name in left_out(problem.at(case.constants))
     )
+    alike: dict[int, list[str]] = {}
     for name, count in without.items():
+        alike.setdefault(count, []).append(name)
+    for count, names in alike.items():
+        cases = "1 case" if count == 1 else f"{count} cases"
         yield (
-            f"values left out in {count} cases, where the reference raises or is not finite: {name}"
+            f"values left out in {cases}, where the reference raises or is not finite: "
+            f"{', '.join(names)}"
         )
 
 

@@ -115,6 +115,18 @@ def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
     assert "no bound is known of atan2\n" in done.out
 
 
+def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
+    """Where the reference is not finite nothing can be compared, and a reader learns where."""
+    reference = REFERENCE.replace("torch.relu(y)", "torch.log(y)")
+    submission = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "logf(y[i])")
+    report = check_on(reference, submission, tmp_path, "--grid", "own")
+    assert report.verdict == "passed", report.message
+    left_out = [note for note in report.notes if note.startswith("values left out")]
+    (line,) = left_out
+    begin = "values left out in 1 case, where the reference raises or is not finite: "
+    assert {"normal", "integers"} <= set(line.removeprefix(begin).split(", "))
+
+
 def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> None:
     """A kernel for whole blocks is right in the one that it was written for; a case replays."""
     whole = SUBMISSION.replace("(n + 255) / 256", "n / 256 > 0 ? n / 256 : 1")
