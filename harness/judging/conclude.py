@@ -25,8 +25,9 @@ from harness.records.comparison import Mismatch, Precision
 from harness.records.coverage import Coverage
 from harness.records.picture import Picture
 from harness.records.report import AMISS, CaseReport, Report, Verdict, overall
-from harness.simulator.counters.by_line import by_line
+from harness.simulator.counters.by_line import LineCounters, by_line
 from harness.simulator.counters.totals import totals
+from harness.simulator.ptx.by_line import PtxOfLine
 
 # Of the cases that passed: what is small, and there are enough of all sizes.
 _PASSED = 40
@@ -68,6 +69,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     amiss = [case for case in cases if case.verdict in AMISS]
     shown = of_one_kind(amiss) if amiss else []
     kernels = next((o.kernels for o in outcomes if o.kernels), ())
+    lines = by_line(kernels, Path(blank.path).name)
     report = replace(
         blank,
         verdict=_verdict(cases),
@@ -78,7 +80,8 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         shared=what_failing_cases_share(judged, [o.case.id for o in failed]),
         precision=_precision(cases),
         counters=totals(kernels) if kernels else None,
-        lines=by_line(kernels, Path(blank.path).name),
+        lines=lines,
+        ptx=_ptx_that_tells(blank.ptx, lines, cases),
         notes=(*blank.notes, *_notes(outcomes)),
     )
     if report.is_right:
@@ -86,6 +89,14 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         report = replace(report, notes=(*report.notes, *_notes_of_cases(cases)))
     report = _illustrated(report, outcomes, problem, known)
     return replace(report, message=_message(report))
+
+
+def _ptx_that_tells(
+    ptx: Sequence[PtxOfLine], lines: Sequence[LineCounters], cases: Sequence[CaseReport]
+) -> tuple[PtxOfLine, ...]:
+    """The PTX of those lines of which something is told: counters, or a finding."""
+    told = {line.line for line in lines} | {f.line for case in cases for f in case.findings}
+    return tuple(each for each in ptx if each.line in told)
 
 
 def _illustrated(

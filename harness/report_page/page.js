@@ -733,6 +733,39 @@ function casesOf(entry) {
       body)))];
 }
 
+// A row below another one, which a button opens and closes.
+function unfolds(button, row, make) {
+  let about = null;
+  button.setAttribute("aria-expanded", "false");
+  button.addEventListener("click", () => {
+    if (about) about.remove();
+    about = about ? null : h("tr", { class: "about" }, h("td", { colspan: 5 }, make()));
+    if (about) row.after(about);
+    button.setAttribute("aria-expanded", String(about !== null));
+  });
+  return button;
+}
+
+// The PTX of all lines of a source is packed: nobody reads that of all.
+const unpacked = new Map();
+async function unpack(packed) {
+  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function ptxOf(entry, number) {
+  const place = h("div", { class: "ptx", role: "status" });
+  if (!unpacked.has(entry.hash)) unpacked.set(entry.hash, unpack(data.ptx[entry.hash]));
+  unpacked.get(entry.hash).then((lines) => place.append(...lines[number].flatMap(
+    ([kernel, instructions, rest]) => [
+      h("div", { class: "note" }, `PTX of line ${number} in ${kernel}: ` +
+        plural(instructions.length + rest, "instruction")),
+      h("pre", { tabindex: 0 }, instructions.join("\n") + (rest ? `\n… and ${rest} more` : "")),
+    ])), () => place.append("This browser cannot unpack it: it has no DecompressionStream."));
+  return place;
+}
+
 const METRICS = [
   ["instructions of warps", (l) => l[1], (l) => whole(l[1])],
   ["sectors more than needed", (l) => l[4] - l[5],
@@ -745,6 +778,7 @@ function sourceOf(entry) {
   const text = data.sources[entry.hash];
   if (!text) return [h("p", { class: "note" }, "The report has no source.")];
   const counters = new Map(entry.lines.map((each) => [each[0], each]));
+  const withPtx = new Set(entry.ptx);
   const [reached, missed] = (entry.coverage ?? [[], []]).map((lines) => new Set(lines));
   const here = entry.findings.filter((finding) => finding.line !== null && finding.file === entry.file);
   const metrics = METRICS.filter(([, of]) => entry.lines.some((each) => of(each) > 0));
@@ -756,19 +790,21 @@ function sourceOf(entry) {
     if (counters.has(number)) bars.set(number, bar);
     const found = here.filter((finding) => finding.line === number);
     const mark = reached.has(number) ? "✓" : missed.has(number) ? "✗" : "";
-    const row = h("tr", { class: missed.has(number) ? "never" : "", "data-line": number },
-      h("td", { class: "number" }, number),
+    const row = h("tr", { class: missed.has(number) ? "never" : "", "data-line": number });
+    const button = withPtx.has(number) ? unfolds(h("button", { type: "button",
+      title: "the PTX of this line" }, number), row, () => ptxOf(entry, number)) : null;
+    // A click beside the number opens it as well, unless it ends a selection of text.
+    if (button) row.addEventListener("click", (event) => {
+      if (!event.target.closest("button") && getSelection().isCollapsed) button.click();
+    });
+    return fill(row, {}, [
+      h("td", { class: "number" }, button ?? number),
       h("td", { class: "ran", title: mark === "✗" ? "never ran" : mark ? "ran" : "" }, mark),
       bar,
-      h("td", {}, found.map((finding) => h("button", { type: "button", class: "badge failed",
-        title: finding.message, "aria-expanded": "false", onclick: (event) => {
-          const open = event.target.getAttribute("aria-expanded") === "true";
-          event.target.setAttribute("aria-expanded", String(!open));
-          if (open) row.nextSibling.remove();
-          else row.after(h("tr", { class: "about" }, h("td", { colspan: 5 }, findingOf(finding))));
-        } }, finding.check))),
-      h("td", {}, code));
-    return row;
+      h("td", {}, found.map((finding) => unfolds(h("button", { type: "button",
+        class: "badge failed", title: finding.message }, finding.check), row,
+      () => findingOf(finding)))),
+      h("td", {}, code)]);
   }));
   const listing = h("div", { class: "listing", tabindex: 0, role: "region", "aria-label": "source" },
     h("table", {}, table));
@@ -809,6 +845,7 @@ function sourceOf(entry) {
         metrics.map(([name], at) => h("option", { value: at }, name)))),
       h("span", { class: "note" }, "in the problem's reduced configuration, exact")) : null,
     hottest, lines ? h("p", { class: "note" }, lines) : null,
+    withPtx.size ? h("p", { class: "note" }, "Numbers with a frame open a line's PTX.") : null,
     here.length ? h("div", { class: "row" }, h("span", { class: "note" }, "Findings:"),
       here.map((finding) => h("button", { type: "button", onclick: () => go(finding.line) },
         `line ${finding.line}: ${finding.check}, ${plural(finding.cases, "case")}`))) : null,

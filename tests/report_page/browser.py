@@ -135,8 +135,10 @@ class Browser:
 
     def press(self, key: str) -> None:
         """Press and release a key, by its name."""
-        for kind in ("keyDown", "keyUp"):
-            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+        # Without a text the key reaches no button.
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind, more in (("keyDown", text), ("keyUp", {})):
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, **more)
 
     def screenshot(self, path: Path) -> None:
         """Write what is seen of the page as PNG."""

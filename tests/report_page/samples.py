@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,6 +21,7 @@ from harness.records.picture import Picture
 from harness.records.report import BuildReport, CaseReport, OtherFailure, Report
 from harness.simulator.counters.by_line import LineCounters
 from harness.simulator.counters.totals import Totals
+from harness.simulator.ptx.by_line import PtxOfLine
 from harness.speed.result import SpeedResult
 from tests.support import REFERENCE, case, discovered, report, speed_result
 
@@ -89,6 +91,11 @@ def wrong() -> Report:
         shared="all 3 with stride > 1 fail; none with stride 1", own_configuration="passed",
         other_failures=(OtherFailure(1, "k3-s3-2", "something else"),), source=SOURCE, lines=lines,
         coverage=Coverage((10, 12), (14,)), builds=(BuildReport("ext", 1.0, False, "light"),),
+        ptx=(
+            PtxOfLine(10, "fill", ("mov.u32 %r1, %tid.x;", "@%p1 bra $L__BB0_2;")),
+            PtxOfLine(12, "fill", ("st.global.f32 [%rd4], %f1;",), left_out=7),
+            PtxOfLine(12, "sum", ("st.global.f32 [%rd8], %f2;",)),
+        ),
         counters=Totals(1, 10_000, 320_000, 5000, 400, 1168, 90, 45, 0, 32, 1.0),
         notes=("a note",), detail="some\ndetail", checked_at="2026-11-24T10:00:00+00:00",
         content_hash="ab" * 32, precision="fp32",
@@ -125,8 +132,18 @@ def replaced(one: Report, number: int, pictures: Sequence[Picture | None]) -> Re
     ]
     for at, each in enumerate(pictures):
         cases[at] = replace(cases[at], picture=each)
+    chance = random.Random(number // 3)  # noqa: S311 - registers' numbers, no secrets
+    ptx = tuple(
+        PtxOfLine(line, "conv", tuple(_instruction(chance) for _ in range(40)))
+        for line in range(20, 140)
+    )
     return replace(
         one, submission=f"mine{number // 3}", problem=f"conv{number % 3}", cases=tuple(cases),
         source="\n".join(["    float sum = x[index] * weight[tap];"] * 300),
-        content_hash=f"{number // 3:064}",
+        content_hash=f"{number // 3:064}", ptx=ptx,
     )  # fmt: skip
+
+
+def _instruction(chance: random.Random) -> str:
+    one, two, three = (chance.randrange(400) for _ in range(3))
+    return f"fma.rn.f32 %f{one}, %f{two}, %f{three}, %f{one};"

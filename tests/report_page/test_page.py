@@ -156,7 +156,7 @@ def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path
     """A finding opens at its line; what never ran is marked; the hottest line comes first."""
     browser.open(shown, "#mine")
     line = "document.querySelector('[data-line=\"%d\"]')"
-    browser.run(f"{line % 12}.querySelector('button').click()")
+    browser.run(f"{line % 12}.querySelector('.badge').click()")
     told = browser.run(f"{line % 12}.nextSibling.textContent")
     for words in ("4-byte store", "(1, 0, 0)", "(31, 0, 0)", "0x1000", "in 3 cases", "fill"):
         assert words in told
@@ -167,6 +167,44 @@ def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path
     )
     choose(browser, "#source select", "1")
     assert "48 a request, 4 would do" in browser.run(f"{line % 12}.textContent")
+
+
+PTX_OF_TWELVE = """new Promise((done) => {
+  const look = () => {
+    const place = document.querySelector("#source .ptx");
+    if (place && place.textContent === "") setTimeout(look, 5);
+    else done(place && place.textContent);
+  };
+  look();
+})"""
+
+
+def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None:
+    """Nothing of it before; then by the line's number, by a click anywhere, and by keyboard."""
+    browser.open(shown, "#mine")
+    row = "document.querySelector('[data-line=\"12\"]')"
+    number = f"{row}.querySelector('.number button')"
+    assert browser.run("document.getElementById('source').textContent.includes('st.global')") is (
+        False
+    )
+    browser.run(f"{number}.click()")
+    told = browser.run(PTX_OF_TWELVE)
+    for words in (
+        "PTX of line 12 in fill: 8 instructions", "st.global.f32 [%rd4], %f1;", "… and 7 more",
+        "PTX of line 12 in sum: 1 instruction", "st.global.f32 [%rd8], %f2;",
+    ):  # fmt: skip
+        assert words in told
+    # A finding of the same line opens and closes beside it.
+    browser.run(f"{row}.querySelector('.badge').click()")
+    browser.run(f"{number}.click()")
+    assert browser.run(PTX_OF_TWELVE) is None
+    assert "4-byte store" in browser.run(f"{row}.nextSibling.textContent")
+    browser.run(f"{row}.cells[4].click()")
+    assert "st.global" in browser.run(PTX_OF_TWELVE)
+    browser.run(f"{number}.focus()")
+    browser.press("Enter")
+    assert browser.run(PTX_OF_TWELVE) is None
+    assert browser.run("document.querySelector('[data-line=\"14\"] .number button')") is None
 
 
 def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
