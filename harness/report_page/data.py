@@ -285,6 +285,7 @@ def _speed(result: SpeedResult) -> dict[str, Any]:
         "precision": result.precision,
         "baseline": result.baseline,
         "findings": result.findings,
+        "looks": [[look.clock_mhz, look.reasons, look.is_counted] for look in result.looks],
         "samples": [short(sample, _DIGITS) for sample in result.samples_ms],
         "chart": chart(
             "Times in milliseconds",

@@ -159,15 +159,22 @@ function timesChart({ title, marks, floor }) {
     }));
 }
 
+// Where rounds stand, those that were thrown away among them.
+const ROUNDS = { width: 860, left: 70, right: 840 };
+const roundsOf = (speed) => (speed.looks.length ? speed.looks
+  : speed.samples.map(() => [null, [], true]));
+const placeOf = (speed, number) =>
+  ROUNDS.left + (number + 0.5) / roundsOf(speed).length * (ROUNDS.right - ROUNDS.left);
+
 // Every sample in the order of the rounds, with the interval of the median.
 function samplesChart(speed) {
   const { samples } = speed;
-  const [width, height, left, top, bottom] = [860, 190, 70, 12, 160];
+  const [width, height, left, top, bottom] = [ROUNDS.width, 190, ROUNDS.left, 12, 160];
   const own = speed.chart.marks[0];
   const [low, high] = [Math.min(...samples), Math.max(...samples)];
   const room = (high - low || high * 0.01) * 0.1;
   const y = (value) => bottom - (value - low + room) / (high - low + 2 * room) * (bottom - top);
-  const x = (number) => left + (number + 0.5) / samples.length * (width - left - 20);
+  const kept = roundsOf(speed).flatMap(([, , isCounted], at) => (isCounted ? [at] : []));
   return drawing("Samples in the order of the rounds", `${samples.length} samples in ms`,
     width, height,
     g("rect", { class: "interval", x: left, y: y(own.high), width: width - left - 20,
@@ -177,9 +184,46 @@ function samplesChart(speed) {
       label(short(value, 5), left - 6, y(value) + 4, "end", "small"),
     ]),
     samples.map((sample, number) => g("circle",
-      { class: "submission", cx: x(number), cy: y(sample), r: 3 },
-      g("title", {}, `round ${number + 1}: ${short(sample, 5)} ms`))),
+      { class: "submission", cx: placeOf(speed, kept[number]), cy: y(sample), r: 3 },
+      g("title", {}, `round ${kept[number] + 1}: ${short(sample, 5)} ms`))),
     label("round", width - 20, height - 8, "end", "small"));
+}
+
+// The clock after each round, and below it what held it down, on the samples' axis.
+function clocksChart(speed) {
+  const { looks } = speed;
+  if (!looks.length) return null;
+  const reasons = [...new Set(looks.flatMap(([, held]) => held))];
+  const clocks = looks.map(([clock]) => clock);
+  const [low, high] = [Math.min(...clocks), Math.max(...clocks)];
+  const [top, bottom, row] = [26, 96, 18];
+  const { width, left, right } = ROUNDS;
+  const room = Math.max((high - low) * 0.1, high * 0.01);
+  const y = (clock) => bottom - (clock - low + room) / (high - low + 2 * room) * (bottom - top);
+  const step = (right - left) / looks.length;
+  const thrown = looks.filter(([, , isCounted]) => !isCounted).length;
+  const said = ([clock, held, isCounted], at) => `round ${at + 1}: ${short(clock, 4)} MHz` +
+    (held.length ? `; held down by ${held.join(", ")}` : "") + (isCounted ? "" : "; thrown away");
+  const head = bottom + 16;
+  return drawing("Clock of the multiprocessors after each round", [`${short(low, 4)} to ` +
+    `${short(high, 4)} MHz`, `${plural(thrown, "round")} thrown away`,
+  ...reasons.map((reason) => `${reason} in ${plural(looks.filter(([, held]) =>
+    held.includes(reason)).length, "round")}`)].join("; "),
+  width, head + row * reasons.length + 6,
+  [...new Set([low, high])].map((clock) => [line("grid", left, y(clock), right, y(clock)),
+    label(short(clock, 4), left - 6, y(clock) + 4, "end", "small")]),
+  label("MHz after each round; what was thrown away is red", left, 14, "start", "small"),
+  g("polyline", { class: "step", points: clocks.map((clock, at) =>
+    `${placeOf(speed, at)},${y(clock)}`).join(" ") }),
+  looks.map((look, at) => g("circle", { class: `clock ${look[2] ? "submission" : "dot wrong"}`,
+    cx: placeOf(speed, at), cy: y(look[0]), r: 3 }, g("title", {}, said(look, at)))),
+  reasons.map((reason, at) => [
+    label(reason, left, head + row * at + 11, "start", "small"),
+    looks.map(([, held, isCounted], number) => (held.includes(reason) ? g("rect",
+      { class: `held ${isCounted ? "dot bf16" : "dot wrong"}`, x: placeOf(speed, number) - step / 2,
+        y: head + row * at + 14, width: Math.max(step - 1, 1), height: 3 },
+      g("title", {}, `round ${number + 1}: ${reason}`)) : null)),
+  ]));
 }
 
 function roofline(speed) {
@@ -859,7 +903,10 @@ function speedOf({ speed }) {
     timesChart(speed.chart),
     h("p", { class: "note" }, "Discs are submissions, squares the baselines; bars are 95 % " +
       "confidence intervals, and the floor is what no kernel can beat."),
-    samplesChart(speed), roofline(speed),
+    samplesChart(speed),
+    clocksChart(speed) ?? h("p", { class: "note" }, "The version that measured it kept no clock of " +
+      "each round."),
+    roofline(speed),
     facts([
       ["speedup", `${short(speed.speedup)} (${speed.speedup_interval.map((v) => short(v)).join(" to ")})` +
         ` over ${speed.baseline}`],

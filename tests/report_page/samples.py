@@ -22,7 +22,7 @@ from harness.records.report import BuildReport, CaseReport, OtherFailure, Report
 from harness.simulator.counters.by_line import LineCounters
 from harness.simulator.counters.totals import Totals
 from harness.simulator.ptx.by_line import PtxOfLine
-from harness.speed.result import SpeedResult
+from harness.speed.result import Look, SpeedResult
 from tests.support import REFERENCE, case, discovered, report, speed_result
 
 SOURCE = "\n".join(f"line {number}" for number in range(1, 41))
@@ -118,7 +118,13 @@ def reports() -> tuple[Report, ...]:
 
 def results() -> tuple[SpeedResult, ...]:
     """Of the right one, and of an earlier version of it that was slower."""
-    now = speed_result("fast", 4.0, content_hash="ef" * 32)
+    # The third of 41 rounds was thrown away.
+    looks = [
+        Look(1980.0 - 5 * (at % 3), 500.0, 50.0, ("power limit",) if at % 2 else (), at != 2)
+        for at in range(41)
+    ]
+    looks[2] = replace(looks[2], clock_mhz=1200.0, reasons=("heat, by the driver", "power limit"))
+    now = speed_result("fast", 4.0, content_hash="ef" * 32, looks=tuple(looks), discarded=1)
     earlier = "2026-10-01T00:00:00+00:00"
     return speed_result("fast", 5.0, content_hash="99" * 32, measured_at=earlier), now
 

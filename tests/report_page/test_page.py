@@ -218,11 +218,35 @@ def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
     floor = browser.run("+document.querySelector('#speed .floor').getAttribute('x1')")
     places = [floor, *(x for _, x in marks)]
     assert places == sorted(places)
-    assert browser.run("document.querySelectorAll('#speed svg').length") == 3
+    assert browser.run("document.querySelectorAll('#speed svg').length") == 4
     steps = browser.run(
         "[...document.querySelectorAll('#history tbody .badge')].map(b => b.textContent)"
     )
     assert steps == ["passed", "faster"]
+
+
+def test_clock_and_throttling_are_drawn_below_the_samples(browser: Browser, shown: Path) -> None:
+    """A round that was thrown away has no sample, and what held the clock down is named."""
+    browser.open(shown, "#fast")
+    clocks = "[...document.querySelectorAll('#speed .clock')]"
+    assert browser.run(f"{clocks}.length") == 41
+    thrown = f"{clocks}.filter(c => c.classList.contains('wrong'))"
+    assert browser.run(f"{thrown}.map(c => c.textContent)") == [
+        "round 3: 1200 MHz; held down by heat, by the driver, power limit; thrown away"
+    ]
+    low = browser.run(f"+{thrown}[0].getAttribute('cy')")
+    assert low == browser.run(f"Math.max(...{clocks}.map(c => +c.getAttribute('cy')))")
+    samples = (
+        "[...document.querySelectorAll('#speed circle')]"
+        ".filter(c => c.textContent.endsWith(' ms')).map(c => c.getAttribute('cx'))"
+    )
+    places = browser.run(f"{clocks}.map(c => c.getAttribute('cx'))")
+    assert browser.run(samples) == places[:2] + places[3:]
+    held = browser.run(
+        "[...document.querySelectorAll('#speed .held')].map(r => r.textContent)"
+        ".filter(text => text.includes('heat'))"
+    )
+    assert held == ["round 3: heat, by the driver"]
 
 
 @pytest.mark.parametrize("fragment", ["", "#mine", "#fast"])
