@@ -25,7 +25,8 @@ on the problem's own configuration, and the other kinds of failure. 5: every fin
 6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call
 and notes, and with coverage. 8: with what a page is drawn from: pictures of wrong outputs, errors
 of each run, counters of each line, the source, and when it was checked. 9: with branches, and with
-variables that nothing has set. 10: with the PTX of lines.
+variables that nothing has set. 10: with the PTX of lines, and with
+pictures of what is out of bounds.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]

@@ -196,7 +196,7 @@ function clocksChart(speed) {
   const reasons = [...new Set(looks.flatMap(([, held]) => held))];
   const clocks = looks.map(([clock]) => clock);
   const [low, high] = [Math.min(...clocks), Math.max(...clocks)];
-  const [top, bottom, row] = [26, 96, 18];
+  const [top, bottom, row] = [26, 96, 24];
   const { width, left, right } = ROUNDS;
   const room = Math.max((high - low) * 0.1, high * 0.01);
   const y = (clock) => bottom - (clock - low + room) / (high - low + 2 * room) * (bottom - top);
@@ -330,17 +330,18 @@ document.querySelectorAll("[data-chart]").forEach((place) =>
 
 // ---- maps of outputs
 
-const CODES = ".thb0123456789inu";
-const LEVELS = "EDCBA.abcdeinu";
 const SAYS = {
   ".": "within the fp32 bound", t: "within the tf32 bound", h: "within the fp16 bound",
-  b: "within the bf16 bound", i: "infinite", n: "NaN", u: "never written",
+  b: "within the bf16 bound", i: "infinite", n: "NaN", u: "never written", o: "out of bounds",
+  " ": "no element",
 };
+const ODD = "inuo";
+const IS_WRONG = /[0-9inuo]/;
 const says = (code) => SAYS[code] ?? (code === "9" ? "wrong by 512 bf16 bounds or more"
   : `wrong by ${2 ** code} to ${2 ** (Number(code) + 1)} bf16 bounds`);
 const PARTS = ["up to 1/64", "up to 1/16", "up to 1/8", "up to 1/2", "up to all", "beyond all"];
 function saysLevel(level) {
-  if ("inu".includes(level)) return SAYS[level];
+  if (ODD.includes(level)) return SAYS[level];
   const size = level === "." ? 0 : "abcde".indexOf(level.toLowerCase()) + 1;
   const sign = level === "." ? "" : level === level.toUpperCase() ? "negative, " : "positive, ";
   return `${sign}${PARTS[size]} of the largest expected value`;
@@ -351,7 +352,7 @@ function palette() {
     `rgb(${one.map((part, at) => Math.round(part + (two[at] - part) * share)).join()})`;
   const [low, high, right] = [colour("m-low"), colour("m-high"), colour("m-right")];
   const plain = (name) => mix(colour(name), colour(name), 0);
-  const odd = { i: plain("m-inf"), n: plain("m-nan"), u: plain("m-gap") };
+  const odd = { i: plain("m-inf"), n: plain("m-nan"), u: plain("m-gap"), o: plain("m-oob") };
   const errors = { ".": plain("m-right"), t: plain("m-class"), h: plain("m-class"),
     b: plain("m-class"), ...odd };
   for (let digit = 0; digit < 10; digit++) errors[digit] = mix(low, high, digit / 9);
@@ -376,10 +377,12 @@ function paint(canvas, rows, colours, size, shades, cursor, tiles) {
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   const gap = size > 6 ? 1 : 0;
+  pen.clearRect(0, 0, width, height);
   rows.forEach((row, y) => [...row].forEach((code, x) => {
+    if (code === " ") return;
     pen.fillStyle = colours[code] ?? shades.edge;
     pen.fillRect(x * size, y * size, size - gap, size - gap);
-    if (size >= 15 && "inu".includes(code)) {
+    if (size >= 15 && ODD.includes(code)) {
       pen.fillStyle = "#fff";
       pen.fillText(code, (x + 0.5) * size, (y + 0.5) * size);
     }
@@ -454,8 +457,22 @@ function mapsOf(each, picture) {
         (element.mistake === null ? "" : `, the mistake gives ${element.mistake}`) +
         (typeof element.error === "number" ? `; ${short(element.error)} times the fp32 bound` : "")
       : `expected: ${saysLevel(code("expected"))}; got: ${saysLevel(code("actual"))}`;
-    readout.replaceChildren(
-      h("strong", {}, `[${words.join(", ")}]: ${says(code("errors"))}`),
+    const is = code("errors");
+    const outside = shape.length > 0 && near.some((value, at) =>
+      value < 0 || value >= shape.at(at - near.length));
+    const place = `[${words.join(", ")}]`;
+    if (outside || is === " ") {
+      // Rows of memory go on before the output and behind it.
+      const columns = shape.at(-1) ?? 1;
+      const at = (view.pages[state.page] * (shape.at(-2) ?? 1) + from[0]) * columns + from[1];
+      const size = shape.reduce((a, b) => a * b, 1);
+      const where = at < 0 ? `${-at} before the output's start`
+        : `${at - size + 1} behind the output's end`;
+      readout.replaceChildren(h("strong", {}, !outside ? `${place}: no element`
+        : is === "o" ? `written beside the output: element ${where}` : "nothing there"));
+      return;
+    }
+    readout.replaceChildren(h("strong", {}, `${place}: ${says(is)}`),
       h("div", {}, [...position, numbers].join("; ")));
   }
 
@@ -471,8 +488,11 @@ function mapsOf(each, picture) {
     if (state.tile > 1 && view.step[1] === 1)
       for (let x = 1; x < rows[0].length; x++)
         if ((view.first[1] + x) % state.tile === 0) tiles.push(x);
+    // Of values it is not told where there is none: where no element is, there are none.
+    const shown = (name) => view[name][state.page].map((codes, r) => [...codes].map((code, c) =>
+      (rows[r][c] === " " ? " " : code)).join(""));
     for (const { name, kind, canvas } of maps)
-      paint(canvas, view[name][state.page], shades[kind], size, shades, state.cursor, tiles);
+      paint(canvas, shown(name), shades[kind], size, shades, state.cursor, tiles);
     pages.replaceChildren(...view.pages.map((page, at) => h("option",
       { value: at, selected: at === state.page },
       axes.slice(0, -2).map((axis, k) => `${axis} ${unravel(page, shape.slice(0, -2))[k]}`).join(", "))));
@@ -505,11 +525,12 @@ function mapsOf(each, picture) {
   pages.addEventListener("change", () => { state.page = Number(pages.value); draw(); });
   // The first wrong cell is what one wants to read.
   const first = picture[state.view].errors[0];
-  const row = Math.max(0, first.findIndex((codes) => /[0-9inu]/.test(codes)));
-  state.cursor = [row, Math.max(0, first[row].search(/[0-9inu]/))];
+  const row = Math.max(0, first.findIndex((codes) => IS_WRONG.test(codes)));
+  state.cursor = [row, Math.max(0, first[row].search(IS_WRONG))];
   redraws.add(draw);
   draw();
-  const seen = new Set(views.flatMap((name) => picture[name].errors.flat().flatMap((r) => [...r])));
+  const seen = new Set(views.flatMap((name) => [picture[name].errors, picture[name].mistake])
+    .flat(2).flatMap((codes) => [...codes]));
   return [
     h("div", { class: "row" },
       views.length > 1 ? h("select", { "aria-label": "part", onchange: (event) => {
@@ -540,7 +561,7 @@ function mapsOf(each, picture) {
 }
 
 function legend(seen) {
-  const entries = [".", "t", "h", "b", "0", "4", "9", "i", "n", "u"].filter((code) =>
+  const entries = [".", "t", "h", "b", "0", "4", "9", "i", "n", "u", "o"].filter((code) =>
     seen.has(code) || (/\d/.test(code) && [...seen].some((each) => /\d/.test(each))));
   const items = entries.map((code) => [h("canvas", { width: 14, height: 14 }), code]);
   const draw = () => {

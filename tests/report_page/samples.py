@@ -44,7 +44,10 @@ def drawn(length: int = 40, batch: int = 2) -> Picture:
     actual[..., 1::2] += 1.0
     mistake = actual.double()
     actual[..., -4:] = torch.nan
-    wrong = WrongOutput(run, values, actual, actual.isnan(), has_gaps=False)
+    # Two elements behind its end were written as well.
+    size = actual.numel()
+    beside = ((size, size + 1),) if batch == 1 else ()
+    wrong = WrongOutput(run, values, actual, actual.isnan(), has_gaps=False, beside=beside)
     return picture(problem, of, wrong, MistakenOutput("no divisibility test", mistake))
 
 
@@ -85,6 +88,7 @@ def wrong() -> Report:
     every = list(cases())
     every[1] = replace(every[1], picture=drawn())
     every[2] = replace(every[2], picture=drawn(4_000))
+    every[4] = replace(every[4], picture=drawn(20, batch=1))
     lines = tuple(LineCounters(n, 100 * n, 3200 * n, 10, 40 * n, 40, 9, 3, 5, 2) for n in (10, 12))
     return report(
         *every, verdict="failed", message="119 of 486 elements differ", smallest_failure="k3-s2-1",

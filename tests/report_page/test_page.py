@@ -9,7 +9,7 @@ import pytest
 from harness.report_page.data import pairs_of
 from harness.report_page.page import page
 from tests.report_page import samples
-from tests.report_page.browser import Browser
+from tests.report_page.browser import SETTLED, Browser
 
 ROWS = "[...document.querySelectorAll('#overview tbody tr')].filter(row => !row.hidden)"
 FIRST_MAP = "document.querySelector('.picture canvas[data-map=errors]')"
@@ -69,7 +69,8 @@ def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
 def test_link_leads_to_a_section(browser: Browser, shown: Path) -> None:
     """A third part of the address scrolls there; going on to the next one changes nothing else."""
     browser.open(shown, "#mine/conv/source")
-    top = "Math.round(document.getElementById(%r).getBoundingClientRect().top)"
+    # -0, which is no number of JSON, becomes 0.
+    top = "Math.round(document.getElementById(%r).getBoundingClientRect().top) + 0"
     assert abs(browser.run(top % "source")) <= 1
     choose(browser, "select[aria-label='stride is']", "> 1")
     browser.run("document.querySelector('nav[aria-label=sections] a').click()")
@@ -111,6 +112,30 @@ def test_right_wrong_and_unwritten_have_their_colours(
     paper = browser.run("getComputedStyle(document.body).backgroundColor")
     assert len({right, wrong, gap, paper}) == 4
     assert paper == ("rgb(21, 25, 30)" if dark else "rgb(255, 255, 255)")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_is_out_of_bounds_has_a_colour_of_its_own(
+    browser: Browser, shown: Path, dark: bool
+) -> None:
+    """Beside the output, where memory goes on; the rest of that row is no element at all."""
+    browser.open(shown, "#mine", dark=dark)
+    third = "document.querySelectorAll('.picture')[2]"
+    first = f"{third}.querySelector('canvas[data-map=errors]')"
+    pixel = f"((x, y) => [...{first}.getContext('2d').getImageData(x, y, 1, 1).data].join())"
+    size = browser.run(f"{first}.width / 41")
+    at = [(0.5, 3.5), (0.5, 0.5), (1.5, 0.5), (40.5, 0.5)]
+    outside, right, wrong, gap = (browser.run(f"{pixel}({x * size}, {y * size})") for x, y in at)
+    assert len({outside, right, wrong, gap}) == 4
+    assert browser.run(f"{pixel}({2.5 * size}, {3.5 * size})") == "0,0,0,0"
+    said = f"{third}.querySelector('.readout').textContent"
+    browser.run(f"{first}.focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        browser.press(key)
+    assert browser.run(said) == "written beside the output: element 2 behind the output's end"
+    browser.press("ArrowRight")
+    assert browser.run(said) == "nothing there"
+    assert "out of bounds" in browser.run(f"{third}.querySelector('.legend').textContent")
 
 
 def test_switch_turns_the_theme(browser: Browser, shown: Path) -> None:
@@ -169,14 +194,11 @@ def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path
     assert "48 a request, 4 would do" in browser.run(f"{line % 12}.textContent")
 
 
-PTX_OF_TWELVE = """new Promise((done) => {
-  const look = () => {
-    const place = document.querySelector("#source .ptx");
-    if (place && place.textContent === "") setTimeout(look, 5);
-    else done(place && place.textContent);
-  };
-  look();
-})"""
+def ptx_shown(browser: Browser) -> str | None:
+    """What is opened of a line's PTX; None for nothing."""
+    browser.run(SETTLED)
+    text: str | None = browser.run("document.querySelector('#source .ptx')?.textContent ?? null")
+    return text
 
 
 def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None:
@@ -188,7 +210,7 @@ def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None
         False
     )
     browser.run(f"{number}.click()")
-    told = browser.run(PTX_OF_TWELVE)
+    told = ptx_shown(browser) or ""
     for words in (
         "PTX of line 12 in fill: 8 instructions", "st.global.f32 [%rd4], %f1;", "… and 7 more",
         "PTX of line 12 in sum: 1 instruction", "st.global.f32 [%rd8], %f2;",
@@ -197,13 +219,13 @@ def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None
     # A finding of the same line opens and closes beside it.
     browser.run(f"{row}.querySelector('.badge').click()")
     browser.run(f"{number}.click()")
-    assert browser.run(PTX_OF_TWELVE) is None
+    assert ptx_shown(browser) is None
     assert "4-byte store" in browser.run(f"{row}.nextSibling.textContent")
     browser.run(f"{row}.cells[4].click()")
-    assert "st.global" in browser.run(PTX_OF_TWELVE)
+    assert "st.global" in (ptx_shown(browser) or "")
     browser.run(f"{number}.focus()")
     browser.press("Enter")
-    assert browser.run(PTX_OF_TWELVE) is None
+    assert ptx_shown(browser) is None
     assert browser.run("document.querySelector('[data-line=\"14\"] .number button')") is None
 
 
