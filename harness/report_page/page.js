@@ -488,9 +488,11 @@ function mapsOf(each, picture) {
     if (state.tile > 1 && view.step[1] === 1)
       for (let x = 1; x < rows[0].length; x++)
         if ((view.first[1] + x) % state.tile === 0) tiles.push(x);
-    // Of values it is not told where there is none: where no element is, there are none.
-    const shown = (name) => view[name][state.page].map((codes, r) => [...codes].map((code, c) =>
-      (rows[r][c] === " " ? " " : code)).join(""));
+    // Where no element is, nothing is expected, and only what was written out of bounds is there.
+    const actual = view.actual[state.page];
+    const isThere = (name, r, c) => rows[r][c] !== " " && !(name === "expected" && actual[r][c] === "o");
+    const shown = (name) => view[name][state.page].map((codes, r) =>
+      [...codes].map((code, c) => (isThere(name, r, c) ? code : " ")).join(""));
     for (const { name, kind, canvas } of maps)
       paint(canvas, shown(name), shades[kind], size, shades, state.cursor, tiles);
     pages.replaceChildren(...view.pages.map((page, at) => h("option",
@@ -549,7 +551,7 @@ function mapsOf(each, picture) {
         } }), " positions")),
     h("div", { class: "maps" }, maps.map(({ figure }) => figure)),
     readout, legend(seen),
-    h("details", {}, h("summary", {}, `${picture.elements.length} numbers of it`),
+    picture.elements.length === 0 ? null : h("details", {}, h("summary", {}, `${picture.elements.length} numbers of it`),
       wide("numbers", h("table", {},
         h("thead", {}, h("tr", {}, ["index", "expected", "actual", "the mistake gives",
           "times the fp32 bound"].map((name) => h("th", { scope: "col" }, name)))),
