@@ -417,7 +417,9 @@ function mapsOf(each, picture) {
   const { shape } = picture;
   const axes = AXES[shape.length] ?? shape.map((_, at) => `dimension ${at}`);
   const known = new Map(picture.elements.map((element) => [element.index.join(), element]));
-  const state = { view: picture.detail ? "detail" : "overview", page: 0, cursor: [0, 0], tile: 0 };
+  const state = {
+    view: picture.detail ? "detail" : "overview", page: 0, cursor: [0, 0], tile: 0, block: 0,
+  };
   const views = picture.detail ? ["detail", "overview"] : ["overview"];
   const maps = [
     ["errors", "error over bound", "errors"],
@@ -450,6 +452,11 @@ function mapsOf(each, picture) {
     if (stride && single) position.push(`position mod stride ${stride} = ${from[1] % stride}`);
     if (state.tile > 1) position.push(`tile ${Math.floor(from[1] / state.tile)}, ` +
       `${from[1] % state.tile} in it`);
+    // A block of threads, where each has one element and they follow each other as in memory.
+    if (state.block > 1 && single) {
+      const flat = index.reduce((sum, value, at) => sum * shape[at] + value, 0);
+      position.push(`block ${Math.floor(flat / state.block)}, thread ${flat % state.block}`);
+    }
     const code = (name) => view[name][state.page]?.[r]?.[c];
     const element = single ? known.get(index.join()) : undefined;
     const numbers = element
@@ -524,6 +531,11 @@ function mapsOf(each, picture) {
         Math.floor((event.clientX - box.left) / box.width * rows[0].length));
     });
   }
+  const sizeOf = (what, of) => h("label", {}, `${what} of `, h("input", { type: "number", min: 0,
+    max: 65536, step: 1, value: 0, "aria-label": `${of} in a ${what}`, oninput: (event) => {
+      state[what] = Number(event.target.value);
+      draw();
+    } }), ` ${of}`);
   pages.addEventListener("change", () => { state.page = Number(pages.value); draw(); });
   // The first wrong cell is what one wants to read.
   const first = picture[state.view].errors[0];
@@ -544,11 +556,7 @@ function mapsOf(each, picture) {
         ? `all of it, ${picture.overview.step.join(" by ")} elements a cell`
         : "around the first wrong element"))) : null,
       pages,
-      h("label", {}, "tile of ", h("input", { type: "number", min: 0, max: 65536, step: 1,
-        value: 0, "aria-label": "positions in a tile", oninput: (event) => {
-          state.tile = Number(event.target.value);
-          draw();
-        } }), " positions")),
+      sizeOf("tile", "positions"), sizeOf("block", "elements")),
     h("div", { class: "maps" }, maps.map(({ figure }) => figure)),
     readout, legend(seen),
     picture.elements.length === 0 ? null : h("details", {}, h("summary", {}, `${picture.elements.length} numbers of it`),
@@ -790,7 +798,8 @@ function casesOf(entry) {
   [verdict, ...filters].forEach((filter) => filter.addEventListener("change", narrow));
   narrow();
   const rest = ["case", "label", "class", "worst", "", "why"];
-  return [entry.pattern ? h("p", {}, h("strong", {}, entry.pattern)) : null, count,
+  return [entry.pattern ? h("p", {}, h("strong", {}, entry.pattern)) : null,
+    diagnosisOf(entry) ? h("p", {}, "Diagnosis: ", diagnosisOf(entry)) : null, count,
     h("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "cases" }, sortable(h("table", {},
       h("thead", {},
         h("tr", {}, heading("verdict"), entry.parameters.map((name) => heading(name, name, "right")),

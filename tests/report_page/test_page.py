@@ -97,6 +97,9 @@ def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
         browser.press("ArrowRight")
     assert browser.run(said).startswith("[batch 0, channel 1, position 80]: never written")
     assert "tile 10, 0 in it" in browser.run(said)
+    choose(browser, "input[aria-label='elements in a block']", "32")
+    # 81 elements a row.
+    assert "block 5, thread 1" in browser.run(said)
     choose(browser, "select[aria-label=page]", "1")
     assert browser.run(said).startswith("[batch 1, channel 1, position 80]")
 
@@ -166,6 +169,9 @@ def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
     """All with a stride above 1 are seen together, and each can be run again."""
     browser.open(shown, "#mine")
     rows = "[...document.querySelectorAll('#cases tbody tr')].filter(row => !row.hidden)"
+    above = browser.run("document.getElementById('cases').textContent.split('6 of 6 cases')[0]")
+    assert "all 3 with stride > 1 fail; none with stride 1" in above
+    assert "Diagnosis: no divisibility test: skip the tap" in above
     assert browser.run(f"{rows}.length") == 6
     choose(browser, "select[aria-label='stride is']", "> 1")
     assert browser.run(f"{rows}.map(row => row.cells[0].textContent)") == ["failed"] * 3
