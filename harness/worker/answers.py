@@ -176,7 +176,8 @@ def findings_of(answer: Message) -> list[Finding]:
 
 def _how_many_fit(findings: Sequence[Finding]) -> int:
     lengths = accumulate(
-        len(finding.message) + len(finding.kernel) + len(finding.file or "") for finding in findings
+        len(finding.message) + len(finding.kernel) + len(finding.file or "") + len(finding.access)
+        for finding in findings
     )
     return sum(length <= _MOST_OF_ALL_FINDINGS for length in islice(lengths, _MOST_FINDINGS))
 
