@@ -8,13 +8,25 @@ PIP_OPTIONS ?=
 # PyPI's, built for CUDA; empty: nowhere. Either will do.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: leaderboard test lint clean
+.PHONY: leaderboard screenshots test lint clean
 
 # What failed stands in the table, too; the status is pytest's.
 leaderboard: $(VENV)/ready
 	@echo '$(BIN)/pytest submissions/'; \
 	  $(BIN)/pytest submissions/ --harness-html .harness/report.html; status=$$?; \
 	  $(BIN)/harness leaderboard --update LEADERBOARD.md && exit $$status
+
+# The pictures in docs/: of the page of the submissions, which `make leaderboard` writes, and of one
+# that is wrong. Needs Chromium.
+PAGE ?= .harness/report.html
+SHOW := $(BIN)/python -m tests.report_page.browser
+WRONG := tests/defects/no_divisibility_test.py
+screenshots:
+	$(SHOW) $(PAGE) '' docs/report_overview.png 1200 620
+	$(SHOW) $(PAGE) '#shared_memory/conv_transpose1d/source' docs/report_source.png 1000 700 \
+	  '#source .row button' '.target .number button'
+	-$(BIN)/harness check $(WRONG) --reference reference/conv_transpose1d.py --seed 1 --html .harness/wrong.html
+	$(SHOW) .harness/wrong.html '#no_divisibility_test/conv_transpose1d/wrong' docs/report_wrong.png 1200 500
 
 # Two processes, a file in one of them: the tests of a file share what they check. The order is that
 # of tests/conftest.py, the slowest first.

@@ -34,6 +34,7 @@ from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_r
 from harness.searching import Searching
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.native.library import build_libraries
+from harness.simulator.ptx.by_line import PtxOfLine
 from harness.system.allowance import Allowance
 from harness.system.device import Device
 from harness.worker.build_service import BuildEvent
@@ -263,6 +264,7 @@ class _Evaluation:
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
         self._notes: list[str] = []
+        self._ptx: tuple[PtxOfLine, ...] = ()
         self._share = ExitStack()
 
     def run(self, blank: Report) -> Report:
@@ -309,7 +311,7 @@ class _Evaluation:
         if self._time.steps.is_used_up:
             why = "not run: the time for all steps is used up"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
-        blank = replace(blank, builds=tuple(self._builds.values()))
+        blank = replace(blank, builds=tuple(self._builds.values()), ptx=self._ptx)
         return conclude(blank, outcomes, self._problem)
 
     def _search_on(
@@ -379,13 +381,17 @@ class _Evaluation:
         return None if is_same else "changed"
 
     def _look_back(self, worker: Worker) -> Coverage | None:
-        """Note what was never freed; answers which lines of device code ran."""
+        """Note what was never freed, and the PTX; answers which lines of device code ran."""
         header = worker.request("leaks").header
         sizes = header.get("leaks", ())
         if sizes:
             self._notes.append(
                 f"{len(sizes)} allocations of cudaMalloc were never freed, {sum(sizes)} bytes"
             )
+        self._ptx = tuple(
+            PtxOfLine(**{**plain, "instructions": tuple(plain["instructions"])})
+            for plain in header.get("lines", {}).get("ptx", ())
+        )
         return _coverage(header)
 
     def _lines_of(self, worker: Worker) -> Coverage | None:

@@ -31,6 +31,9 @@ class Finding:
         allocation: Bytes of the allocation of device memory that it is nearest to; None where it is
             about none.
         offset: Of the access from the start of that allocation, in bytes.
+        access: What it did there, such as `load` or `store`; empty where it is about no access.
+        reach: The lowest and the highest offset among all accesses that it counts, of those that
+            were looked at one by one; None as `offset` is.
     """
 
     check: Check
@@ -45,6 +48,8 @@ class Finding:
     severity: Severity = "error"
     allocation: int | None = None
     offset: int | None = None
+    access: str = ""
+    reach: tuple[int, int] | None = None
 
     @property
     def is_failing(self) -> bool:

@@ -93,6 +93,19 @@ def test_branches_that_went_one_way_are_told(checked: Report, text: str) -> None
     assert words in full(checked)
 
 
+def test_lines_with_counters_have_their_ptx(checked: Report, text: str) -> None:
+    """What the compiler made of a line, in the PTX's order; of what never ran there is none."""
+    ptx = {each.line: each for each in checked.ptx}
+    assert set(ptx) == {line.line for line in checked.lines}
+    store = ptx[line_of(text, "out[index] = ")]
+    assert [each for each in store.instructions if each.startswith("st.global")]
+    assert store.kernel == "conv_transpose1d_flat_kernel"
+    # There is no loop: every warp comes by each of them.
+    counted = next(line for line in checked.lines if line.line == store.line)
+    assert counted.warp_instructions % len(store.instructions) == 0
+    assert line_of(text, "out[threadIdx.x] = 1;") not in ptx
+
+
 def test_branches_of_two_runs_are_joined() -> None:
     """By their lines, and by their places among a line's branches."""
     one = Coverage((1,), (), (), (Branch(1, True, False), Branch(1, False, False)))

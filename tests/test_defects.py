@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from harness.records.picture import Rows
 from harness.records.report import CaseReport, Report
 from tests.support import ROOT, harness, reports
 
@@ -121,6 +122,41 @@ def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], n
     assert max(math.prod(picture.shape) for picture in pictures) >= 100
 
 
+def drawn(report: Report) -> list[tuple[str, str]]:
+    """Of each picture its cells' codes, as they are and as the mistake gives them."""
+    pictures = [case.picture.overview for case in report.cases if case.picture]
+    return [(codes_of(one.errors), codes_of(one.mistake)) for one in pictures]
+
+
+def codes_of(pages: Rows) -> str:
+    """All rows of all pages."""
+    return "|".join(row for page in pages for row in page)
+
+
+def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, Report]) -> None:
+    """What is written beside the output, what has no place in it, and what never came."""
+    for errors, mistake in drawn(checked["one_past_end"]):
+        assert errors.rstrip(" ").endswith("o")
+        assert set(errors) <= set(". |o")
+        assert errors.count("o") == 1
+        assert mistake == errors
+    for errors, mistake in drawn(checked["output_of_input_channels"]):
+        kinds = errors.replace("|", "")
+        assert set(kinds) in ({".", "u"}, {".", "o"}), "too few channels, or too many"
+        assert mistake == errors
+    (null_bias,) = drawn(checked["null_bias"])
+    assert [set(codes) - {"|"} for codes in null_bias] == [{"u"}, {"o"}]
+    assert (
+        len(drawn(checked["one_past_end"])) == len(drawn(checked["output_of_input_channels"])) == 2
+    )
+
+
+def test_null_pointer_has_the_name_of_what_is_missing(checked: dict[str, Report]) -> None:
+    """Every case without a bias fails at it, and none with one."""
+    diagnosis = first_failure(checked["null_bias"]).diagnosis
+    assert diagnosis.startswith("bias read where there is none: ")
+
+
 def test_variable_that_nothing_has_set_is_told_with_its_line(checked: dict[str, Report]) -> None:
     """What it holds by chance, such as 0 or an earlier block's sum, cannot hide it."""
     lines = (FOLDER / "sum_not_set.py").read_text().splitlines()
@@ -187,6 +223,8 @@ def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> Non
         assert "store 4 bytes past the end" in finding.message
         assert finding.kernel == "start_from_bias_kernel"
         assert finding.offset == finding.allocation
+        assert finding.access == "store"
+        assert finding.reach == (finding.offset, finding.offset)
     line = (FOLDER / "one_past_end.py").read_text().splitlines()[(finding.line or 0) - 1]
     assert "] =" in line
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def test_map_shows_where_it_is_wrong() -> None:
         "written"]  # fmt: skip
     assert all(len(line) <= 40 for line in list(sketch(samples.wrong(), 40, colour=False))[1:4])
     assert list(sketch(samples.right(), 80, colour=True)) == []
+
+
+def test_map_has_what_is_written_beside_the_output() -> None:
+    """Behind its end, in a mark of its own."""
+    wrong = samples.wrong()
+    only = replace(wrong, cases=wrong.cases[4:5], smallest_failure="k3-s2-4")
+    lines = list(sketch(only, 200, colour=False))
+    assert lines[4].strip() == "◇◇"
+    assert "◇ out of bounds" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pynvml
@@ -16,22 +17,47 @@ class State:
         clock_mhz: Of the multiprocessors.
         power_watts: Drawn now.
         temperature_celsius: Of the chip.
-        is_throttled: Whether heat or the power supply slow it down. The ordinary power limit does
-            not count: heavy kernels reach it, and it hits all contenders alike.
+        reasons: What keeps its clock from being higher, but for having nothing to do.
     """
 
     clock_mhz: float
     power_watts: float
     temperature_celsius: float
-    is_throttled: bool
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether heat or the power supply slow it down.
+
+        The ordinary power limit does not count: heavy kernels reach it, and it hits all contenders
+        alike.
+        """
+        return not _THROTTLING.isdisjoint(self.reasons)
 
 
-_THROTTLING = (
-    pynvml.nvmlClocksEventReasonSwThermalSlowdown
-    | pynvml.nvmlClocksEventReasonHwSlowdown
-    | pynvml.nvmlClocksEventReasonHwThermalSlowdown
-    | pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown
-)
+_SLOWDOWNS: Mapping[int, str] = {
+    pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat, by the driver",
+    pynvml.nvmlClocksEventReasonHwThermalSlowdown: "heat, by the hardware",
+    pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power supply",
+    pynvml.nvmlClocksEventReasonHwSlowdown: "slowdown by the hardware",
+}
+_THROTTLING = frozenset(_SLOWDOWNS.values())
+_REASONS: Mapping[int, str] = {
+    **_SLOWDOWNS,
+    pynvml.nvmlClocksEventReasonSwPowerCap: "power limit",
+    pynvml.nvmlClocksEventReasonApplicationsClocksSetting: "clocks that were set",
+    pynvml.nvmlClocksEventReasonSyncBoost: "another GPU of its group",
+    pynvml.nvmlClocksEventReasonDisplayClockSetting: "display",
+}
+
+
+def reasons_in(bits: int) -> tuple[str, ...]:
+    """NVML's reasons for a clock, in words.
+
+    >>> reasons_in(0x1 | 0x4 | 0x20)
+    ('heat, by the driver', 'power limit')
+    """
+    return tuple(words for bit, words in _REASONS.items() if bits & bit)
 
 
 class Monitor:
@@ -59,7 +85,7 @@ class Monitor:
             temperature_celsius=float(
                 pynvml.nvmlDeviceGetTemperature(self._gpu, pynvml.NVML_TEMPERATURE_GPU)
             ),
-            is_throttled=bool(reasons & _THROTTLING),
+            reasons=reasons_in(reasons),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,6 +61,8 @@ class CaseOutcome:
         report: The case's.
         case: The case.
         wrong: The first wrong output of the right kind.
+        other: Where there is none: an output of another shape, one beside which something was
+            written, or none at all where a call was stopped for what it did to memory.
         wrong_shape: The shape that it got instead of the right one, of as many dimensions.
         initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
             could not be compared.
@@ -72,6 +74,7 @@ class CaseOutcome:
     report: CaseReport
     case: Case
     wrong: WrongOutput | None = None
+    other: WrongOutput | None = None
     wrong_shape: tuple[int, ...] | None = None
     initialised_alike: bool | None = None
     worker_failed: bool = False
@@ -103,6 +106,8 @@ class CaseCheck:
         self._faults: list[str] = []
         self._notes: list[str] = []
         self._wrong: WrongOutput | None = None
+        self._other: WrongOutput | None = None
+        self._current: tuple[Call, Values] | None = None
         self._wrong_shape: tuple[int, ...] | None = None
         self._kernels: tuple[KernelProfile, ...] = ()
         self._limits: Mapping[Precision, float] = {}
@@ -126,6 +131,7 @@ class CaseCheck:
             self._run_calls()
         except StepFault as fault:
             self._findings += fault.findings
+            self._note_missing_output()
             report = self._stopped_report(fault.stop)
         except WorkerFailure as failure:
             worker_failed = True
@@ -136,6 +142,7 @@ class CaseCheck:
             report,
             self._case,
             self._wrong,
+            None if self._wrong else self._other,
             self._wrong_shape,
             self._alike,
             worker_failed,
@@ -213,6 +220,7 @@ class CaseCheck:
         how["budget"] = self._budget
         how["arrangement"] = call.arrangement
         step: Step = "profile" if counted else "forward"
+        self._current = call, values
         answer = self._conversation.ask(step, how, values.inputs, elements=self._output_elements())
         self._spent += answer.header.get("spent", 0)
         if counted:
@@ -226,7 +234,8 @@ class CaseCheck:
         self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]
     ) -> None:
         """Judge an answer; `digests` are of the weights that the worker had then."""
-        self._findings += findings_of(answer)
+        found = findings_of(answer)
+        self._findings += found
         self._findings += changed_values(answer.header, values.inputs, digests)
         fault = wrong_kind(answer)
         if fault:
@@ -254,10 +263,13 @@ class CaseCheck:
         # For an output of no elements there is nothing to do, and no kernel that does it.
         if actual.numel():
             self._judge_work(call, answer, actual, writers)
-        if comparison.mismatch and self._wrong is None:
+        beside = _beside(found, answer.header["address"], actual)
+        if self._wrong is None and (comparison.mismatch or beside):
             # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
             has_gaps = any(finding.kernel for finding in failing_findings(self._findings))
-            output = WrongOutput(run, values, actual, unwritten, has_gaps)
+            output = WrongOutput(
+                run, values, actual, unwritten, has_gaps, beside, _is_from_outside(found)
+            )
             self._remember(output, comparison.mismatch)
 
     @property
@@ -275,7 +287,7 @@ class CaseCheck:
         if self._is_on_gpu and not is_promised:
             # A wild access would break the GPU's context for the cases that follow.
             return True
-        before = list(self._findings)
+        before, other = list(self._findings), self._other
         try:
             answer = self._forward(call, values)
             self._judge(call, values, answer, self._weights)
@@ -290,6 +302,7 @@ class CaseCheck:
             if is_promised:
                 return False
         self._findings, self._faults, self._wrong = before, [], None
+        self._other = other
         self._comparisons.pop(call.name, None)
         self._notes.append(f"{WORDS[call.arrangement]}: {told}")
         return told == "gives wrong numbers"
@@ -321,15 +334,34 @@ class CaseCheck:
         self._findings += judged.findings
         self._shares += [judged.share] if judged.share is not None else []
 
-    def _remember(self, wrong: WrongOutput, mismatch: Mismatch) -> None:
+    def _remember(self, wrong: WrongOutput, mismatch: Mismatch | None) -> None:
         actual = wrong.actual
-        if mismatch.index is None:
+        if mismatch and mismatch.index is None:
             right = self._output_shape
-            if right and len(right) == actual.dim():
-                self._wrong_shape = tuple(actual.shape)
-        elif actual.numel() <= _MAX_REMEMBERED:
-            inputs = tuple(tensor.cpu() for tensor in wrong.values.inputs)
-            self._wrong = replace(wrong, values=replace(wrong.values, inputs=inputs))
+            if not right or len(right) != actual.dim():
+                return
+            self._wrong_shape = tuple(actual.shape)
+        if actual.numel() > _MAX_REMEMBERED:
+            return
+        inputs = tuple(tensor.cpu() for tensor in wrong.values.inputs)
+        kept = replace(wrong, values=replace(wrong.values, inputs=inputs))
+        if mismatch and mismatch.index is not None:
+            self._wrong = kept
+        else:
+            self._other = self._other or kept
+
+    def _note_missing_output(self) -> None:
+        """Keep that a call gave none, where that comes of what it did to memory."""
+        failing = [finding for finding in failing_findings(self._findings) if finding.kernel]
+        shape = self._output_shape
+        if self._current is None or not failing or shape is None:
+            return
+        if self._is_on_gpu or math.prod(shape) > _MAX_REMEMBERED:
+            return
+        call, values = self._current
+        self._other = self._other or WrongOutput(
+            call.run, values, torch.empty(0), None, has_gaps=True
+        )
 
     def _report(self) -> CaseReport:
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
@@ -372,6 +404,38 @@ class CaseCheck:
             findings=findings,
             detail=what.detail,
         )
+
+
+def _beside(
+    findings: Sequence[Finding], address: int, output: Tensor
+) -> tuple[tuple[int, int], ...]:
+    """What kernels wrote beside an output, as in `WrongOutput`.
+
+    Args:
+        findings: Of its call.
+        address: Of the output's first element.
+        output: Contiguous.
+    """
+    found = []
+    width, end = output.element_size(), address + output.nbytes
+    for each in findings:
+        if each.check != "memcheck" or each.access != "store" or each.reach is None:
+            continue
+        start = (each.address or 0) - (each.offset or 0)
+        if start <= address < start + (each.allocation or 0):
+            low, high = (start + offset for offset in each.reach)
+            if low < address or high >= end:
+                found.append(((low - address) // width, (high - address) // width))
+    return tuple(found)
+
+
+def _is_from_outside(findings: Sequence[Finding]) -> bool:
+    """Whether loads out of bounds explain what is NaN: the simulator gives NaN for those.
+
+    It does for memory that nothing wrote, too.
+    """
+    kinds = {(each.check, each.access) for each in findings}
+    return ("memcheck", "load") in kinds and not any(check == "initcheck" for check, _ in kinds)
 
 
 def _short(error: float | None) -> float | None:

@@ -9,39 +9,31 @@ from pathlib import Path
 import torch
 
 from harness.judging.case_check import CaseOutcome
-from harness.judging.diagnose import Diagnosis, WrongRun, diagnose, output_of
+from harness.judging.diagnose import Diagnosis, WrongRun, diagnose
 from harness.judging.general import Seen, guess
+from harness.judging.illustrate import absent_operand, illustrated
 from harness.judging.kinds import of_one_kind, others
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
-from harness.judging.picture import MOST_COLUMNS, MOST_ROWS, MistakenOutput, picture
 from harness.problems import families
 from harness.problems.families.family import Family
 from harness.problems.grid import OWN
 from harness.problems.mistakes import Computation
 from harness.problems.problem import Problem
 from harness.problems.values import runs_for, values_for
-from harness.records.comparison import Mismatch, Precision
+from harness.records.comparison import Precision
 from harness.records.coverage import Coverage
-from harness.records.picture import Picture
 from harness.records.report import AMISS, CaseReport, Report, Verdict, overall
-from harness.simulator.counters.by_line import by_line
+from harness.simulator.counters.by_line import LineCounters, by_line
 from harness.simulator.counters.totals import totals
+from harness.simulator.ptx.by_line import PtxOfLine
 
 # Of the cases that passed: what is small, and there are enough of all sizes.
 _PASSED = 40
 # Of failing cases; 6 that all leave out an argument by chance are one in 64.
 _ENOUGH_FAILURES = 6
-
-
-# Of what fails in other ways than the case that is shown.
-_MOST_OTHER_PICTURES = 3
-# Of a picture that tells much: more rows and columns tell no more.
-_MANY_ROWS, _MANY_COLUMNS = 8, 48
 # Of those that may read what nothing has set.
 _MOST_LINES = 6
-# Below so many elements nothing is seen, though some are right.
-_ENOUGH = 100
 
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -> Report:
@@ -54,10 +46,11 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         if o.report.verdict in ("passed", "failed") and o.case.label not in ("random", "layout")
     ]
     known = _known_mistake(failed, outcomes, problem)
+    absent = None if known else absent_operand(failed, outcomes, problem)
     diagnosis = (
         wrong_defaults(failed, outcomes)
         or _unset_variable(failed, blank.coverage)
-        or _diagnosis(failed, known)
+        or _diagnosis(failed, known or absent)
     )
     cases = tuple(
         replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
@@ -68,6 +61,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     amiss = [case for case in cases if case.verdict in AMISS]
     shown = of_one_kind(amiss) if amiss else []
     kernels = next((o.kernels for o in outcomes if o.kernels), ())
+    lines = by_line(kernels, Path(blank.path).name)
     report = replace(
         blank,
         verdict=_verdict(cases),
@@ -78,57 +72,23 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         shared=what_failing_cases_share(judged, [o.case.id for o in failed]),
         precision=_precision(cases),
         counters=totals(kernels) if kernels else None,
-        lines=by_line(kernels, Path(blank.path).name),
+        lines=lines,
+        ptx=_ptx_that_tells(blank.ptx, lines, cases),
         notes=(*blank.notes, *_notes(outcomes)),
     )
     if report.is_right:
         # What a wrong one makes of inputs that nobody gives it is not what its author looks for.
         report = replace(report, notes=(*report.notes, *_notes_of_cases(cases)))
-    report = _illustrated(report, outcomes, problem, known)
+    report = illustrated(report, outcomes, problem, known or absent)
     return replace(report, message=_message(report))
 
 
-def _illustrated(
-    report: Report, outcomes: Sequence[CaseOutcome], problem: Problem, known: Diagnosis | None
-) -> Report:
-    """Add pictures of the case that is shown, of a larger one, and of one of each other kind."""
-    others_shown = [other.case for other in report.other_failures][:_MOST_OTHER_PICTURES]
-    wanted = {report.smallest_failure, _most_telling(outcomes), *others_shown}
-    wrong = {o.case.id: o for o in outcomes if o.wrong and o.case.id in wanted}
-    pictures = {name: _picture(outcome, problem, known) for name, outcome in wrong.items()}
-    cases = (replace(case, picture=pictures.get(case.id)) for case in report.cases)
-    return replace(report, cases=tuple(cases))
-
-
-def _most_telling(outcomes: Sequence[CaseOutcome]) -> str:
-    """Id of the failing case whose wrong output shows most: of some size, and right in places."""
-    wrong = [
-        (outcome.case.id, outcome.wrong.actual.shape, outcome.report.comparison.mismatch)
-        for outcome in outcomes
-        if outcome.wrong and outcome.report.comparison and outcome.report.comparison.mismatch
-    ]
-
-    def tells(each: tuple[str, Sequence[int], Mismatch]) -> tuple[bool, bool, bool, int, str]:
-        name, shape, mismatch = each
-        rows, columns = ([1, 1, *shape])[-2:]
-        is_whole = rows <= MOST_ROWS and columns <= MOST_COLUMNS
-        area = min(rows, _MANY_ROWS) * min(columns, _MANY_COLUMNS)
-        is_partly_right = mismatch.count < mismatch.total
-        return is_whole, area >= _ENOUGH, is_partly_right, area, name
-
-    return max(wrong, key=tells)[0] if wrong else ""
-
-
-def _picture(outcome: CaseOutcome, problem: Problem, known: Diagnosis | None) -> Picture | None:
-    wrong = outcome.wrong
-    if wrong is None:
-        return None
-    mistaken = None
-    family = families.named(outcome.case.family)
-    right = family.computation(outcome.case, wrong.values.weights, wrong.values.inputs)
-    if known and known.made and right:
-        mistaken = MistakenOutput(known.name, output_of(known.made, right))
-    return picture(problem.at(outcome.case.constants), outcome.case, wrong, mistaken)
+def _ptx_that_tells(
+    ptx: Sequence[PtxOfLine], lines: Sequence[LineCounters], cases: Sequence[CaseReport]
+) -> tuple[PtxOfLine, ...]:
+    """The PTX of those lines of which something is told: counters, or a finding."""
+    told = {line.line for line in lines} | {f.line for case in cases for f in case.findings}
+    return tuple(each for each in ptx if each.line in told)
 
 
 def _verdict(cases: Sequence[CaseReport]) -> Verdict:

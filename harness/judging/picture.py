@@ -28,6 +28,9 @@ _MOST_PAGES = 8
 _MOST_CELLS = 3072
 _DETAIL_ROWS, _DETAIL_COLUMNS = 16, 64
 _MOST_WRONG, _MOST_RIGHT = 30, 10
+# Rows of what was written before an output, or behind it; what is farther off is not drawn.
+_MOST_BESIDE = 4
+_NOTHING, _UNWRITTEN, _OUTSIDE = CODES.index(" "), CODES.index("u"), CODES.index("o")
 _FIRST_WRONG = CODES.index("0")
 _LAST_DIGIT = CODES.index("9")
 _ZERO = LEVELS.index(".")
@@ -46,6 +49,9 @@ class WrongOutput:
         unwritten: Which of its elements nobody wrote; None where nobody looked.
         has_gaps: Whether a kernel was stopped, or read what nothing wrote: then elements may be
             unwritten for that reason.
+        beside: What kernels wrote beside it: from one element to another, counted from its first
+            one; below 0 before it.
+        is_from_outside: Whether what is NaN came of loads out of bounds.
     """
 
     run: Run
@@ -53,54 +59,165 @@ class WrongOutput:
     actual: Tensor
     unwritten: Tensor | None
     has_gaps: bool
+    beside: tuple[tuple[int, int], ...] = ()
+    is_from_outside: bool = False
 
 
 @dataclass(frozen=True)
 class MistakenOutput:
-    """What a known mistake gives in place of an output: its name, and float64 on the CPU."""
+    """What a known mistake gives in place of an output.
+
+    Attributes:
+        name: Short.
+        output: float64 on the CPU; None where all numbers are right, and what is wrong is the
+            output's shape, or what was written beside it; or where there is none.
+        is_from_outside: Whether what is NaN in it, or all of it where there is none, would come of
+            loads out of bounds.
+    """
 
     name: str
-    output: Tensor
+    output: Tensor | None = None
+    is_from_outside: bool = False
 
 
 def picture(
     problem: Problem, case: Case, wrong: WrongOutput, mistaken: MistakenOutput | None = None
 ) -> Picture:
-    """Draw an output of the right shape.
+    """Draw an output.
 
     Args:
         problem: The reference.
         case: The case.
-        wrong: The output.
+        wrong: The output; of no elements where none came. One of another shape has as many
+            dimensions as the right one.
         mistaken: What the diagnosed mistake gives for the same values.
 
     Returns:
         A picture of some kilobytes, whatever the output's size.
     """
     right = expected(problem, case, wrong.values.weights, wrong.values.inputs)
-    codes = _codes(wrong.actual, right, wrong.run)
-    gaps = torch.zeros_like(codes, dtype=torch.bool) if wrong.unwritten is None else wrong.unwritten
+    frame = _Frame.of(tuple(right.value.shape), wrong)
+    actual = frame.as_right(wrong.actual)
+    codes = _codes(actual, right, wrong.run, is_from_outside=wrong.is_from_outside)
+    missing = frame.missing()
+    gaps = missing if wrong.unwritten is None else frame.as_right(wrong.unwritten) | missing
     # What was not written may be right by accident.
-    codes[gaps & (codes >= _FIRST_WRONG)] = CODES.index("u")
-    levels = _levels(wrong.actual, right.value)
+    codes[gaps & (codes >= _FIRST_WRONG)] = _UNWRITTEN
+    levels = _levels(actual, right.value)
     levels[gaps] = LEVELS.index("u")
     maps = _Maps(
-        errors=_as_pages(codes),
-        mistake=_as_pages(_codes(mistaken.output, right, wrong.run)) if mistaken else None,
-        expected=_as_pages(_levels(right.value, right.value)),
-        actual=_as_pages(levels),
+        errors=frame.filled(codes, _OUTSIDE),
+        mistake=_mistaken_codes(frame, right, wrong.run, mistaken) if mistaken else None,
+        expected=frame.filled(_levels(right.value, right.value), _ZERO),
+        actual=frame.filled(levels, LEVELS.index("o")),
+        above=frame.above,
     )
+    gives = None if mistaken is None or mistaken.output is None else mistaken.output
     return Picture(
         run=wrong.run.name,
-        shape=tuple(wrong.actual.shape),
+        shape=frame.shape,
         overview=maps.overview(),
         detail=maps.detail(),
-        elements=_elements(wrong.actual, right, codes, mistaken),
+        elements=_elements(actual, right, codes, missing, gives),
         mistake=mistaken.name if mistaken else "",
     )
 
 
-def _codes(actual: Tensor, right: Expected, run: Run) -> Tensor:
+def _mistaken_codes(frame: _Frame, right: Expected, run: Run, mistaken: MistakenOutput) -> Tensor:
+    """As pages of places in `CODES`."""
+    if mistaken.output is None:
+        code = _OUTSIDE if mistaken.is_from_outside else CODES.index(".")
+        codes = torch.full(right.value.shape, code, dtype=torch.uint8)
+        if mistaken.is_from_outside:
+            return frame.filled(codes, _NOTHING)
+        codes[frame.missing()] = _UNWRITTEN
+        return frame.filled(codes, _OUTSIDE)
+    output, is_from_outside = mistaken.output, mistaken.is_from_outside
+    codes = _codes(output, right, run, is_from_outside=is_from_outside)
+    return frame.filled(codes, _NOTHING)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where an output's elements are drawn, and what is beside it.
+
+    Attributes:
+        right: The shape that it should have.
+        given: The shape that it has.
+        beside: As in `WrongOutput`.
+        above: How many rows are drawn before its first page's.
+        below: How many are behind its last page's.
+    """
+
+    right: tuple[int, ...]
+    given: tuple[int, ...]
+    beside: tuple[tuple[int, int], ...]
+    above: int
+    below: int
+
+    @classmethod
+    def of(cls, right: tuple[int, ...], wrong: WrongOutput) -> _Frame:
+        """With as many rows as it takes, or a few."""
+        given = tuple(wrong.actual.shape)
+        if len(given) != len(right):
+            given = (0,) * len(right)
+        beside = wrong.beside if given == right else ()
+        columns = max(1, right[-1] if right else 1)
+        size = math.prod(right)
+        before = max((-low for low, _ in beside), default=0)
+        behind = max((high + 1 - size for _, high in beside), default=0)
+        above, below = (min(_MOST_BESIDE, -(-max(n, 0) // columns)) for n in (before, behind))
+        return cls(right, given, beside, above, below)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Room for both shapes."""
+        return tuple(map(max, self.right, self.given))
+
+    def as_right(self, output: Tensor) -> Tensor:
+        """What of an output of the given shape has a place in the right one; else NaN, or False."""
+        if self.given == self.right:
+            return output
+        blank = torch.nan if output.is_floating_point() else 0
+        placed = torch.full(self.right, blank, dtype=output.dtype)
+        if output.dim() == len(self.right):
+            placed[self._common()] = output[self._common()]
+        return placed
+
+    def missing(self) -> Tensor:
+        """Which elements of the right shape the given one does not have."""
+        missing = torch.ones(self.right, dtype=torch.bool)
+        missing[self._common()] = False
+        return missing
+
+    def filled(self, places: Tensor, outside: int) -> Tensor:
+        """As pages, with what is beside the output.
+
+        Args:
+            places: Of the right shape, uint8.
+            outside: What stands where something is that has no place in the output.
+        """
+        framed = torch.full(self.shape, _NOTHING, dtype=torch.uint8)
+        framed[tuple(slice(size) for size in self.given)] = outside
+        framed[tuple(slice(size) for size in self.right)] = places
+        pages = _as_pages(framed)
+        count, rows, columns = pages.shape
+        blank = torch.full((count, self.above + rows + self.below, columns), _NOTHING)
+        blank[:, self.above : self.above + rows] = pages
+        # In memory one row follows the other: so they do in the first page, and in the last one.
+        before = blank[0, : self.above].view(-1)
+        behind = blank[-1, self.above + rows :].view(-1)
+        size = math.prod(self.right)
+        for low, high in self.beside:
+            before[max(0, len(before) + low) : max(0, len(before) + high + 1)] = outside
+            behind[max(0, low - size) : max(0, high + 1 - size)] = outside
+        return blank.to(torch.uint8)
+
+    def _common(self) -> tuple[slice, ...]:
+        return tuple(slice(min(sizes)) for sizes in zip(self.right, self.given, strict=True))
+
+
+def _codes(actual: Tensor, right: Expected, run: Run, *, is_from_outside: bool = False) -> Tensor:
     """Give each element's place in `CODES`; uint8, of the output's shape."""
     value = right.value.double()
     error = (actual.double() - value).abs()
@@ -111,11 +228,11 @@ def _codes(actual: Tensor, right: Expected, run: Run) -> Tensor:
         allowed = error <= right.bound(CLASSES[number])
         # No error at all is allowed where numbers are exact.
         allowed &= (error == 0) | (not run.is_exact or number > 0)
-        codes[allowed] = number
+        codes[allowed] = CODES.index(".") + number
     codes[actual.isinf()] = CODES.index("i")
-    codes[actual.isnan()] = CODES.index("n")
+    codes[actual.isnan()] = _OUTSIDE if is_from_outside else CODES.index("n")
     same = (actual.double() == value) | (actual.isnan() & value.isnan())
-    codes[same] = 0
+    codes[same] = CODES.index(".")
     return codes
 
 
@@ -139,12 +256,16 @@ def _levels(values: Tensor, right: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Maps:
-    """Places in `CODES` and in `LEVELS`, each uint8 (pages, rows, columns)."""
+    """Places in `CODES` and in `LEVELS`, each uint8 (pages, rows, columns).
+
+    The first `above` rows lie before the output.
+    """
 
     errors: Tensor
     mistake: Tensor | None
     expected: Tensor
     actual: Tensor
+    above: int
 
     def overview(self) -> View:
         """All of it."""
@@ -182,7 +303,7 @@ class _Maps:
     ) -> View:
         return View(
             pages,
-            first,
+            (first[0] - self.above, first[1]),
             step,
             errors=_text(_gravest(part(self.errors), step), CODES),
             mistake=()
@@ -212,14 +333,15 @@ def _text(pages: Tensor, codes: str) -> Rows:
 
 
 def _elements(
-    actual: Tensor, right: Expected, codes: Tensor, mistaken: MistakenOutput | None
+    actual: Tensor, right: Expected, codes: Tensor, missing: Tensor, mistaken: Tensor | None
 ) -> tuple[Element, ...]:
+    """Some of those that came, by their places in the right shape."""
     flat, value = actual.flatten(), right.value.double().flatten()
     bound = right.bound(CLASSES[0]).expand(actual.shape).flatten()
-    is_wrong = codes.flatten() >= _FIRST_WRONG
-    wrong, others = (places.nonzero().flatten() for places in (is_wrong, ~is_wrong))
+    is_wrong, is_there = codes.flatten() >= _FIRST_WRONG, ~missing.flatten()
+    wrong, others = ((which & is_there).nonzero().flatten() for which in (is_wrong, ~is_wrong))
     chosen = sorted([*wrong[:_MOST_WRONG].tolist(), *others[:_MOST_RIGHT].tolist()])
-    gives = None if mistaken is None else mistaken.output.flatten()
+    gives = None if mistaken is None else mistaken.flatten()
     return tuple(
         Element(
             index=tuple(int(i) for i in torch.unravel_index(torch.tensor(at), actual.shape)),

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-CODES = ".thb0123456789inu"
+CODES = " .thb0123456789inuo"
 """What a cell of a map can say, from right to gravest.
 
-`.`: within the fp32 class's bound. `t`, `h`, `b`: only within that of tf32, fp16, bf16. `0` to
-`9`: wrong, by 2**d to 2**(d + 1) times the bf16 class's bound, `9` by more as well. `i`: infinite,
-`n`: NaN, where the reference is not. `u`: never written.
+A space: no element is there. `.`: within the fp32 class's bound. `t`, `h`, `b`: only within that
+of tf32, fp16, bf16. `0` to `9`: wrong, by 2**d to 2**(d + 1) times the bf16 class's bound, `9` by
+more as well. `i`: infinite, `n`: NaN, where the reference is not. `u`: never written. `o`: out of
+bounds. Where the output has an element, that is NaN, and its call loaded what lies out of bounds;
+where it has none, something was written beside it, or it has another shape than it should.
 """
-WRONG = frozenset(CODES[4:])
+WRONG = frozenset(CODES[5:])
 """Those of elements that no class allows."""
 
-LEVELS = "EDCBA.abcdeinu"
+LEVELS = "EDCBA.abcdeinuo"
 """What a cell of a map of values can say.
 
 `.`: 0, or at most 1/64 of the largest expected value. `a` to `d`: up to 1/16, 1/8, 1/2 and all of
-it, `e`: beyond it; capital letters are negative. `i`, `n`, `u`: as in `CODES`.
+it, `e`: beyond it; capital letters are negative. `i`, `n`, `u`, `o`: as in `CODES`.
 """
 
 Rows: TypeAlias = tuple[tuple[str, ...], ...]
@@ -30,11 +32,13 @@ class View:
     """A part of an output, or all of it, as cells; a cell says the gravest of its elements.
 
     An output is seen as pages of rows and columns: its last dimension but one and its last one;
-    pages are all dimensions before them, in their order.
+    pages are all dimensions before them, in their order. What was written beside it in memory is in
+    rows before the first page's first one, or behind the last page's last one.
 
     Attributes:
         pages: Numbers of the pages that are shown.
-        first: Row and column of the first element.
+        first: Row and column of the first cell's first element; the row is below 0 where something
+            was written before the output.
         step: How many rows and columns of elements a cell has.
         errors: For each page its rows, a string of `CODES` each.
         mistake: The same of what the diagnosed mistake gives; empty where there is none.
@@ -77,7 +81,8 @@ class Picture:
 
     Attributes:
         run: Name of the run.
-        shape: The output's.
+        shape: The output's; of one of another shape than it should have, the larger of the two in
+            each dimension.
         overview: All of it, reduced if it is large.
         detail: Around the first wrong element, one element a cell; None where `overview` is so.
         elements: Some wrong ones, and fewer right ones, in their order.

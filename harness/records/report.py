@@ -14,9 +14,10 @@ from harness.records.coverage import Coverage
 from harness.records.picture import Picture
 from harness.simulator.counters.by_line import LineCounters
 from harness.simulator.counters.totals import Totals
+from harness.simulator.ptx.by_line import PtxOfLine
 from harness.system import codec
 
-SCHEMA = 9
+SCHEMA = 10
 """Of the JSON form.
 
 1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
@@ -24,7 +25,8 @@ on the problem's own configuration, and the other kinds of failure. 5: every fin
 6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call
 and notes, and with coverage. 8: with what a page is drawn from: pictures of wrong outputs, errors
 of each run, counters of each line, the source, and when it was checked. 9: with branches, and with
-variables that nothing has set.
+variables that nothing has set. 10: with the PTX of lines, and with
+pictures of what is out of bounds.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
@@ -175,6 +177,7 @@ class Report:
         seconds: How long all of it took.
         coverage: Which lines of its device code ran; None where nobody looked.
         lines: What they did in the problem's reduced configuration, as `counters` has it together.
+        ptx: Of lines with counters or findings, what the compiler made of them; some 128 KiB.
         source: Its file's text; empty where that is more than 256 KiB.
         checked_at: UTC, ISO 8601.
     """
@@ -203,6 +206,7 @@ class Report:
     seconds: float = 0.0
     coverage: Coverage | None = None
     lines: tuple[LineCounters, ...] = ()
+    ptx: tuple[PtxOfLine, ...] = ()
     source: str = ""
     checked_at: str = ""
     schema: int = field(default=SCHEMA)

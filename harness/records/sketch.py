@@ -17,15 +17,19 @@ _MARKS: Mapping[str, str] = {
     "i": "∞",
     "n": "N",
     "u": "□",
+    "o": "◇",
+    " ": " ",
 }
 _COLOURS: Mapping[str, str] = {
     **dict.fromkeys(".thb", "2"),
     **dict.fromkeys("0123456789", "31"),
     **dict.fromkeys("in", "35"),
     "u": "34",
+    "o": "36",
+    " ": "0",
 }
 """Parameters of the escape sequence that sets a rendition (ECMA-48, 8.3.117)."""
-MARKS = "".join(sorted(set(_MARKS.values())))
+MARKS = "".join(sorted(set(_MARKS.values()) - {" "}))
 """What a terminal must be able to show."""
 _MEANINGS: Mapping[str, str] = {
     "·": "right",
@@ -33,6 +37,7 @@ _MEANINGS: Mapping[str, str] = {
     "∞": "infinite",
     "N": "NaN",
     "□": "never written",
+    "◇": "out of bounds",
 }
 
 

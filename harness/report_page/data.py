@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,15 +21,20 @@ from harness.records.report import CaseReport, Report
 from harness.report_page.history import Version, commits, versions
 from harness.report_page.marks import chart, mark, short
 from harness.speed.result import SpeedResult
+from harness.system.escape import visible
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the page's data.
 
-1: the first.
+1: the first. 2: with PTX.
 """
 
 _MOST_DETAIL = 8 << 10
 _DIGITS = 5
+# Characters of a page's packed PTX, and how many instructions of a line it may have for that.
+_MOST_PTX = 300 << 10
+_INSTRUCTIONS_OF_A_LINE = (200, 60, 20, 6, 2, 0)
+_COMPRESSION = 6
 
 
 @dataclass(frozen=True)
@@ -69,8 +77,40 @@ def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
         "schema": SCHEMA,
         "classes": list(PRECISIONS),
         "sources": {r.content_hash: r.source for r in shown},
+        "ptx": _ptx(shown),
         "entries": [_entry(pair, known[pair.reports[-1].path]) for pair in pairs],
     }
+
+
+def _ptx(reports: Sequence[Report]) -> Mapping[str, str]:
+    """The PTX of lines by content, packed; of each line as much as there is room for."""
+    packed: Mapping[str, str] = {}
+    for most in _INSTRUCTIONS_OF_A_LINE:
+        packed = {name: _packed(of) for name, of in _ptx_of_sources(reports, most).items()}
+        if sum(map(len, packed.values())) <= _MOST_PTX:
+            break
+    return packed
+
+
+def _ptx_of_sources(reports: Iterable[Report], most: int) -> Mapping[str, Mapping[int, Any]]:
+    """Of each content that of all lines which any report of it tells: several problems have it."""
+    found: dict[str, dict[int, Any]] = {}
+    for report in reports:
+        known = found.setdefault(report.content_hash, {})
+        told: dict[int, Any] = {}
+        for each in report.ptx:
+            if each.line not in known:
+                kept = [visible(text) for text in each.instructions[:most]]
+                rest = len(each.instructions) - len(kept) + each.left_out
+                told.setdefault(each.line, []).append((visible(each.kernel), kept, rest))
+        known |= told
+    return found
+
+
+def _packed(value: object) -> str:
+    """JSON that is read on demand: gzip, in base64."""
+    text = json.dumps(value).encode()
+    return base64.b64encode(gzip.compress(text, _COMPRESSION, mtime=0)).decode()
 
 
 def _entry(pair: Pair, known: Mapping[str, str]) -> dict[str, Any]:
@@ -120,6 +160,7 @@ def _facts(report: Report) -> dict[str, Any]:
         "coverage": [coverage.reached, coverage.missed] if coverage else None,
         "counters": asdict(report.counters) if report.counters else None,
         "lines": [astuple(line) for line in report.lines],
+        "ptx": sorted({each.line for each in report.ptx}),
         "parameters": list(parameters),
         "runs": runs,
         "cases": [_case(case, report, parameters, runs) for case in report.cases],
@@ -244,6 +285,7 @@ def _speed(result: SpeedResult) -> dict[str, Any]:
         "precision": result.precision,
         "baseline": result.baseline,
         "findings": result.findings,
+        "looks": [[look.clock_mhz, look.reasons, look.is_counted] for look in result.looks],
         "samples": [short(sample, _DIGITS) for sample in result.samples_ms],
         "chart": chart(
             "Times in milliseconds",

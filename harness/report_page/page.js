@@ -159,15 +159,22 @@ function timesChart({ title, marks, floor }) {
     }));
 }
 
+// Where rounds stand, those that were thrown away among them.
+const ROUNDS = { width: 860, left: 70, right: 840 };
+const roundsOf = (speed) => (speed.looks.length ? speed.looks
+  : speed.samples.map(() => [null, [], true]));
+const placeOf = (speed, number) =>
+  ROUNDS.left + (number + 0.5) / roundsOf(speed).length * (ROUNDS.right - ROUNDS.left);
+
 // Every sample in the order of the rounds, with the interval of the median.
 function samplesChart(speed) {
   const { samples } = speed;
-  const [width, height, left, top, bottom] = [860, 190, 70, 12, 160];
+  const [width, height, left, top, bottom] = [ROUNDS.width, 190, ROUNDS.left, 12, 160];
   const own = speed.chart.marks[0];
   const [low, high] = [Math.min(...samples), Math.max(...samples)];
   const room = (high - low || high * 0.01) * 0.1;
   const y = (value) => bottom - (value - low + room) / (high - low + 2 * room) * (bottom - top);
-  const x = (number) => left + (number + 0.5) / samples.length * (width - left - 20);
+  const kept = roundsOf(speed).flatMap(([, , isCounted], at) => (isCounted ? [at] : []));
   return drawing("Samples in the order of the rounds", `${samples.length} samples in ms`,
     width, height,
     g("rect", { class: "interval", x: left, y: y(own.high), width: width - left - 20,
@@ -177,9 +184,46 @@ function samplesChart(speed) {
       label(short(value, 5), left - 6, y(value) + 4, "end", "small"),
     ]),
     samples.map((sample, number) => g("circle",
-      { class: "submission", cx: x(number), cy: y(sample), r: 3 },
-      g("title", {}, `round ${number + 1}: ${short(sample, 5)} ms`))),
+      { class: "submission", cx: placeOf(speed, kept[number]), cy: y(sample), r: 3 },
+      g("title", {}, `round ${kept[number] + 1}: ${short(sample, 5)} ms`))),
     label("round", width - 20, height - 8, "end", "small"));
+}
+
+// The clock after each round, and below it what held it down, on the samples' axis.
+function clocksChart(speed) {
+  const { looks } = speed;
+  if (!looks.length) return null;
+  const reasons = [...new Set(looks.flatMap(([, held]) => held))];
+  const clocks = looks.map(([clock]) => clock);
+  const [low, high] = [Math.min(...clocks), Math.max(...clocks)];
+  const [top, bottom, row] = [26, 96, 24];
+  const { width, left, right } = ROUNDS;
+  const room = Math.max((high - low) * 0.1, high * 0.01);
+  const y = (clock) => bottom - (clock - low + room) / (high - low + 2 * room) * (bottom - top);
+  const step = (right - left) / looks.length;
+  const thrown = looks.filter(([, , isCounted]) => !isCounted).length;
+  const said = ([clock, held, isCounted], at) => `round ${at + 1}: ${short(clock, 4)} MHz` +
+    (held.length ? `; held down by ${held.join(", ")}` : "") + (isCounted ? "" : "; thrown away");
+  const head = bottom + 16;
+  return drawing("Clock of the multiprocessors after each round", [`${short(low, 4)} to ` +
+    `${short(high, 4)} MHz`, `${plural(thrown, "round")} thrown away`,
+  ...reasons.map((reason) => `${reason} in ${plural(looks.filter(([, held]) =>
+    held.includes(reason)).length, "round")}`)].join("; "),
+  width, head + row * reasons.length + 6,
+  [...new Set([low, high])].map((clock) => [line("grid", left, y(clock), right, y(clock)),
+    label(short(clock, 4), left - 6, y(clock) + 4, "end", "small")]),
+  label("MHz after each round; what was thrown away is red", left, 14, "start", "small"),
+  g("polyline", { class: "step", points: clocks.map((clock, at) =>
+    `${placeOf(speed, at)},${y(clock)}`).join(" ") }),
+  looks.map((look, at) => g("circle", { class: `clock ${look[2] ? "submission" : "dot wrong"}`,
+    cx: placeOf(speed, at), cy: y(look[0]), r: 3 }, g("title", {}, said(look, at)))),
+  reasons.map((reason, at) => [
+    label(reason, left, head + row * at + 11, "start", "small"),
+    looks.map(([, held, isCounted], number) => (held.includes(reason) ? g("rect",
+      { class: `held ${isCounted ? "dot bf16" : "dot wrong"}`, x: placeOf(speed, number) - step / 2,
+        y: head + row * at + 14, width: Math.max(step - 1, 1), height: 3 },
+      g("title", {}, `round ${number + 1}: ${reason}`)) : null)),
+  ]));
 }
 
 function roofline(speed) {
@@ -286,17 +330,18 @@ document.querySelectorAll("[data-chart]").forEach((place) =>
 
 // ---- maps of outputs
 
-const CODES = ".thb0123456789inu";
-const LEVELS = "EDCBA.abcdeinu";
 const SAYS = {
   ".": "within the fp32 bound", t: "within the tf32 bound", h: "within the fp16 bound",
-  b: "within the bf16 bound", i: "infinite", n: "NaN", u: "never written",
+  b: "within the bf16 bound", i: "infinite", n: "NaN", u: "never written", o: "out of bounds",
+  " ": "no element",
 };
+const ODD = "inuo";
+const IS_WRONG = /[0-9inuo]/;
 const says = (code) => SAYS[code] ?? (code === "9" ? "wrong by 512 bf16 bounds or more"
   : `wrong by ${2 ** code} to ${2 ** (Number(code) + 1)} bf16 bounds`);
 const PARTS = ["up to 1/64", "up to 1/16", "up to 1/8", "up to 1/2", "up to all", "beyond all"];
 function saysLevel(level) {
-  if ("inu".includes(level)) return SAYS[level];
+  if (ODD.includes(level)) return SAYS[level];
   const size = level === "." ? 0 : "abcde".indexOf(level.toLowerCase()) + 1;
   const sign = level === "." ? "" : level === level.toUpperCase() ? "negative, " : "positive, ";
   return `${sign}${PARTS[size]} of the largest expected value`;
@@ -307,7 +352,7 @@ function palette() {
     `rgb(${one.map((part, at) => Math.round(part + (two[at] - part) * share)).join()})`;
   const [low, high, right] = [colour("m-low"), colour("m-high"), colour("m-right")];
   const plain = (name) => mix(colour(name), colour(name), 0);
-  const odd = { i: plain("m-inf"), n: plain("m-nan"), u: plain("m-gap") };
+  const odd = { i: plain("m-inf"), n: plain("m-nan"), u: plain("m-gap"), o: plain("m-oob") };
   const errors = { ".": plain("m-right"), t: plain("m-class"), h: plain("m-class"),
     b: plain("m-class"), ...odd };
   for (let digit = 0; digit < 10; digit++) errors[digit] = mix(low, high, digit / 9);
@@ -332,10 +377,12 @@ function paint(canvas, rows, colours, size, shades, cursor, tiles) {
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   const gap = size > 6 ? 1 : 0;
+  pen.clearRect(0, 0, width, height);
   rows.forEach((row, y) => [...row].forEach((code, x) => {
+    if (code === " ") return;
     pen.fillStyle = colours[code] ?? shades.edge;
     pen.fillRect(x * size, y * size, size - gap, size - gap);
-    if (size >= 15 && "inu".includes(code)) {
+    if (size >= 15 && ODD.includes(code)) {
       pen.fillStyle = "#fff";
       pen.fillText(code, (x + 0.5) * size, (y + 0.5) * size);
     }
@@ -370,7 +417,9 @@ function mapsOf(each, picture) {
   const { shape } = picture;
   const axes = AXES[shape.length] ?? shape.map((_, at) => `dimension ${at}`);
   const known = new Map(picture.elements.map((element) => [element.index.join(), element]));
-  const state = { view: picture.detail ? "detail" : "overview", page: 0, cursor: [0, 0], tile: 0 };
+  const state = {
+    view: picture.detail ? "detail" : "overview", page: 0, cursor: [0, 0], tile: 0, block: 0,
+  };
   const views = picture.detail ? ["detail", "overview"] : ["overview"];
   const maps = [
     ["errors", "error over bound", "errors"],
@@ -403,6 +452,11 @@ function mapsOf(each, picture) {
     if (stride && single) position.push(`position mod stride ${stride} = ${from[1] % stride}`);
     if (state.tile > 1) position.push(`tile ${Math.floor(from[1] / state.tile)}, ` +
       `${from[1] % state.tile} in it`);
+    // A block of threads, where each has one element and they follow each other as in memory.
+    if (state.block > 1 && single) {
+      const flat = index.reduce((sum, value, at) => sum * shape[at] + value, 0);
+      position.push(`block ${Math.floor(flat / state.block)}, thread ${flat % state.block}`);
+    }
     const code = (name) => view[name][state.page]?.[r]?.[c];
     const element = single ? known.get(index.join()) : undefined;
     const numbers = element
@@ -410,8 +464,22 @@ function mapsOf(each, picture) {
         (element.mistake === null ? "" : `, the mistake gives ${element.mistake}`) +
         (typeof element.error === "number" ? `; ${short(element.error)} times the fp32 bound` : "")
       : `expected: ${saysLevel(code("expected"))}; got: ${saysLevel(code("actual"))}`;
-    readout.replaceChildren(
-      h("strong", {}, `[${words.join(", ")}]: ${says(code("errors"))}`),
+    const is = code("errors");
+    const outside = shape.length > 0 && near.some((value, at) =>
+      value < 0 || value >= shape.at(at - near.length));
+    const place = `[${words.join(", ")}]`;
+    if (outside || is === " ") {
+      // Rows of memory go on before the output and behind it.
+      const columns = shape.at(-1) ?? 1;
+      const at = (view.pages[state.page] * (shape.at(-2) ?? 1) + from[0]) * columns + from[1];
+      const size = shape.reduce((a, b) => a * b, 1);
+      const where = at < 0 ? `${-at} before the output's start`
+        : `${at - size + 1} behind the output's end`;
+      readout.replaceChildren(h("strong", {}, !outside ? `${place}: no element`
+        : is === "o" ? `written beside the output: element ${where}` : "nothing there"));
+      return;
+    }
+    readout.replaceChildren(h("strong", {}, `${place}: ${says(is)}`),
       h("div", {}, [...position, numbers].join("; ")));
   }
 
@@ -427,8 +495,13 @@ function mapsOf(each, picture) {
     if (state.tile > 1 && view.step[1] === 1)
       for (let x = 1; x < rows[0].length; x++)
         if ((view.first[1] + x) % state.tile === 0) tiles.push(x);
+    // Where no element is, nothing is expected, and only what was written out of bounds is there.
+    const actual = view.actual[state.page];
+    const isThere = (name, r, c) => rows[r][c] !== " " && !(name === "expected" && actual[r][c] === "o");
+    const shown = (name) => view[name][state.page].map((codes, r) =>
+      [...codes].map((code, c) => (isThere(name, r, c) ? code : " ")).join(""));
     for (const { name, kind, canvas } of maps)
-      paint(canvas, view[name][state.page], shades[kind], size, shades, state.cursor, tiles);
+      paint(canvas, shown(name), shades[kind], size, shades, state.cursor, tiles);
     pages.replaceChildren(...view.pages.map((page, at) => h("option",
       { value: at, selected: at === state.page },
       axes.slice(0, -2).map((axis, k) => `${axis} ${unravel(page, shape.slice(0, -2))[k]}`).join(", "))));
@@ -458,14 +531,20 @@ function mapsOf(each, picture) {
         Math.floor((event.clientX - box.left) / box.width * rows[0].length));
     });
   }
+  const sizeOf = (what, of) => h("label", {}, `${what} of `, h("input", { type: "number", min: 0,
+    max: 65536, step: 1, value: 0, "aria-label": `${of} in a ${what}`, oninput: (event) => {
+      state[what] = Number(event.target.value);
+      draw();
+    } }), ` ${of}`);
   pages.addEventListener("change", () => { state.page = Number(pages.value); draw(); });
   // The first wrong cell is what one wants to read.
   const first = picture[state.view].errors[0];
-  const row = Math.max(0, first.findIndex((codes) => /[0-9inu]/.test(codes)));
-  state.cursor = [row, Math.max(0, first[row].search(/[0-9inu]/))];
+  const row = Math.max(0, first.findIndex((codes) => IS_WRONG.test(codes)));
+  state.cursor = [row, Math.max(0, first[row].search(IS_WRONG))];
   redraws.add(draw);
   draw();
-  const seen = new Set(views.flatMap((name) => picture[name].errors.flat().flatMap((r) => [...r])));
+  const seen = new Set(views.flatMap((name) => [picture[name].errors, picture[name].mistake])
+    .flat(2).flatMap((codes) => [...codes]));
   return [
     h("div", { class: "row" },
       views.length > 1 ? h("select", { "aria-label": "part", onchange: (event) => {
@@ -477,14 +556,10 @@ function mapsOf(each, picture) {
         ? `all of it, ${picture.overview.step.join(" by ")} elements a cell`
         : "around the first wrong element"))) : null,
       pages,
-      h("label", {}, "tile of ", h("input", { type: "number", min: 0, max: 65536, step: 1,
-        value: 0, "aria-label": "positions in a tile", oninput: (event) => {
-          state.tile = Number(event.target.value);
-          draw();
-        } }), " positions")),
+      sizeOf("tile", "positions"), sizeOf("block", "elements")),
     h("div", { class: "maps" }, maps.map(({ figure }) => figure)),
     readout, legend(seen),
-    h("details", {}, h("summary", {}, `${picture.elements.length} numbers of it`),
+    picture.elements.length === 0 ? null : h("details", {}, h("summary", {}, `${picture.elements.length} numbers of it`),
       wide("numbers", h("table", {},
         h("thead", {}, h("tr", {}, ["index", "expected", "actual", "the mistake gives",
           "times the fp32 bound"].map((name) => h("th", { scope: "col" }, name)))),
@@ -496,7 +571,7 @@ function mapsOf(each, picture) {
 }
 
 function legend(seen) {
-  const entries = [".", "t", "h", "b", "0", "4", "9", "i", "n", "u"].filter((code) =>
+  const entries = [".", "t", "h", "b", "0", "4", "9", "i", "n", "u", "o"].filter((code) =>
     seen.has(code) || (/\d/.test(code) && [...seen].some((each) => /\d/.test(each))));
   const items = entries.map((code) => [h("canvas", { width: 14, height: 14 }), code]);
   const draw = () => {
@@ -723,7 +798,8 @@ function casesOf(entry) {
   [verdict, ...filters].forEach((filter) => filter.addEventListener("change", narrow));
   narrow();
   const rest = ["case", "label", "class", "worst", "", "why"];
-  return [entry.pattern ? h("p", {}, h("strong", {}, entry.pattern)) : null, count,
+  return [entry.pattern ? h("p", {}, h("strong", {}, entry.pattern)) : null,
+    diagnosisOf(entry) ? h("p", {}, "Diagnosis: ", diagnosisOf(entry)) : null, count,
     h("div", { class: "wide tall", tabindex: 0, role: "region", "aria-label": "cases" }, sortable(h("table", {},
       h("thead", {},
         h("tr", {}, heading("verdict"), entry.parameters.map((name) => heading(name, name, "right")),
@@ -731,6 +807,39 @@ function casesOf(entry) {
         h("tr", {}, h("th", {}, verdict), filters.map((filter) => h("th", {}, filter)),
           rest.map(() => h("th")))),
       body)))];
+}
+
+// A row below another one, which a button opens and closes.
+function unfolds(button, row, make) {
+  let about = null;
+  button.setAttribute("aria-expanded", "false");
+  button.addEventListener("click", () => {
+    if (about) about.remove();
+    about = about ? null : h("tr", { class: "about" }, h("td", { colspan: 5 }, make()));
+    if (about) row.after(about);
+    button.setAttribute("aria-expanded", String(about !== null));
+  });
+  return button;
+}
+
+// The PTX of all lines of a source is packed: nobody reads that of all.
+const unpacked = new Map();
+async function unpack(packed) {
+  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function ptxOf(entry, number) {
+  const place = h("div", { class: "ptx", role: "status" });
+  if (!unpacked.has(entry.hash)) unpacked.set(entry.hash, unpack(data.ptx[entry.hash]));
+  unpacked.get(entry.hash).then((lines) => place.append(...lines[number].flatMap(
+    ([kernel, instructions, rest]) => [
+      h("div", { class: "note" }, `PTX of line ${number} in ${kernel}: ` +
+        plural(instructions.length + rest, "instruction")),
+      h("pre", { tabindex: 0 }, instructions.join("\n") + (rest ? `\n… and ${rest} more` : "")),
+    ])), () => place.append("This browser cannot unpack it: it has no DecompressionStream."));
+  return place;
 }
 
 const METRICS = [
@@ -745,6 +854,7 @@ function sourceOf(entry) {
   const text = data.sources[entry.hash];
   if (!text) return [h("p", { class: "note" }, "The report has no source.")];
   const counters = new Map(entry.lines.map((each) => [each[0], each]));
+  const withPtx = new Set(entry.ptx);
   const [reached, missed] = (entry.coverage ?? [[], []]).map((lines) => new Set(lines));
   const here = entry.findings.filter((finding) => finding.line !== null && finding.file === entry.file);
   const metrics = METRICS.filter(([, of]) => entry.lines.some((each) => of(each) > 0));
@@ -756,19 +866,21 @@ function sourceOf(entry) {
     if (counters.has(number)) bars.set(number, bar);
     const found = here.filter((finding) => finding.line === number);
     const mark = reached.has(number) ? "✓" : missed.has(number) ? "✗" : "";
-    const row = h("tr", { class: missed.has(number) ? "never" : "", "data-line": number },
-      h("td", { class: "number" }, number),
+    const row = h("tr", { class: missed.has(number) ? "never" : "", "data-line": number });
+    const button = withPtx.has(number) ? unfolds(h("button", { type: "button",
+      title: "the PTX of this line" }, number), row, () => ptxOf(entry, number)) : null;
+    // A click beside the number opens it as well, unless it ends a selection of text.
+    if (button) row.addEventListener("click", (event) => {
+      if (!event.target.closest("button") && getSelection().isCollapsed) button.click();
+    });
+    return fill(row, {}, [
+      h("td", { class: "number" }, button ?? number),
       h("td", { class: "ran", title: mark === "✗" ? "never ran" : mark ? "ran" : "" }, mark),
       bar,
-      h("td", {}, found.map((finding) => h("button", { type: "button", class: "badge failed",
-        title: finding.message, "aria-expanded": "false", onclick: (event) => {
-          const open = event.target.getAttribute("aria-expanded") === "true";
-          event.target.setAttribute("aria-expanded", String(!open));
-          if (open) row.nextSibling.remove();
-          else row.after(h("tr", { class: "about" }, h("td", { colspan: 5 }, findingOf(finding))));
-        } }, finding.check))),
-      h("td", {}, code));
-    return row;
+      h("td", {}, found.map((finding) => unfolds(h("button", { type: "button",
+        class: "badge failed", title: finding.message }, finding.check), row,
+      () => findingOf(finding)))),
+      h("td", {}, code)]);
   }));
   const listing = h("div", { class: "listing", tabindex: 0, role: "region", "aria-label": "source" },
     h("table", {}, table));
@@ -809,6 +921,7 @@ function sourceOf(entry) {
         metrics.map(([name], at) => h("option", { value: at }, name)))),
       h("span", { class: "note" }, "in the problem's reduced configuration, exact")) : null,
     hottest, lines ? h("p", { class: "note" }, lines) : null,
+    withPtx.size ? h("p", { class: "note" }, "Numbers with a frame open a line's PTX.") : null,
     here.length ? h("div", { class: "row" }, h("span", { class: "note" }, "Findings:"),
       here.map((finding) => h("button", { type: "button", onclick: () => go(finding.line) },
         `line ${finding.line}: ${finding.check}, ${plural(finding.cases, "case")}`))) : null,
@@ -822,7 +935,10 @@ function speedOf({ speed }) {
     timesChart(speed.chart),
     h("p", { class: "note" }, "Discs are submissions, squares the baselines; bars are 95 % " +
       "confidence intervals, and the floor is what no kernel can beat."),
-    samplesChart(speed), roofline(speed),
+    samplesChart(speed),
+    clocksChart(speed) ?? h("p", { class: "note" }, "The version that measured it kept no clock of " +
+      "each round."),
+    roofline(speed),
     facts([
       ["speedup", `${short(speed.speedup)} (${speed.speedup_interval.map((v) => short(v)).join(" to ")})` +
         ` over ${speed.baseline}`],

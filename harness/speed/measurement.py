@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.speed.result import Timing
+from harness.speed.result import Look, Timing
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Measurement:
         floor_ms, bytes, flops: As in `SpeedResult`.
         discarded: Rounds thrown away because the GPU was throttled.
         measured_at: UTC, ISO 8601.
+        looks: As in `SpeedResult`.
     """
 
     timings: Mapping[str, Timing]
@@ -44,3 +45,4 @@ class Measurement:
     flops: int
     discarded: int
     measured_at: str
+    looks: tuple[Look, ...] = ()

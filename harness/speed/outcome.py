@@ -50,6 +50,7 @@ def speed_result(report: Report, precision: Precision, measured: Measurement) ->
         **asdict(measured.conditions),
         harness=__version__,
         measured_at=measured.measured_at,
+        looks=measured.looks,
     )
 
 

@@ -38,6 +38,26 @@ class Timing:
     samples_ms: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Look:
+    """How the GPU was after one round.
+
+    Attributes:
+        clock_mhz: Of the multiprocessors.
+        power_watts: Drawn.
+        temperature_celsius: Of the chip.
+        reasons: What kept the clock from being higher.
+        is_counted: Whether the round's samples were kept: not where heat or the power supply had
+            slowed it down.
+    """
+
+    clock_mhz: float
+    power_watts: float
+    temperature_celsius: float
+    reasons: tuple[str, ...]
+    is_counted: bool
+
+
 def milliseconds(timing: Timing) -> str:
     """A median with half its 95 % interval, in two digits of the latter.
 
@@ -82,6 +102,8 @@ class SpeedResult:
         bandwidth_gbs: Of a large copy, bytes read plus written, in 10^9 a second.
         harness: Version.
         measured_at: UTC, ISO 8601.
+        looks: At the GPU, one after each round, in their order; none in results from before they
+            were kept.
     """
 
     submission: str
@@ -114,6 +136,7 @@ class SpeedResult:
     bandwidth_gbs: float
     harness: str
     measured_at: str
+    looks: tuple[Look, ...] = ()
     schema: int = field(default=SCHEMA)
 
     @property

@@ -8,16 +8,17 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import torch
 from torch import Tensor
 
-from harness.gpu.state import Monitor, State
+from harness.gpu.state import Monitor
 from harness.problems.problem import Problem
 from harness.problems.runs import Distribution
 from harness.problems.values import runs_for
 from harness.speed.contender import Contender, Sample
+from harness.speed.result import Look
 
 # Warm-up ends when so many calls in a row bring no time below the least by more than this.
 _STEADY_CALLS = 3
@@ -121,13 +122,21 @@ class Samples:
 
     Attributes:
         times: Milliseconds by contender, one for each round.
-        discarded: Rounds that were thrown away because the GPU was throttled.
-        states: A look at the GPU after each round.
+        looks: At the GPU, one after each round, also after those that were thrown away.
     """
 
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    discarded: int = 0
-    states: list[State] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+
+    @property
+    def counted(self) -> list[Look]:
+        """Those after rounds that count."""
+        return [look for look in self.looks if look.is_counted]
+
+    @property
+    def discarded(self) -> int:
+        """Rounds that were thrown away because the GPU was throttled."""
+        return len(self.looks) - len(self.counted)
 
 
 def warm_up(stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify) -> None:
@@ -168,10 +177,10 @@ def run_rounds(
             verify(contender, sample)
             taken[contender.name] = sample
         state = monitor.state()
-        if state.is_throttled:
-            samples.discarded += 1
+        is_counted = not state.is_throttled
+        samples.looks.append(Look(**asdict(state), is_counted=is_counted))
+        if not is_counted:
             continue
-        samples.states.append(state)
         for name, sample in taken.items():
             samples.times[name].append(sample.milliseconds)
     return samples

@@ -102,7 +102,7 @@ class SpeedRun:
             self._is_enough,
             self._plan.seconds,
         )
-        if not samples.states:
+        if not samples.counted:
             raise ContenderError("the GPU was throttled in every round; let it cool down")
         for contender in entrants:
             self._compare_with_floor(contender.name, samples.times[contender.name])
@@ -139,7 +139,7 @@ class SpeedRun:
             torch.cuda.empty_cache()
 
     def _is_enough(self, samples: Samples) -> bool:
-        rounds = len(samples.states)
+        rounds = len(samples.counted)
         if rounds < _LEAST_ROUNDS or rounds % _LOOK_EVERY:
             return False
         first = samples.times[self._plan.entries[0].name]
@@ -160,7 +160,7 @@ class SpeedRun:
             )
 
     def _measurement(self, samples: Samples) -> Measurement:
-        states = samples.states
+        counted = samples.counted
         names = torch.cuda.get_device_name(), torch.version.cuda or ""
         return Measurement(
             timings={name: timing_of(times) for name, times in samples.times.items()},
@@ -171,17 +171,16 @@ class SpeedRun:
                 cuda=names[1],
                 torch=torch_version(),
                 cudnn=str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
-                clocks_mhz=statistics.median(state.clock_mhz for state in states),
-                power_watts=statistics.median(state.power_watts for state in states),
-                temperature_celsius=statistics.median(
-                    state.temperature_celsius for state in states
-                ),
+                clocks_mhz=statistics.median(look.clock_mhz for look in counted),
+                power_watts=statistics.median(look.power_watts for look in counted),
+                temperature_celsius=statistics.median(look.temperature_celsius for look in counted),
                 bandwidth_gbs=self._rates.bytes_per_second / 1e9,
             ),
             floor_ms=self._work.floor_ms(self._rates),
             bytes=self._work.bytes,
             flops=self._work.flops,
             discarded=samples.discarded,
+            looks=tuple(samples.looks),
             measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 

@@ -59,6 +59,9 @@ def visible(text: str) -> str:
 
 
 def _without_controls(line: str) -> str:
+    # Nearly every line; a page has megabytes of them.
+    if line.isascii() and line.isprintable():
+        return line
     return "".join("?" if is_unshown(c) else c for c in line)
 
 

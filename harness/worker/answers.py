@@ -86,6 +86,8 @@ _OF_A_KERNEL = record(
     count=is_whole,
     allocation=optional(is_count),
     offset=optional(is_whole),
+    access=is_line,
+    reach=optional(list_of(is_whole, 2)),
 )
 _OF_THE_PROCESS = record(
     check=one_of("state"),
@@ -174,7 +176,8 @@ def findings_of(answer: Message) -> list[Finding]:
 
 def _how_many_fit(findings: Sequence[Finding]) -> int:
     lengths = accumulate(
-        len(finding.message) + len(finding.kernel) + len(finding.file or "") for finding in findings
+        len(finding.message) + len(finding.kernel) + len(finding.file or "") + len(finding.access)
+        for finding in findings
     )
     return sum(length <= _MOST_OF_ALL_FINDINGS for length in islice(lengths, _MOST_FINDINGS))
 
@@ -185,7 +188,9 @@ def _finding(plain: Mapping[str, Any]) -> Finding:
         known = ("check", "message", "count", "severity")
         return Finding(**{name: plain[name] for name in known})
     told = {field.name: plain[field.name] for field in fields(Finding)}
-    return Finding(**{**told, "block": tuple(told["block"]), "thread": tuple(told["thread"])})
+    reach = told["reach"] and tuple(told["reach"])
+    places = {name: tuple(told[name]) for name in ("block", "thread")}
+    return Finding(**{**told, **places, "reach": reach})
 
 
 def _require(header: Mapping[str, Any], tests: Mapping[str, Test]) -> None:

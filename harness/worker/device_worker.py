@@ -208,6 +208,7 @@ class DeviceWorker(Worker):
         if "wrong" in found.header:
             header["wrong"] = found.header["wrong"]
             return Message(header)
+        header["address"] = place["address"]
         here = _range_of(place)
         (serial,) = found.header["serials"]
         # Who has been in this very allocation before holds it still.

@@ -108,6 +108,9 @@ def test_an_honest_submission(folder: Path) -> None:
     assert result["findings"] == []
     assert len(result["baselines"]) == 6
     assert result["median_ms"] > result["floor_ms"] > 0
+    looks = result["looks"]
+    assert len(looks) == result["rounds"] + result["discarded"]
+    assert all(look["clock_mhz"] > 100 for look in looks)
     written = json.loads((folder / "benchmark.json").read_text())
     assert written["machine_info"]["gpu"]["name"] == result["device"]
     (own,) = (b for b in written["benchmarks"] if b["name"] == "mine")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -38,12 +39,20 @@ class Drawn:
         self.output = self.right.value.float()
 
     def of(
-        self, actual: Tensor, unwritten: Tensor | None = None, mistake: Tensor | None = None
+        self,
+        actual: Tensor,
+        unwritten: Tensor | None = None,
+        mistake: Tensor | None = None,
+        **more: Any,
     ) -> Picture:
         """The picture of an output in place of the right one."""
-        wrong = WrongOutput(self.run, self.values, actual, unwritten, has_gaps=False)
+        wrong = self.wrong(actual, unwritten, **more)
         mistaken = None if mistake is None else MistakenOutput("padding ignored", mistake)
         return picture(self.problem, self.case, wrong, mistaken)
+
+    def wrong(self, actual: Tensor, unwritten: Tensor | None = None, **more: Any) -> WrongOutput:
+        """An output in place of the right one."""
+        return WrongOutput(self.run, self.values, actual, unwritten, has_gaps=False, **more)
 
 
 def test_each_cell_says_which_class_allows_its_element() -> None:
@@ -133,6 +142,63 @@ def test_what_the_mistake_gives_stands_beside() -> None:
     assert "NaN" not in codec.encode(found)
     assert codec.decode(json.dumps(json.loads(codec.encode(found))), Picture) == found
     assert found.mistake == "padding ignored"
+
+
+def test_what_is_written_beside_an_output_is_beside_it() -> None:
+    """Rows go on as memory does, before the first page and behind the last one; each as it is."""
+    drawn = Drawn(8)
+    size = drawn.output.numel()
+    beside = ((size, size), (size + 12, size + 13), (-3, -2), (size + 999, size + 999))
+    found = drawn.of(drawn.output, beside=beside).overview
+    assert found.first == (-1, 0)
+    right = ["." * 10] * 3
+    # What is four rows away, or more, is not drawn.
+    assert found.errors == (
+        (" " * 7 + "oo ", *right, *[" " * 10] * 4),
+        (" " * 10, *right, "o" + " " * 9, "  oo" + " " * 6, " " * 10, " " * 10),
+    )
+    assert found.actual[1][4][0] == "o"
+    alone = MistakenOutput("stores beside the output alone")
+    again = picture(drawn.problem, drawn.case, drawn.wrong(drawn.output, beside=beside), alone)
+    assert again.overview.mistake == found.errors
+    assert again.elements[0].mistake is None
+
+
+def test_output_of_another_shape_lies_over_the_right_one() -> None:
+    """What it lacks was never written, what is beyond is out of bounds, the rest is compared."""
+    drawn = Drawn(8)
+    actual = torch.zeros(2, 4, 9)
+    actual[:, :3] = drawn.output[..., :9]
+    actual[0, 0, 0] += 1e9
+    found = drawn.of(actual)
+    assert found.shape == (2, 4, 10)
+    assert found.overview.errors[0] == ("9........u", *["." * 9 + "u"] * 2, "o" * 9 + " ")
+    assert (0, 0, 9) not in [element.index for element in found.elements]
+    assert found.elements[0].index == (0, 0, 0)
+    alone = picture(
+        drawn.problem, drawn.case, drawn.wrong(actual), MistakenOutput("another shape alone")
+    )
+    assert alone.overview.mistake[0] == ("." * 9 + "u", *found.overview.errors[0][1:])
+
+
+def test_output_that_never_came_is_never_written() -> None:
+    """And what a read out of bounds would have given is out of bounds, all of it."""
+    drawn = Drawn(8)
+    mistake = MistakenOutput("bias read where there is none", is_from_outside=True)
+    found = picture(drawn.problem, drawn.case, drawn.wrong(torch.empty(0)), mistake)
+    assert set("".join(found.overview.errors[0])) == {"u"}
+    assert set("".join(found.overview.mistake[0])) == {"o"}
+    assert found.elements == ()
+
+
+def test_what_is_no_number_for_loads_out_of_bounds_is_out_of_bounds() -> None:
+    """It is NaN else; a number that is wrong stays one."""
+    drawn = Drawn(8)
+    actual = drawn.output.clone()
+    actual[0, 0, 3], actual[0, 0, 4] = math.nan, 1e9
+    assert drawn.of(actual).overview.errors[0][0] == "...n9....."
+    outside = drawn.of(actual, is_from_outside=True)
+    assert outside.overview.errors[0][0] == "...o9....."
 
 
 def test_any_rank_is_seen_as_pages() -> None:

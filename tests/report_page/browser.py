@@ -1,8 +1,9 @@
 """A headless Chromium that tests look at pages with, over its DevTools protocol by pipes.
 
-    python -m tests.report_page.browser PAGE FRAGMENT PNG WIDTH HEIGHT
+    python -m tests.report_page.browser PAGE FRAGMENT PNG WIDTH HEIGHT [SELECTOR ...]
 
-writes what is seen of a page, such as the screenshots in docs/.
+writes what is seen of a page, such as the screenshots in docs/: after a click on the first element
+that is selected, if one is.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ _FLAGS = (
     "--remote-debugging-pipe",
 )
 _PATIENCE_SECONDS = 120.0
+SETTLED = """new Promise((done) => {
+  const look = () => {
+    if (document.querySelector(".ptx:empty")) setTimeout(look, 5);
+    else done();
+  };
+  look();
+})"""
+"""Waits until what was opened is unpacked."""
 
 
 def why_none() -> str:
@@ -135,8 +144,10 @@ class Browser:
 
     def press(self, key: str) -> None:
         """Press and release a key, by its name."""
-        for kind in ("keyDown", "keyUp"):
-            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+        # Without a text the key reaches no button.
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind, more in (("keyDown", text), ("keyUp", {})):
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, **more)
 
     def screenshot(self, path: Path) -> None:
         """Write what is seen of the page as PNG."""
@@ -182,7 +193,10 @@ class Browser:
 
 
 if __name__ == "__main__":
-    page, fragment, png, width, height = sys.argv[1:]
+    page, fragment, png, width, height, *selectors = sys.argv[1:]
     with Browser() as browser:
         browser.open(Path(page).resolve(), fragment, width=int(width), height=int(height))
+        for selector in selectors:
+            browser.run(f"document.querySelector({json.dumps(selector)}).click()")
+            browser.run(SETTLED)
         browser.screenshot(Path(png))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,7 +21,8 @@ from harness.records.picture import Picture
 from harness.records.report import BuildReport, CaseReport, OtherFailure, Report
 from harness.simulator.counters.by_line import LineCounters
 from harness.simulator.counters.totals import Totals
-from harness.speed.result import SpeedResult
+from harness.simulator.ptx.by_line import PtxOfLine
+from harness.speed.result import Look, SpeedResult
 from tests.support import REFERENCE, case, discovered, report, speed_result
 
 SOURCE = "\n".join(f"line {number}" for number in range(1, 41))
@@ -42,7 +44,10 @@ def drawn(length: int = 40, batch: int = 2) -> Picture:
     actual[..., 1::2] += 1.0
     mistake = actual.double()
     actual[..., -4:] = torch.nan
-    wrong = WrongOutput(run, values, actual, actual.isnan(), has_gaps=False)
+    # Two elements behind its end were written as well.
+    size = actual.numel()
+    beside = ((size, size + 1),) if batch == 1 else ()
+    wrong = WrongOutput(run, values, actual, actual.isnan(), has_gaps=False, beside=beside)
     return picture(problem, of, wrong, MistakenOutput("no divisibility test", mistake))
 
 
@@ -83,12 +88,18 @@ def wrong() -> Report:
     every = list(cases())
     every[1] = replace(every[1], picture=drawn())
     every[2] = replace(every[2], picture=drawn(4_000))
+    every[4] = replace(every[4], picture=drawn(20, batch=1))
     lines = tuple(LineCounters(n, 100 * n, 3200 * n, 10, 40 * n, 40, 9, 3, 5, 2) for n in (10, 12))
     return report(
         *every, verdict="failed", message="119 of 486 elements differ", smallest_failure="k3-s2-1",
         shared="all 3 with stride > 1 fail; none with stride 1", own_configuration="passed",
         other_failures=(OtherFailure(1, "k3-s3-2", "something else"),), source=SOURCE, lines=lines,
         coverage=Coverage((10, 12), (14,)), builds=(BuildReport("ext", 1.0, False, "light"),),
+        ptx=(
+            PtxOfLine(10, "fill", ("mov.u32 %r1, %tid.x;", "@%p1 bra $L__BB0_2;")),
+            PtxOfLine(12, "fill", ("st.global.f32 [%rd4], %f1;",), left_out=7),
+            PtxOfLine(12, "sum", ("st.global.f32 [%rd8], %f2;",)),
+        ),
         counters=Totals(1, 10_000, 320_000, 5000, 400, 1168, 90, 45, 0, 32, 1.0),
         notes=("a note",), detail="some\ndetail", checked_at="2026-11-24T10:00:00+00:00",
         content_hash="ab" * 32, precision="fp32",
@@ -111,7 +122,13 @@ def reports() -> tuple[Report, ...]:
 
 def results() -> tuple[SpeedResult, ...]:
     """Of the right one, and of an earlier version of it that was slower."""
-    now = speed_result("fast", 4.0, content_hash="ef" * 32)
+    # The third of 41 rounds was thrown away.
+    looks = [
+        Look(1980.0 - 5 * (at % 3), 500.0, 50.0, ("power limit",) if at % 2 else (), at != 2)
+        for at in range(41)
+    ]
+    looks[2] = replace(looks[2], clock_mhz=1200.0, reasons=("heat, by the driver", "power limit"))
+    now = speed_result("fast", 4.0, content_hash="ef" * 32, looks=tuple(looks), discarded=1)
     earlier = "2026-10-01T00:00:00+00:00"
     return speed_result("fast", 5.0, content_hash="99" * 32, measured_at=earlier), now
 
@@ -125,8 +142,18 @@ def replaced(one: Report, number: int, pictures: Sequence[Picture | None]) -> Re
     ]
     for at, each in enumerate(pictures):
         cases[at] = replace(cases[at], picture=each)
+    chance = random.Random(number // 3)  # noqa: S311 - registers' numbers, no secrets
+    ptx = tuple(
+        PtxOfLine(line, "conv", tuple(_instruction(chance) for _ in range(40)))
+        for line in range(20, 140)
+    )
     return replace(
         one, submission=f"mine{number // 3}", problem=f"conv{number % 3}", cases=tuple(cases),
         source="\n".join(["    float sum = x[index] * weight[tap];"] * 300),
-        content_hash=f"{number // 3:064}",
+        content_hash=f"{number // 3:064}", ptx=ptx,
     )  # fmt: skip
+
+
+def _instruction(chance: random.Random) -> str:
+    one, two, three = (chance.randrange(400) for _ in range(3))
+    return f"fma.rn.f32 %f{one}, %f{two}, %f{three}, %f{one};"

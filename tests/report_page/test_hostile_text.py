@@ -14,7 +14,7 @@ from harness.report_page.data import pairs_of
 from harness.report_page.page import page
 from harness.speed.result import SpeedResult
 from tests.report_page import samples
-from tests.report_page.browser import Browser
+from tests.report_page.browser import SETTLED, Browser
 
 EVIL = (
     "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 2'>"
@@ -84,6 +84,7 @@ def test_page_has_the_same_elements(browser: Browser, tmp_path: Path, fragment: 
             # Behind each of the closed doors, too.
             browser.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
             browser.run("document.querySelectorAll('[data-line] button').forEach(b => b.click())")
+            browser.run(SETTLED)
         found.append(browser.run(counts))
         assert browser.complaints == []
     assert found[0] == found[1]

@@ -9,7 +9,7 @@ import pytest
 from harness.report_page.data import pairs_of
 from harness.report_page.page import page
 from tests.report_page import samples
-from tests.report_page.browser import Browser
+from tests.report_page.browser import SETTLED, Browser
 
 ROWS = "[...document.querySelectorAll('#overview tbody tr')].filter(row => !row.hidden)"
 FIRST_MAP = "document.querySelector('.picture canvas[data-map=errors]')"
@@ -69,7 +69,8 @@ def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
 def test_link_leads_to_a_section(browser: Browser, shown: Path) -> None:
     """A third part of the address scrolls there; going on to the next one changes nothing else."""
     browser.open(shown, "#mine/conv/source")
-    top = "Math.round(document.getElementById(%r).getBoundingClientRect().top)"
+    # -0, which is no number of JSON, becomes 0.
+    top = "Math.round(document.getElementById(%r).getBoundingClientRect().top) + 0"
     assert abs(browser.run(top % "source")) <= 1
     choose(browser, "select[aria-label='stride is']", "> 1")
     browser.run("document.querySelector('nav[aria-label=sections] a').click()")
@@ -96,6 +97,9 @@ def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
         browser.press("ArrowRight")
     assert browser.run(said).startswith("[batch 0, channel 1, position 80]: never written")
     assert "tile 10, 0 in it" in browser.run(said)
+    choose(browser, "input[aria-label='elements in a block']", "32")
+    # 81 elements a row.
+    assert "block 5, thread 1" in browser.run(said)
     choose(browser, "select[aria-label=page]", "1")
     assert browser.run(said).startswith("[batch 1, channel 1, position 80]")
 
@@ -111,6 +115,30 @@ def test_right_wrong_and_unwritten_have_their_colours(
     paper = browser.run("getComputedStyle(document.body).backgroundColor")
     assert len({right, wrong, gap, paper}) == 4
     assert paper == ("rgb(21, 25, 30)" if dark else "rgb(255, 255, 255)")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_is_out_of_bounds_has_a_colour_of_its_own(
+    browser: Browser, shown: Path, dark: bool
+) -> None:
+    """Beside the output, where memory goes on; the rest of that row is no element at all."""
+    browser.open(shown, "#mine", dark=dark)
+    third = "document.querySelectorAll('.picture')[2]"
+    first = f"{third}.querySelector('canvas[data-map=errors]')"
+    pixel = f"((x, y) => [...{first}.getContext('2d').getImageData(x, y, 1, 1).data].join())"
+    size = browser.run(f"{first}.width / 41")
+    at = [(0.5, 3.5), (0.5, 0.5), (1.5, 0.5), (40.5, 0.5)]
+    outside, right, wrong, gap = (browser.run(f"{pixel}({x * size}, {y * size})") for x, y in at)
+    assert len({outside, right, wrong, gap}) == 4
+    assert browser.run(f"{pixel}({2.5 * size}, {3.5 * size})") == "0,0,0,0"
+    said = f"{third}.querySelector('.readout').textContent"
+    browser.run(f"{first}.focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        browser.press(key)
+    assert browser.run(said) == "written beside the output: element 2 behind the output's end"
+    browser.press("ArrowRight")
+    assert browser.run(said) == "nothing there"
+    assert "out of bounds" in browser.run(f"{third}.querySelector('.legend').textContent")
 
 
 def test_switch_turns_the_theme(browser: Browser, shown: Path) -> None:
@@ -141,6 +169,9 @@ def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
     """All with a stride above 1 are seen together, and each can be run again."""
     browser.open(shown, "#mine")
     rows = "[...document.querySelectorAll('#cases tbody tr')].filter(row => !row.hidden)"
+    above = browser.run("document.getElementById('cases').textContent.split('6 of 6 cases')[0]")
+    assert "all 3 with stride > 1 fail; none with stride 1" in above
+    assert "Diagnosis: no divisibility test: skip the tap" in above
     assert browser.run(f"{rows}.length") == 6
     choose(browser, "select[aria-label='stride is']", "> 1")
     assert browser.run(f"{rows}.map(row => row.cells[0].textContent)") == ["failed"] * 3
@@ -156,7 +187,7 @@ def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path
     """A finding opens at its line; what never ran is marked; the hottest line comes first."""
     browser.open(shown, "#mine")
     line = "document.querySelector('[data-line=\"%d\"]')"
-    browser.run(f"{line % 12}.querySelector('button').click()")
+    browser.run(f"{line % 12}.querySelector('.badge').click()")
     told = browser.run(f"{line % 12}.nextSibling.textContent")
     for words in ("4-byte store", "(1, 0, 0)", "(31, 0, 0)", "0x1000", "in 3 cases", "fill"):
         assert words in told
@@ -167,6 +198,41 @@ def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path
     )
     choose(browser, "#source select", "1")
     assert "48 a request, 4 would do" in browser.run(f"{line % 12}.textContent")
+
+
+def ptx_shown(browser: Browser) -> str | None:
+    """What is opened of a line's PTX; None for nothing."""
+    browser.run(SETTLED)
+    text: str | None = browser.run("document.querySelector('#source .ptx')?.textContent ?? null")
+    return text
+
+
+def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None:
+    """Nothing of it before; then by the line's number, by a click anywhere, and by keyboard."""
+    browser.open(shown, "#mine")
+    row = "document.querySelector('[data-line=\"12\"]')"
+    number = f"{row}.querySelector('.number button')"
+    assert browser.run("document.getElementById('source').textContent.includes('st.global')") is (
+        False
+    )
+    browser.run(f"{number}.click()")
+    told = ptx_shown(browser) or ""
+    for words in (
+        "PTX of line 12 in fill: 8 instructions", "st.global.f32 [%rd4], %f1;", "… and 7 more",
+        "PTX of line 12 in sum: 1 instruction", "st.global.f32 [%rd8], %f2;",
+    ):  # fmt: skip
+        assert words in told
+    # A finding of the same line opens and closes beside it.
+    browser.run(f"{row}.querySelector('.badge').click()")
+    browser.run(f"{number}.click()")
+    assert ptx_shown(browser) is None
+    assert "4-byte store" in browser.run(f"{row}.nextSibling.textContent")
+    browser.run(f"{row}.cells[4].click()")
+    assert "st.global" in (ptx_shown(browser) or "")
+    browser.run(f"{number}.focus()")
+    browser.press("Enter")
+    assert ptx_shown(browser) is None
+    assert browser.run("document.querySelector('[data-line=\"14\"] .number button')") is None
 
 
 def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
@@ -180,11 +246,35 @@ def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
     floor = browser.run("+document.querySelector('#speed .floor').getAttribute('x1')")
     places = [floor, *(x for _, x in marks)]
     assert places == sorted(places)
-    assert browser.run("document.querySelectorAll('#speed svg').length") == 3
+    assert browser.run("document.querySelectorAll('#speed svg').length") == 4
     steps = browser.run(
         "[...document.querySelectorAll('#history tbody .badge')].map(b => b.textContent)"
     )
     assert steps == ["passed", "faster"]
+
+
+def test_clock_and_throttling_are_drawn_below_the_samples(browser: Browser, shown: Path) -> None:
+    """A round that was thrown away has no sample, and what held the clock down is named."""
+    browser.open(shown, "#fast")
+    clocks = "[...document.querySelectorAll('#speed .clock')]"
+    assert browser.run(f"{clocks}.length") == 41
+    thrown = f"{clocks}.filter(c => c.classList.contains('wrong'))"
+    assert browser.run(f"{thrown}.map(c => c.textContent)") == [
+        "round 3: 1200 MHz; held down by heat, by the driver, power limit; thrown away"
+    ]
+    low = browser.run(f"+{thrown}[0].getAttribute('cy')")
+    assert low == browser.run(f"Math.max(...{clocks}.map(c => +c.getAttribute('cy')))")
+    samples = (
+        "[...document.querySelectorAll('#speed circle')]"
+        ".filter(c => c.textContent.endsWith(' ms')).map(c => c.getAttribute('cx'))"
+    )
+    places = browser.run(f"{clocks}.map(c => c.getAttribute('cx'))")
+    assert browser.run(samples) == places[:2] + places[3:]
+    held = browser.run(
+        "[...document.querySelectorAll('#speed .held')].map(r => r.textContent)"
+        ".filter(text => text.includes('heat'))"
+    )
+    assert held == ["round 3: heat, by the driver"]
 
 
 @pytest.mark.parametrize("fragment", ["", "#mine", "#fast"])

@@ -1,5 +1,6 @@
 import pytest
 
+from harness.simulator.ptx.by_line import PtxOfLine, ptx_by_line
 from harness.simulator.ptx.parser import parse
 from harness.simulator.ptx.ptx import (
     Address,
@@ -9,6 +10,7 @@ from harness.simulator.ptx.ptx import (
     Immediate,
     Instruction,
     Label,
+    Location,
     Negated,
     Operand,
     Parameter,
@@ -188,3 +190,25 @@ def test_unreadable_text_is_an_error() -> None:
         kernel(".surprise 5;")
     with pytest.raises(PtxSyntaxError, match="operand"):
         kernel("mov.b32 %r1, ?;")
+
+
+def test_ptx_of_a_line_is_bounded() -> None:
+    """A line has 200 instructions, one of them 400 characters, and all together 128 KiB."""
+
+    def at(line: int, text: str) -> Instruction:
+        location = Location("inline.h", 1, 1, Location("build/mine.py", line, 1))
+        return Instruction("add", (), (), None, location, text)
+
+    first = [at(1, "add")] * 2 + [at(1, f"add {number}") for number in range(300)]
+    # Another instance of a template has no second text of its own.
+    kernels = [("fill", first), ("fill", [at(1, "other"), at(2, "x" * 1000)])]
+    one, two = ptx_by_line("mine.py", kernels)
+    assert (one.line, one.kernel, len(one.instructions), one.left_out) == (1, "fill", 200, 101)
+    assert one.instructions[:2] == ("add", "add 0"), "the same one twice is one"
+    assert two == PtxOfLine(2, "fill", ("x" * 400 + " ...",))
+    many = [("fill", [at(line, "y" * 300) for line in range(1000)])]
+    every = ptx_by_line("mine.py", many)
+    assert len(every) == 1000
+    assert sum(len(text) for each in every for text in each.instructions) <= 128 << 10
+    assert sum(len(each.instructions) + each.left_out for each in every) == 1000
+    assert ptx_by_line("other.py", many) == ()

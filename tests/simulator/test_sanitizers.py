@@ -107,3 +107,18 @@ def test_compute_sanitizer_flags_the_same_kernels(name: str) -> None:
     # Which of two mistakes that one missing barrier leads to shows depends on who comes first.
     also = re.findall(r"// on a GPU also (\w+)$", LINES[body_of(name)[0]])
     assert flagged == {check for check, _ in expected} | set(also)
+
+
+def test_finding_tells_how_far_its_accesses_reach(corpus: Corpus) -> None:
+    """From the lowest offset to the highest, of all threads that did the same there."""
+    device = corpus.device
+    source = device.put(np.arange(128, dtype=np.float32))
+    target = device.machine.memory.allocate(512)
+    arguments = [pointer(source), pointer(target), int32(140)]
+    module = corpus.module
+    launched = device.machine.launch(
+        module, "store_past_end", (2, 1, 1), (128, 1, 1), 1024, arguments
+    )
+    (finding,) = launched.findings
+    assert (finding.access, finding.count, finding.allocation) == ("store", 13, 512)
+    assert (finding.offset, finding.reach) == (512, (512, 560))

@@ -11,6 +11,7 @@ from harness.records.report import BuildReport
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Conditions, Measurement
 from harness.speed.outcome import speed_result
+from harness.speed.result import Look, SpeedResult
 from tests.support import report, timing
 
 CHECKED = replace(
@@ -31,6 +32,7 @@ MEASURED = Measurement(
     flops=200,
     discarded=3,
     measured_at="2026-11-21T20:15:00+00:00",
+    looks=(Look(1980.0, 500.0, 50.0, ("power limit",), is_counted=True),),
 )
 
 
@@ -61,6 +63,8 @@ def test_everything_that_was_measured_is_kept() -> None:
     assert (result.device, result.cudnn, result.bandwidth_gbs) == ("NVIDIA H200", "9.19", 4300)
     assert result.findings == ("below the floor",)
     assert (result.discarded, result.build_seconds) == (3, 7.0)
+    assert result.looks == MEASURED.looks
+    assert SpeedResult.from_json(result.to_json()) == result
     assert (result.content_hash, result.problem_hash) == (
         CHECKED.content_hash,
         CHECKED.problem_hash,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +60,13 @@ def test_lines_that_are_no_results_are_passed_over(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('{"schema": 99}\nhalf a li')
     assert list(results.read(tmp_path, "conv_transpose1d")) == [RESULT]
+
+
+def test_results_from_before_looks_were_kept_are_read() -> None:
+    """They were measured alike; what they lack is empty."""
+    data = json.loads(RESULT.to_json())
+    del data["looks"]
+    assert SpeedResult.from_json(json.dumps(data)) == RESULT
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
+from torch import Tensor
 
+from harness.gpu.state import Monitor, State
 from harness.problems.problem import load
 from harness.problems.runs import Distribution
 from harness.problems.values import runs_for
-from harness.speed.rounds import any_distribution, draw
+from harness.speed.contender import Contender, Sample
+from harness.speed.result import Look
+from harness.speed.rounds import Samples, Stage, any_distribution, draw, run_rounds
 from tests.support import REFERENCE
 
 PROBLEM = load(REFERENCE / "conv_transpose1d.py")
@@ -50,3 +55,63 @@ def test_an_impulse_is_a_single_one() -> None:
     draw("impulse", x, torch.Generator().manual_seed(1))
     assert x.sum() == 1
     assert x.count_nonzero() == 1
+
+
+class _Named:
+    """A contender whose calls take 1 ms, 2 ms, and so on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._calls = 0
+
+    def time(
+        self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
+    ) -> Sample:
+        del inputs, moved, seconds
+        self._calls += 1
+        return Sample(float(self._calls), torch.empty(0))
+
+
+class _StageOfNothing(Stage):
+    """Needs no GPU, since there is nothing to fill."""
+
+    def __init__(self) -> None:
+        pass
+
+    def time(
+        self,
+        contender: Contender,
+        distribution: Distribution = "uniform",
+        seconds: float | None = None,
+    ) -> Sample:
+        del distribution, seconds
+        return contender.time((), moved=False)
+
+
+class _MonitorOf(Monitor):
+    """Of a GPU that is in given states, one after the other."""
+
+    def __init__(self, states: Iterator[State]) -> None:
+        self._states = states
+
+    def state(self) -> State:
+        return next(self._states)
+
+
+def test_every_round_has_a_look_at_the_gpu() -> None:
+    """Heat throws a round away for everybody, the power limit does not, and both are kept."""
+    reasons = [("power limit",), (), ("heat, by the hardware", "power limit"), ()]
+    states = [State(1900.0 + at, 500.0, 50.0, held) for at, held in enumerate(reasons)]
+
+    def is_enough(samples: Samples) -> bool:
+        return len(samples.looks) == len(states)
+
+    samples = run_rounds(
+        _StageOfNothing(), PROBLEM, [_Named("a"), _Named("b")], _MonitorOf(iter(states)),
+        lambda *_: None, is_enough, 60.0,
+    )  # fmt: skip
+    assert samples.looks == [
+        Look(1900.0 + at, 500.0, 50.0, held, at != 2) for at, held in enumerate(reasons)
+    ]
+    assert samples.times == {"a": [1.0, 2.0, 4.0], "b": [1.0, 2.0, 4.0]}
+    assert (len(samples.counted), samples.discarded) == (3, 1)

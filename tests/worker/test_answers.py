@@ -15,7 +15,7 @@ NONCE = "ab" * 16
 FINDING = {
     "check": "memcheck", "severity": "error", "message": "m", "kernel": "k", "file": None,
     "line": None, "block": [0, 0, 0], "thread": [1, 0, 0], "address": 0, "count": 1,
-    "allocation": None, "offset": -4,
+    "allocation": None, "offset": -4, "access": "load", "reach": [-4, 0],
 }  # fmt: skip
 REMARK = {"check": "state", "severity": "info", "message": "m", "kernel": "", "count": 1}
 FAULT = {"kind": "exception", "message": "", "detail": ""}
@@ -69,6 +69,7 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
         ("forward", answer(**{**OUTPUT, "place": {**PLACE, "shape": [-1]}}), "'place'"),
         ("forward", answer(**{**OUTPUT, "place": {**PLACE, "address": 0.5}}), "'place'"),
         ("forward", answer(**{**OUTPUT, "findings": [{**FINDING, "block": [0]}]}), "'findings'"),
+        ("forward", answer(**{**OUTPUT, "findings": [{**FINDING, "reach": [0]}]}), "'findings'"),
         ("forward", answer(**{**OUTPUT, "findings": [{"check": "memcheck"}]}), "'findings'"),
         ("import", answer(fault="no", findings=[]), "'fault'"),
         ("import", answer(fault={"kind": "passed", "message": "", "detail": ""}, findings=[]),

@@ -246,10 +246,8 @@ class Counts:
 
 
 def _written_at(location: Location | None) -> tuple[str | None, int | None]:
-    """The line of a submission that an instruction is of; in a header's function, who called it."""
-    while location and location.inlined_at and not location.file.endswith(".py"):
-        location = location.inlined_at
-    return (location.file, location.line) if location else (None, None)
+    place = location and location.written_at
+    return (place.file, place.line) if place else (None, None)
 
 
 def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 
 from harness.simulator.execution.prepared import JUMPED, STAYED, Prepared
@@ -17,6 +18,7 @@ from harness.simulator.lowering.program import (
     sources_of,
     targets_of,
 )
+from harness.simulator.ptx.by_line import PtxOfLine, ptx_by_line
 from harness.simulator.ptx.ptx import Instruction, Location, Module
 from harness.system.numbering import numbered
 
@@ -31,12 +33,14 @@ class Lines:
         unset: Of kernels that ran, those that may read a variable which nothing has set.
         branches: Of kernels that ran, for each branch its line, whether some thread jumped there,
             and whether some thread went on. Instances of a template count as one.
+        ptx: Of kernels that were launched, what came of each line.
     """
 
     reached: tuple[int, ...]
     missed: tuple[int, ...]
     unset: tuple[int, ...]
     branches: tuple[tuple[int, bool, bool], ...]
+    ptx: tuple[PtxOfLine, ...] = ()
 
 
 def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) -> Lines:
@@ -50,6 +54,7 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
     reached: set[int] = set()
     unset: set[int] = set()
     ways: Counter[tuple[int, int]] = Counter()
+    kernels: list[tuple[str, Iterator[Instruction]]] = []
     for module, launched in modules:
         for function in module.functions.values():
             every |= set(_lines(file, function.body))
@@ -61,6 +66,7 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
             blocks = program.blocks
             for number in prepared.reached:
                 reached |= set(_lines(file, blocks[number].executed))
+            kernels.append((program.name, chain.from_iterable(b.executed for b in blocks)))
     return Lines(
         tuple(sorted(reached)),
         tuple(sorted(every - reached)),
@@ -69,6 +75,7 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
             (line, bool(ways[line, n] & JUMPED), bool(ways[line, n] & STAYED))
             for line, n in sorted(ways)
         ),
+        ptx_by_line(file, kernels),
     )
 
 

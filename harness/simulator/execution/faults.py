@@ -117,7 +117,7 @@ class Faults:
         found = self._describe(step, code, address)
         kind = (check, found.kind)
         where = (address, found.allocation, found.offset)
-        self.note(kind, found.message, step.location, lane, first_block, count, where)
+        self.note(kind, found.message, step.location, lane, first_block, count, where, step.kind)
 
     def note(
         self,
@@ -128,10 +128,12 @@ class Faults:
         first_block: int,
         count: int,
         where: tuple[int, int | None, int | None] = (0, None, None),
+        access: str = "",
     ) -> None:
         """A finding; `kind` tells it from others at the same place.
 
-        `where` is the address, 0 for none, and the nearest allocation and the offset there.
+        `where` is the address, 0 for none, and the nearest allocation and the offset there;
+        `access` is what was done there.
         """
         file = location.file if location else None
         line = location.line if location else None
@@ -139,7 +141,8 @@ class Faults:
         key = check, file, line, kind[1]
         present = self._findings.get(key)
         if present:
-            self._findings[key] = replace(present, count=present.count + count)
+            reach = _reach(present, where)
+            self._findings[key] = replace(present, count=present.count + count, reach=reach)
             return
         block, thread = divmod(lane, self._placement.geometry.threads)
         self._findings[key] = Finding(
@@ -154,6 +157,8 @@ class Faults:
             count,
             allocation=where[1],
             offset=where[2],
+            access=access,
+            reach=None if where[2] is None else (where[2], where[2]),
         )
 
     def _describe(self, step: Access, code: int, address: int) -> _Described:
@@ -226,3 +231,13 @@ class Faults:
         distance = address + width - nearest.end
         message = f"{access} {distance} bytes past the end of a {size}{dead}"
         return _Described("past", message, *where)
+
+
+def _reach(known: Finding, where: tuple[int, int | None, int | None]) -> tuple[int, int] | None:
+    """How far a finding's accesses reach with another one, if that is at the same allocation."""
+    address, _, offset = where
+    if known.reach is None or known.offset is None or known.address is None or offset is None:
+        return known.reach
+    if address - offset != known.address - known.offset:
+        return known.reach
+    return min(known.reach[0], offset), max(known.reach[1], offset)

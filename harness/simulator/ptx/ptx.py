@@ -34,6 +34,12 @@ class Location:
         """The place in the kernel itself, through all inlining."""
         return self.inlined_at.outermost if self.inlined_at else self
 
+    @property
+    def written_at(self) -> Location:
+        """The line of a submission that it is of; in a header's function, who called it."""
+        is_inside = self.inlined_at and not self.file.endswith(".py")
+        return self.inlined_at.written_at if self.inlined_at and is_inside else self
+
 
 @dataclass(frozen=True, slots=True)
 class Register:

@@ -1,0 +1,58 @@
+"""What building the page adds to a check: the same command with --html and without, in turns.
+
+python benchmarks/page_cost.py submissions/flat_index.py --reference reference/conv_transpose1d.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_ROUNDS = 7
+
+
+def measure(arguments: list[str], rounds: int) -> None:
+    """Print medians of the seconds that pass, and of those that processors are busy."""
+    check = [sys.executable, "-m", "harness", "check", *arguments, "--seed", "1"]
+    taken: dict[str, list[tuple[float, float]]] = {"without": [], "with": []}
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        commands = {"without": check, "with": [*check, "--html", str(page)]}
+        # The first one builds.
+        _seconds(check)
+        for number in range(rounds):
+            # Neither is always the one that comes second.
+            for name in sorted(commands, reverse=bool(number % 2)):
+                taken[name].append(_seconds(commands[name]))
+        print(f"{page.stat().st_size:,} bytes")
+    for place, what in enumerate(("passed", "of processors")):
+        without, with_page = (
+            statistics.median(each[place] for each in taken[name]) for name in ("without", "with")
+        )
+        more = 100 * (with_page / without - 1)
+        print(f"{without:.2f} s {what} without, {with_page:.2f} s with: {more:+.1f} %")
+
+
+def _seconds(command: list[str]) -> tuple[float, float]:
+    start, before = time.monotonic(), _busy()
+    # What is wrong with a submission makes no difference here.
+    subprocess.run(command, check=False, capture_output=True)
+    return time.monotonic() - start, _busy() - before
+
+
+def _busy() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    options, rest = parser.parse_known_args()
+    measure(rest, options.rounds)

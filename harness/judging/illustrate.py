@@ -1,0 +1,123 @@
+"""Which failing cases get a picture, and what the diagnosed mistake would have given there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.judging.case_check import CaseOutcome
+from harness.judging.diagnose import Diagnosis, output_of
+from harness.judging.picture import (
+    MOST_COLUMNS,
+    MOST_ROWS,
+    MistakenOutput,
+    WrongOutput,
+    picture,
+)
+from harness.problems import families
+from harness.problems.problem import Problem
+from harness.problems.values import runs_for, values_for
+from harness.records.picture import Picture
+from harness.records.report import Report
+
+# Of what fails in other ways than the case that is shown.
+_MOST_OTHER_PICTURES = 3
+# Of a picture that tells much: more rows and columns tell no more.
+_MANY_ROWS, _MANY_COLUMNS = 8, 48
+# Below so many elements nothing is seen, though some are right.
+_ENOUGH = 100
+_NULL_PAGE = range(4096)
+# Cases that passed, of which it is enough to see a few.
+_PASSED = 3
+
+
+def illustrated(
+    report: Report, outcomes: Sequence[CaseOutcome], problem: Problem, known: Diagnosis | None
+) -> Report:
+    """Add pictures of the case that is shown, of a larger one, and of one of each other kind."""
+    others_shown = [other.case for other in report.other_failures][:_MOST_OTHER_PICTURES]
+    wanted = {report.smallest_failure, _most_telling(outcomes), *others_shown}
+    wrong = {o.case.id: o for o in outcomes if (o.wrong or o.other) and o.case.id in wanted}
+    pictures = {name: _picture(outcome, problem, known) for name, outcome in wrong.items()}
+    cases = (
+        replace(case, picture=pictures[case.id]) if case.id in pictures else case
+        for case in report.cases
+    )
+    return replace(report, cases=tuple(cases))
+
+
+def _most_telling(outcomes: Sequence[CaseOutcome]) -> str:
+    """Id of the failing case whose output shows most: of some size, and right in places."""
+
+    def tells(outcome: CaseOutcome) -> tuple[bool, bool, bool, int, str]:
+        wrong = outcome.wrong or outcome.other
+        shape = wrong.actual.shape if wrong else ()
+        rows, columns = ([1, 1, *shape])[-2:]
+        is_whole = rows <= MOST_ROWS and columns <= MOST_COLUMNS
+        area = min(rows, _MANY_ROWS) * min(columns, _MANY_COLUMNS)
+        mismatch = outcome.report.comparison and outcome.report.comparison.mismatch
+        is_partly_right = not mismatch or mismatch.count < mismatch.total
+        return is_whole, area >= _ENOUGH, is_partly_right, area, outcome.case.id
+
+    # Those of which numbers are known to be wrong tell more than others, and where no output came
+    # the smallest tells all.
+    others = [o for o in outcomes if o.other and o.other.actual.numel()]
+    drawn = [o for o in outcomes if o.wrong] or others
+    return max(drawn, key=tells).case.id if drawn else ""
+
+
+def _picture(outcome: CaseOutcome, problem: Problem, known: Diagnosis | None) -> Picture | None:
+    wrong = outcome.wrong or outcome.other
+    if wrong is None:
+        return None
+    mistaken = _mistaken(outcome, wrong, known)
+    return picture(problem.at(outcome.case.constants), outcome.case, wrong, mistaken)
+
+
+def _mistaken(
+    outcome: CaseOutcome, wrong: WrongOutput, known: Diagnosis | None
+) -> MistakenOutput | None:
+    """What the diagnosed mistake gives for the same values."""
+    if outcome.wrong is None:
+        if not wrong.actual.numel():
+            # No number of it can come of what is not there.
+            return MistakenOutput(known.name, is_from_outside=True) if known else None
+        if wrong.beside:
+            return MistakenOutput("stores beside the output alone")
+        return MistakenOutput("another shape alone")
+    family = families.named(outcome.case.family)
+    right = family.computation(outcome.case, wrong.values.weights, wrong.values.inputs)
+    if known and known.made and right:
+        return MistakenOutput(known.name, output_of(known.made, right))
+    return None
+
+
+def absent_operand(
+    failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome], problem: Problem
+) -> Diagnosis | None:
+    """Recognise kernels that read a parameter where the model has none."""
+    stopped = [outcome.other for outcome in failed if outcome.other and not outcome.wrong]
+    if len(stopped) < len(failed) or not stopped:
+        return None
+    if not all(_reads_null(outcome) for outcome in failed):
+        return None
+    passed = [o.case for o in outcomes if o.report.verdict == "passed"][:_PASSED]
+    names: set[str] = set()
+    for number, case in enumerate(passed):
+        at = problem.at(case.constants)
+        own = set(values_for(at, case, runs_for(at)[0]).weights)
+        names = names & own if number else own
+    names -= {name for other in stopped for name in other.values.weights}
+    if len(names) != 1:
+        return None
+    name = names.pop().rpartition(".")[2]
+    return Diagnosis(
+        f"{name} read where there is none",
+        f"Every case without {name} fails at a null pointer, and none with it; test for it before "
+        "it is read.",
+    )
+
+
+def _reads_null(outcome: CaseOutcome) -> bool:
+    loads = (each for each in outcome.report.findings if each.access == "load")
+    return any(each.check == "memcheck" and each.address in _NULL_PAGE for each in loads)
