@@ -12,6 +12,7 @@ from harness.judging.case_check import CaseOutcome
 from harness.judging.diagnose import Diagnosis, WrongRun, diagnose
 from harness.judging.general import Seen, guess
 from harness.judging.illustrate import absent_operand, illustrated
+from harness.judging.kept_bits import describe
 from harness.judging.kinds import of_one_kind, others
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
@@ -78,7 +79,8 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     )
     if report.is_right:
         # What a wrong one makes of inputs that nobody gives it is not what its author looks for.
-        report = replace(report, notes=(*report.notes, *_notes_of_cases(cases)))
+        rounded = describe(rounding for o in outcomes for rounding in o.roundings)
+        report = replace(report, notes=(*rounded, *report.notes, *_notes_of_cases(cases)))
     report = illustrated(report, outcomes, problem, known or absent)
     return replace(report, message=_message(report))
 

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import as_initialised, largest_exact
+from harness.problems.factors import Factor
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import aimed, drawn, grid
 from harness.problems.families.conv_transpose1d.computation import Gather
+from harness.problems.families.conv_transpose1d.factors import factors_of
 from harness.problems.families.conv_transpose1d.lengths import explain_shapes
 from harness.problems.families.conv_transpose1d.linear import (
     ConvolutionMap,
@@ -171,6 +173,13 @@ class ConvTranspose1d(AnyReference):
         """It is one, whatever its sizes."""
         weight, bias = weight_and_bias({name: value.to(device) for name, value in weights.items()})
         return ConvolutionMap(Convolution.of(configuration), weight, bias)
+
+    def factors(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Sequence[Factor]:
+        """Its weight and its input; of a bias, single bits are lost in honest sums, too."""
+        weight, _ = weight_and_bias(weights)
+        return factors_of(Convolution.of(configuration), weight, inputs[0])
 
     def largest_exact(self, configuration: Configuration) -> int:
         """The fewer terms its sums have, the more bits."""
