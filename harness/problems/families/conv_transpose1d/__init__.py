@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import as_initialised, largest_exact
+from harness.problems.draws import as_initialised
 from harness.problems.factors import Factor
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import aimed, drawn, grid
@@ -30,8 +30,8 @@ from harness.problems.families.conv_transpose1d.need import need_of
 from harness.problems.families.conv_transpose1d.recognition import is_transposed_convolution
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.families.conv_transpose1d.weights import (
-    MOST_EXACT_TERMS,
     exact_weights,
+    largest_exact_input,
     lone_weights,
 )
 from harness.problems.families.family import Family, Need, Sizes
@@ -183,7 +183,7 @@ class ConvTranspose1d(AnyReference):
 
     def largest_exact(self, configuration: Configuration) -> int:
         """The fewer terms its sums have, the more bits."""
-        return largest_exact(min(Convolution.of(configuration).most_terms, MOST_EXACT_TERMS))
+        return largest_exact_input(Convolution.of(configuration))
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
         """Whether the weights of one output channel are more than a thread block can keep."""
