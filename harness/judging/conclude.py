@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from harness.judging.case_check import CaseOutcome
 from harness.judging.diagnose import Diagnosis, WrongRun, diagnose
@@ -16,6 +17,7 @@ from harness.judging.kept_bits import describe
 from harness.judging.kinds import of_one_kind, others
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
+from harness.judging.picture import WrongOutput
 from harness.problems import families
 from harness.problems.families.family import Family
 from harness.problems.grid import OWN
@@ -50,7 +52,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     absent = None if known else absent_operand(failed, outcomes, problem)
     diagnosis = (
         wrong_defaults(failed, outcomes)
-        or _unset_variable(failed, blank.coverage)
+        or unset_variable(failed, blank.coverage)
         or _diagnosis(failed, known or absent)
     )
     cases = tuple(
@@ -132,7 +134,7 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
     )
 
 
-def _unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> str:
+def unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> str:
     """Say which lines read a variable that nothing has set, where that explains every failure.
 
     The simulator fills such registers as it fills fresh memory: what comes of them is no number.
@@ -142,13 +144,19 @@ def _unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) ->
         return ""
     if any(each.has_gaps for each in wrong):
         return ""
-    if not all(bool(each.actual.isnan().any()) for each in wrong):
+    # What nobody wrote is not a number either, and has another name.
+    if not all(bool(_written_nans(each).any()) for each in wrong):
         return ""
     lines = ", ".join(map(str, coverage.unset[:_MOST_LINES]))
     return (
         "uninitialised variable: what is wrong is not a number, and comes from a variable that "
         f"nothing has set; it is read in one of these lines: {lines}."
     )
+
+
+def _written_nans(wrong: WrongOutput) -> Tensor:
+    nans = wrong.actual.isnan()
+    return nans if wrong.unwritten is None else nans & ~wrong.unwritten
 
 
 def _known_mistake(
