@@ -258,8 +258,7 @@ class CaseCheck:
             self._oracle_device,
             with_limits=is_first,
         )
-        # Rows that are all one have no signs of their own.
-        if comparison.precision == "fp32" and run.is_plain and call.kind == "first":
+        if comparison.precision == "fp32" and _tells_bits(call):
             found = roundings_of(self._problem, self._case, values, actual, self._oracle_device)
             self._roundings += found
             if found:
@@ -447,6 +446,11 @@ def _is_from_outside(findings: Sequence[Finding]) -> bool:
     """
     kinds = {(each.check, each.access) for each in findings}
     return ("memcheck", "load") in kinds and not any(check == "initcheck" for check, _ in kinds)
+
+
+def _tells_bits(call: Call) -> bool:
+    """Whether a call's operands are many, and each drawn for itself."""
+    return call.kind == "first" and call.run.is_plain and call.run.weights == "A"
 
 
 def _short(error: float | None) -> float | None:
