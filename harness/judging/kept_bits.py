@@ -103,14 +103,17 @@ def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
         return None
     weighed = factor.adjoint(error)
     agreement = deviations(factor.values, weighed)
-    best = int(agreement.argmax())
-    largest = float(agreement.flatten()[best])
-    if not largest > _DEVIATIONS:
-        return None
-    how, bits = _HOWS[best // len(_BITS)], _BITS[best % len(_BITS)]
-    added = _added(factor.values.double(), bits, how)
-    share = float((added * weighed).sum() / factor.image(added).square().sum())
-    return Rounding(factor.name, bits, how, largest) if share > _LEAST_SHARE else None
+    for place in agreement.flatten().argsort(descending=True).tolist():
+        how, bits = _HOWS[place // len(_BITS)], _BITS[place % len(_BITS)]
+        found = Rounding(factor.name, bits, how, float(agreement.flatten()[place]))
+        if not found.deviations > _DEVIATIONS:
+            return None
+        added = _added(factor.values.double(), bits, how)
+        share = float((added * weighed).sum() / factor.image(added).square().sum())
+        # A small share of a coarser rounding may stand out more, and hides no finer one.
+        if share > _LEAST_SHARE:
+            return found
+    return None
 
 
 def deviations(values: Tensor, weighed: Tensor) -> Tensor:

@@ -108,6 +108,19 @@ def test_share_of_a_rounding_is_no_rounding() -> None:
     assert not roundings(both, error)
 
 
+def test_share_of_a_coarser_rounding_hides_no_finer_one() -> None:
+    """Who adds a little of what 8 bits would make stands out there more, and is told by 18."""
+    w, x = drawn(positive=False)
+    used = honest_errors.nearest(w, 18).double()
+    used += 0.002 * (honest_errors.nearest(w, 8) - w).double()
+    both = honest_errors.factors(w, x)
+    error = ((used - w.double()).T @ x.double())[None]
+    agreement = deviations(both[0].values, both[0].adjoint(error))
+    assert int(agreement.argmax()) % 13 < 5
+    (told,) = roundings(both, error)
+    assert (told.operand, told.bits, told.how) == ("weight", 18, "nearest")
+
+
 def test_few_operands_or_no_error_accuse_nobody() -> None:
     """No sum of 72 signs is beyond 8.5 deviations, and where nothing is wrong nothing is said."""
     w, x = drawn()
