@@ -259,10 +259,10 @@ class CaseCheck:
             with_limits=is_first,
         )
         if comparison.precision == "fp32" and _tells_bits(call):
-            found = roundings_of(self._problem, self._case, values, actual, self._oracle_device)
-            self._roundings += found
-            if found:
-                comparison = replace(comparison, precision=class_of(found))
+            rounded = roundings_of(self._problem, self._case, values, actual, self._oracle_device)
+            self._roundings += rounded
+            if rounded:
+                comparison = replace(comparison, precision=class_of(rounded))
         self._limits = comparison.limits if is_first else self._limits
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)
