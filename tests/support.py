@@ -15,7 +15,7 @@ from typing import Any
 from harness.cli.main import main
 from harness.evaluate import Request
 from harness.problems.discovery import Submission, discover
-from harness.problems.grid import cases_for
+from harness.problems.grid import case_called, cases_for
 from harness.problems.problem import load
 from harness.records.report import CaseReport, Report, Verdict
 from harness.speed.result import SpeedResult, Timing
@@ -95,11 +95,14 @@ def discovered(name: str) -> Submission:
 
 
 def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Request:
-    """Ask for the quick grid on the simulator, or for the cases with these ids."""
+    """Ask for the quick grid on the simulator, or for the cases with these ids, some beyond it."""
     asked = Request(submission, problem, **{"device": "simulator", **fields})
     (found,) = discover([submission]).submissions
-    grid = cases_for(load(problem), found, asked.grid, asked.device, seed=asked.seed)
-    cases = tuple(case for case in grid if not ids or case.id in ids)
+    loaded = load(problem)
+    grid = cases_for(loaded, found, asked.grid, asked.device, seed=asked.seed)
+    beyond = (case_called(loaded, found, name, asked.seed) for name in ids)
+    listed = (case for case in grid if not ids or case.id in ids)
+    cases = (*listed, *(case for case in beyond if case))
     return replace(asked, cases=cases, is_whole=not ids)
 
 

@@ -19,7 +19,8 @@ from harness.judging.answered import OwnWork, writers_of, wrong_kind
 from harness.judging.compare import classify
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import Judged, changed_values, judge_arithmetic
-from harness.judging.judge import judge
+from harness.judging.judge import judge, roundings_of
+from harness.judging.kept_bits import Rounding, class_of
 from harness.judging.layouts import WORDS, promises
 from harness.judging.picture import WrongOutput
 from harness.messages.channel import Message
@@ -69,6 +70,7 @@ class CaseOutcome:
         worker_failed: Whether the worker is dead now.
         kernels: What they did in the first run, of the problem's reduced configuration.
         spent: What its calls took on the simulator, in thread-instructions.
+        roundings: Of operands that were rounded, in each call that told so.
     """
 
     report: CaseReport
@@ -80,6 +82,7 @@ class CaseOutcome:
     worker_failed: bool = False
     kernels: tuple[KernelProfile, ...] = ()
     spent: int = 0
+    roundings: tuple[Rounding, ...] = ()
 
 
 class CaseCheck:
@@ -122,6 +125,7 @@ class CaseCheck:
         self._drawn: dict[Weights, Mapping[str, Tensor]] = {}
         self._bits: dict[str, str] = {}
         self._deterministic: bool | None = None
+        self._roundings: list[Rounding] = []
 
     def run(self) -> CaseOutcome:
         """Construct the model, run it on every distribution, and judge."""
@@ -148,6 +152,7 @@ class CaseCheck:
             worker_failed,
             self._kernels,
             self._spent,
+            tuple(self._roundings),
         )
 
     def _run_calls(self) -> None:
@@ -253,6 +258,11 @@ class CaseCheck:
             self._oracle_device,
             with_limits=is_first,
         )
+        if comparison.precision == "fp32" and _tells_bits(call):
+            rounded = roundings_of(self._problem, self._case, values, actual, self._oracle_device)
+            self._roundings += rounded
+            if rounded:
+                comparison = replace(comparison, precision=class_of(rounded))
         self._limits = comparison.limits if is_first else self._limits
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)
@@ -436,6 +446,11 @@ def _is_from_outside(findings: Sequence[Finding]) -> bool:
     """
     kinds = {(each.check, each.access) for each in findings}
     return ("memcheck", "load") in kinds and not any(check == "initcheck" for check, _ in kinds)
+
+
+def _tells_bits(call: Call) -> bool:
+    """Whether a call's operands are many, and each drawn for itself."""
+    return call.kind == "first" and call.run.is_plain and call.run.weights == "A"
 
 
 def _short(error: float | None) -> float | None:

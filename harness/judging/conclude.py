@@ -7,14 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from harness.judging.case_check import CaseOutcome
 from harness.judging.diagnose import Diagnosis, WrongRun, diagnose
 from harness.judging.general import Seen, guess
 from harness.judging.illustrate import absent_operand, illustrated
+from harness.judging.kept_bits import describe
 from harness.judging.kinds import of_one_kind, others
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
+from harness.judging.picture import WrongOutput
 from harness.problems import families
 from harness.problems.families.family import Family
 from harness.problems.grid import OWN
@@ -49,7 +52,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     absent = None if known else absent_operand(failed, outcomes, problem)
     diagnosis = (
         wrong_defaults(failed, outcomes)
-        or _unset_variable(failed, blank.coverage)
+        or unset_variable(failed, blank.coverage)
         or _diagnosis(failed, known or absent)
     )
     cases = tuple(
@@ -78,7 +81,8 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     )
     if report.is_right:
         # What a wrong one makes of inputs that nobody gives it is not what its author looks for.
-        report = replace(report, notes=(*report.notes, *_notes_of_cases(cases)))
+        rounded = describe(rounding for o in outcomes for rounding in o.roundings)
+        report = replace(report, notes=(*rounded, *report.notes, *_notes_of_cases(cases)))
     report = illustrated(report, outcomes, problem, known or absent)
     return replace(report, message=_message(report))
 
@@ -130,7 +134,7 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
     )
 
 
-def _unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> str:
+def unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> str:
     """Say which lines read a variable that nothing has set, where that explains every failure.
 
     The simulator fills such registers as it fills fresh memory: what comes of them is no number.
@@ -140,13 +144,19 @@ def _unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) ->
         return ""
     if any(each.has_gaps for each in wrong):
         return ""
-    if not all(bool(each.actual.isnan().any()) for each in wrong):
+    # What nobody wrote is not a number either, and has another name.
+    if not all(bool(_written_nans(each).any()) for each in wrong):
         return ""
     lines = ", ".join(map(str, coverage.unset[:_MOST_LINES]))
     return (
         "uninitialised variable: what is wrong is not a number, and comes from a variable that "
         f"nothing has set; it is read in one of these lines: {lines}."
     )
+
+
+def _written_nans(wrong: WrongOutput) -> Tensor:
+    nans = wrong.actual.isnan()
+    return nans if wrong.unwritten is None else nans & ~wrong.unwritten
 
 
 def _known_mistake(

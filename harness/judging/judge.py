@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from harness.judging.compare import classify, compare
+from harness.judging.kept_bits import Rounding, roundings
 from harness.judging.oracle import expected
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case
+from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
 from harness.problems.values import Values
@@ -62,6 +64,29 @@ def judge(
     rows = max(1, batch * _MAX_ELEMENTS // actual.numel())
     starts = range(0, batch, rows)
     return _merge([(start, compare_rows(start, start + rows)) for start in starts], actual)
+
+
+def roundings_of(
+    problem: Problem, case: Case, values: Values, actual: Tensor, device: torch.device
+) -> tuple[Rounding, ...]:
+    """Find the operands that an output's errors tell to be rounded; of very large outputs, none.
+
+    Args:
+        problem: The reference.
+        case: The case.
+        values: Of a plain run, on the CPU.
+        actual: What the submission gave: of the right shape, and finite.
+        device: Where that is computed.
+    """
+    if actual.numel() > _MAX_ELEMENTS:
+        return ()
+    weights = {name: weight.to(device) for name, weight in values.weights.items()}
+    inputs = [x.to(device) for x in values.inputs]
+    factors = problem.family.factors(case, weights, inputs)
+    if not factors:
+        return ()
+    exact = ModelInstance(problem, case)(weights, inputs)
+    return roundings(factors, actual.to(device).double() - exact)
 
 
 def _compared(actual: Tensor, right: Expected, run: Run, *, with_limits: bool) -> Comparison:

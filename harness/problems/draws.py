@@ -20,6 +20,8 @@ LARGEST_EXACT = 4095
 # Above, float16 overflows: who computes in it is of that class, and not wrong.
 _MOST_EXACT = 2**15 - 1
 _BEYOND_FLOAT32 = 2**24
+# What two parts of 11 bits hold (3xTF32), wherever they are cut.
+WIDEST_EXACT = 2**22 - 1
 
 
 def drawn_alike(
@@ -86,10 +88,13 @@ def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_E
     Args:
         shape: The tensor's.
         generator: Where they come from.
-        highest: The largest of them, odd; the smallest is about half of it.
+        highest: The largest of them, odd; the smallest is about half of it. Those that float16
+            has no room for are divided by a power of two, so that all are below 1.
     """
     lowest = highest // 2 | 1
     odd = _counted((highest - lowest) // 2 + 1, shape, generator).mul_(2).add_(lowest)
+    if highest > _MOST_EXACT:
+        odd.div_(highest + 1)
     return odd.mul_(_counted(2, shape, generator).mul_(2).sub_(1))
 
 

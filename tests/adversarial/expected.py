@@ -34,10 +34,12 @@ class Cheat:
         verdicts: Any of these is right.
         precision: The class in which it must be ranked, where that is all that is wrong with it; a
             looser one, or wrong numbers, will do, since which it is may hang on the values.
+        notes: A pattern of what its notes must say where it is ranked so.
         only_on_gpu: Why the simulator cannot tell; empty if it can.
         on_gpu: A pattern of what its speed test must say on a GPU.
         unlike_naive: Why the naive evaluator of this folder is not fooled; empty if it is.
         cases: How many cases are enough; one for those that end their worker in each.
+        only_case: Id of the case that shows it; empty if those of all do.
         needs_sandbox: Whether only a sandbox keeps it from what it is after.
     """
 
@@ -46,16 +48,23 @@ class Cheat:
     says: str = ""
     verdicts: tuple[Verdict, ...] = ("failed", "error")
     precision: Precision | None = None
+    notes: str = ""
     only_on_gpu: str = ""
     on_gpu: str = ""
     unlike_naive: str = ""
     cases: int = 2
+    only_case: str = ""
     needs_sandbox: bool = False
+
+    def shown_by(self, cases: tuple[str, ...]) -> tuple[str, ...]:
+        """Ids of the cases that show it, of those that the others have."""
+        return (self.only_case,) if self.only_case else cases[: self.cases]
 
     def is_caught(self, report: Report) -> bool:
         """Whether a report says of it what it must."""
         if report.verdict == "passed" and self.precision and report.precision:
-            return PRECISIONS.index(report.precision) >= PRECISIONS.index(self.precision)
+            is_loose = PRECISIONS.index(report.precision) >= PRECISIONS.index(self.precision)
+            return is_loose and re.search(self.notes, "\n".join(report.notes)) is not None
         found = re.search(self.says, text_of(report), re.IGNORECASE)
         return report.verdict in self.verdicts and found is not None
 
@@ -290,6 +299,29 @@ CHEATS: Mapping[str, Cheat] = {
     "float16_inside": Cheat("F", "fp16 inside a float32 problem", WRONG, precision="tf32"),
     "bfloat16_inside": Cheat("F", "bf16 inside a float32 problem", WRONG, precision="bf16"),
     "tf32_inside": Cheat("F", "TF32 inside a float32 problem", WRONG, precision="tf32"),
+    # Each is within the bound of float32's sums, in every run.
+    "weights_of_18_bits": Cheat(
+        "F",
+        "weights of 18 bits in sums of 192 terms",
+        precision="tf32",
+        notes=r"its weight is rounded to 18 bits \(to nearest\)",
+        only_case="search-k3-s1-b1x64x34-to64",
+    ),
+    "inputs_of_13_bits": Cheat(
+        "F",
+        "inputs of 13 bits in sums of 1285 terms",
+        precision="tf32",
+        notes=r"its input is rounded to 13 bits \(to nearest\)",
+        only_case="search-k5-s1-b1x257x9-to128",
+    ),
+    "operands_of_20_bits": Cheat(
+        "F",
+        "operands of 20 bits in sums of 384 terms",
+        precision="tf32",
+        notes=r"its input is rounded to 20 bits \(towards zero\)[^$]*"
+        r"its weight is rounded to 20 bits \(towards zero\)",
+        only_case="search-k3-s1-b1x128x34-to128",
+    ),
     "fixed_point": Cheat("F", "errors under an absolute tolerance", WRONG),
     # As wrong as bfloat16 may be, and ranked with it.
     "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", WRONG, precision="bf16"),

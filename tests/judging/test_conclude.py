@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import Tensor
 
 from harness.judging.case_check import CaseOutcome
-from harness.judging.conclude import wrong_defaults
+from harness.judging.conclude import unset_variable, wrong_defaults
+from harness.judging.picture import WrongOutput
 from harness.problems.configuration import ConstructorCall
 from harness.problems.grid import Case
+from harness.problems.runs import Run
+from harness.problems.values import Values
+from harness.records.coverage import Coverage
 from harness.records.report import Verdict, not_run
 
 ARGUMENTS = {"kernel_size": 3, "stride": 1, "padding": 0}
@@ -60,3 +66,26 @@ def test_two_that_are_left_out_alike_are_not_told_apart() -> None:
     """A name is said only where it is the only one that can be."""
     failed = [outcome(number, "failed", "stride", "padding") for number in range(6)]
     assert wrong_defaults(failed, [*failed, *PASSED]) == ""
+
+
+def no_numbers(unwritten: Tensor) -> CaseOutcome:
+    """Of an output of four that are not a number, some of which nobody wrote."""
+    wrong = WrongOutput(
+        Run("uniform", "uniform", "A"),
+        Values({}, ()),
+        torch.full((1, 1, 4), torch.nan),
+        unwritten.view(1, 1, 4),
+        has_gaps=False,
+    )
+    return replace(outcome(0, "failed"), wrong=wrong)
+
+
+def test_what_nobody_wrote_comes_from_no_variable() -> None:
+    """Fresh memory is not a number either, and a kernel may read variables that it then drops."""
+    coverage = Coverage(reached=(7, 12), missed=(), unset=(7, 12))
+    written, unwritten = torch.zeros(4).bool(), torch.ones(4).bool()
+    said = unset_variable([no_numbers(written)], coverage)
+    assert said.startswith("uninitialised variable: ")
+    assert said.endswith("7, 12.")
+    assert unset_variable([no_numbers(written), no_numbers(unwritten)], coverage) == ""
+    assert unset_variable([no_numbers(torch.tensor([True, False, True, True]))], coverage)

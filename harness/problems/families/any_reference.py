@@ -19,6 +19,7 @@ from harness.problems.draws import (
     sparse,
     whole,
 )
+from harness.problems.factors import Factor
 from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
 from harness.problems.other_sizes import other_sizes, own_sizes
@@ -189,6 +190,13 @@ class AnyReference:
         """Not known to be one."""
         del configuration, weights, device
         return None
+
+    def factors(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Sequence[Factor]:
+        """Not known to have any."""
+        del configuration, weights, inputs
+        return ()
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
         """Nothing is declined for the sizes of a configuration."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from harness.problems.bounds import Arithmetic, Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import DrawWeights
+from harness.problems.factors import Factor
 from harness.problems.mistakes import Computation, Mistake
 from harness.problems.runs import Arrangement, Run, Weights
 
@@ -188,6 +189,11 @@ class Family(Protocol):
         self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
     ) -> LinearMap | None:
         """What `Model` is as a linear map, on a device; None where it is none."""
+
+    def factors(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Sequence[Factor]:
+        """The operands of the products that are summed; none where it does more than that."""
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
         """Whether a kernel may ask for more shared memory than there is, and decline so."""

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
-from harness.problems.draws import as_initialised, largest_exact
+from harness.problems.draws import as_initialised
+from harness.problems.factors import Factor
 from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import aimed, drawn, grid
 from harness.problems.families.conv_transpose1d.computation import Gather
+from harness.problems.families.conv_transpose1d.factors import factors_of
 from harness.problems.families.conv_transpose1d.lengths import explain_shapes
 from harness.problems.families.conv_transpose1d.linear import (
     ConvolutionMap,
@@ -28,8 +30,8 @@ from harness.problems.families.conv_transpose1d.need import need_of
 from harness.problems.families.conv_transpose1d.recognition import is_transposed_convolution
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.families.conv_transpose1d.weights import (
-    MOST_EXACT_TERMS,
     exact_weights,
+    largest_exact_input,
     lone_weights,
 )
 from harness.problems.families.family import Family, Need, Sizes
@@ -172,9 +174,16 @@ class ConvTranspose1d(AnyReference):
         weight, bias = weight_and_bias({name: value.to(device) for name, value in weights.items()})
         return ConvolutionMap(Convolution.of(configuration), weight, bias)
 
+    def factors(
+        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+    ) -> Sequence[Factor]:
+        """Its weight and its input; of a bias, single bits are lost in honest sums, too."""
+        weight, _ = weight_and_bias(weights)
+        return factors_of(Convolution.of(configuration), weight, inputs[0])
+
     def largest_exact(self, configuration: Configuration) -> int:
         """The fewer terms its sums have, the more bits."""
-        return largest_exact(min(Convolution.of(configuration).most_terms, MOST_EXACT_TERMS))
+        return largest_exact_input(Convolution.of(configuration))
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
         """Whether the weights of one output channel are more than a thread block can keep."""

@@ -13,7 +13,12 @@ Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide as is right: only positions that the stride divides have an input."""
+    """Divide as is right: only positions that the stride divides have an input, and 0 divides none.
+
+    A stride of 0 is another number in its place.
+    """
+    if stride == 0:
+        return numerator, torch.zeros_like(numerator, dtype=torch.bool)
     return numerator.div(stride, rounding_mode="floor"), numerator % stride == 0
 
 
@@ -139,13 +144,14 @@ class Gather:
         x, weight = count(self.x), count(self.weight)
         bias = None if self.bias is None else count(self.bias)
         t = torch.arange(sizes.output_length).unsqueeze(1)
-        k = torch.arange(sizes.kernel_size)
+        # Not the sizes': whose arguments are swapped takes others.
+        k = torch.arange(weight.shape[-1])
         position, has_input = self.divide(self.numerator(self, t, k), self.stride)
         has_input = has_input & (position >= 0) & (position < sizes.length)
         taps = x[:, :, position.clamp(0, sizes.length - 1)] * has_input
         channels = sizes.in_channels // sizes.groups
         grouped = taps.reshape(sizes.batch, sizes.groups, channels, *position.shape)
-        by_group = weight.reshape(sizes.groups, channels, -1, sizes.kernel_size)[:, :, :outputs]
+        by_group = weight.reshape(sizes.groups, channels, -1, len(k))[:, :, :outputs]
         y = torch.einsum("ngctk,gcok->ngot", grouped, by_group)
         if bias is not None:
             y = y + bias.view(sizes.groups, -1, 1)[:, :outputs]
@@ -161,6 +167,8 @@ class Gather:
         phase = (t.flatten() + sizes.padding) % sizes.stride
         place = torch.arange(sizes.out_channels).unsqueeze(1)
         outputs = sizes.out_channels // sizes.groups
+        is_behind_first = torch.ones(sizes.batch, sizes.out_channels, 1, dtype=torch.bool)
+        is_behind_first[:1, 0] = False
         return {
             "where no tap has an input": ~(divides & is_inside).any(1),
             "where a tap lies outside of the input": (divides & ~is_inside).any(1),
@@ -168,6 +176,7 @@ class Gather:
             "where t + padding is no multiple of the stride": phase != 0,
             "in groups behind the first": place >= outputs,
             "in output channels that are not the first of their group": place % outputs != 0,
+            "behind the first channel of the batch's first row": is_behind_first,
         }
 
 

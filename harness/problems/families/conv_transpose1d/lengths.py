@@ -89,6 +89,10 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         lambda c: c.output_length + (c.in_channels - c.length) * c.stride,
     ),
     (
+        "the batch stands for length",
+        lambda c: c.output_length + (c.batch - c.length) * c.stride,
+    ),
+    (
         "dilation counts as one more than it is, perhaps by another default",
         lambda c: replace(c, dilation=c.dilation + 1).output_length,
     ),
@@ -105,6 +109,7 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
 CHANNEL_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
     ("in_channels", lambda c: c.in_channels),
     ("out_channels / groups", lambda c: c.out_channels // c.groups),
+    ("in_channels * groups", lambda c: c.in_channels * c.groups),
     ("out_channels * groups", lambda c: c.out_channels * c.groups),
 )
 """What stands for the number of output channels."""

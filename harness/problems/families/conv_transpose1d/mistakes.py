@@ -306,9 +306,9 @@ def _indices() -> Iterator[Mistake[Gather]]:
 
 def _substitutions() -> Iterator[Mistake[Gather]]:
     """One number of a convolution in the place of another, as a swapped or mistyped argument."""
-    # Of the others in its place something else is known, or they may be 0 where none may.
+    # Of the others in its place something else is known.
     for target, sources in (
-        ("stride", ("dilation", "groups", "kernel_size")),
+        ("stride", ("padding", "output_padding", "dilation", "groups", "kernel_size")),
         ("padding", ("stride", "dilation", "groups", "kernel_size")),
         ("dilation", ("stride", "padding", "output_padding", "kernel_size")),
     ):
@@ -324,6 +324,15 @@ def _substitutions() -> Iterator[Mistake[Gather]]:
 
 def _substituted(c: Gather, target: str, source: str) -> Gather:
     return replace(c, **{target: getattr(c.sizes, source)})
+
+
+def _stride_and_taps_swapped(c: Gather) -> Gather:
+    """Loop over as many taps as the stride is, in rows of so many; beyond the weights' end is 0."""
+    taps = c.sizes.stride
+    read = torch.zeros(c.weight.shape[0] * c.weight.shape[1] * taps, dtype=c.weight.dtype)
+    there = c.weight.flatten()[: len(read)]
+    read[: len(there)] = there
+    return replace(c, weight=read.view(*c.weight.shape[:2], taps), stride=c.sizes.kernel_size)
 
 
 MISTAKES: tuple[Mistake[Gather], ...] = (
@@ -667,6 +676,19 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         "padding and dilation swapped",
         "The input position is (t + dilation - k * padding) / stride. Look for swapped arguments.",
         lambda c: replace(c, padding=c.dilation, dilation=c.padding),
+    ),
+    Mistake(
+        "stride and padding swapped",
+        "The input position is (t + stride - k * dilation) / padding. Look for swapped arguments.",
+        lambda c: replace(c, stride=c.padding, padding=c.stride),
+        comes_alone=True,
+    ),
+    Mistake(
+        "stride and kernel_size swapped",
+        "The loop takes as many taps as the stride is, and kernel_size divides the position. Look "
+        "for swapped arguments.",
+        _stride_and_taps_swapped,
+        comes_alone=True,
     ),
     Mistake(
         "batch offset missing",

@@ -4,24 +4,58 @@ import torch
 from torch import Generator, Tensor, nn
 
 from harness.problems.configuration import Configuration
-from harness.problems.draws import as_initialised, exact, moved
+from harness.problems.draws import (
+    LARGEST_EXACT,
+    WIDEST_EXACT,
+    as_initialised,
+    exact,
+    largest_exact,
+    moved,
+)
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
-MOST_EXACT_TERMS = 4095
+_MOST_EXACT_TERMS = 4095
 _ZERO_SHARE = 0.1
+
+
+def largest_exact_input(sizes: Convolution) -> int:
+    """The largest odd number that inputs have where weights are `exact_weights`."""
+    if _has_exact_products(sizes):
+        return WIDEST_EXACT
+    return largest_exact(min(sizes.most_terms, _MOST_EXACT_TERMS))
 
 
 def exact_weights(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Draw weights from {-1, 0, 1} and a bias of 12 bits, of which float32 holds every sum."""
-    groups = Convolution.of(configuration).groups
+    """Draw weights from {-1, 0, 1} and a bias, of which float32 holds every sum.
+
+    The bias has 12 bits; where there are single products, as many as the inputs.
+    """
+    sizes = Convolution.of(configuration)
+    has_products = _has_exact_products(sizes)
+    highest = WIDEST_EXACT if has_products else LARGEST_EXACT
     return {
-        name: _sparse(value, groups, generator)
-        if name.endswith("weight")
-        else exact(tuple(value.shape), generator)
+        name: exact(tuple(value.shape), generator, highest)
+        if not name.endswith("weight")
+        else _lone(_signs(value, generator), sizes, generator)
+        if has_products
+        else _sparse(value, sizes.groups, generator)
         for name, value in as_initialised(model, configuration, generator).items()
     }
+
+
+def _has_exact_products(sizes: Convolution) -> bool:
+    """Whether exact runs have single products of wide inputs, and not sums of narrower ones.
+
+    Half of the lengths have: a run more would take as long as any.
+    """
+    return sizes.length % 2 == 1
+
+
+def _signs(like: Tensor, generator: Generator) -> Tensor:
+    """Draw 1 and -1."""
+    return 2.0 * torch.randint(0, 2, like.shape, generator=generator) - 1.0
 
 
 def lone_weights(
@@ -78,7 +112,7 @@ def _sparse(like: Tensor, groups: int, generator: Generator) -> Tensor:
     values = torch.where(torch.rand(shape, generator=generator) < _ZERO_SHARE, 0, values)
     # Rank the terms of each output channel at random; those beyond the allowed number are zero.
     rank = torch.rand(shape, generator=generator).argsort(-1).argsort(-1)
-    values = torch.where(rank >= MOST_EXACT_TERMS, 0, values)
+    values = torch.where(rank >= _MOST_EXACT_TERMS, 0, values)
     values = torch.where((rank == 0) & (values == 0), 1, values)
     by_output = values.view(groups, outputs, channels, taps)
     return by_output.transpose(1, 2).reshape(like.shape).to(torch.float32)

@@ -1,0 +1,189 @@
+"""How far honest errors agree with what rounded operands would make of an output.
+
+    PYTHONPATH=. python benchmarks/honest_errors.py --draws 300
+
+Sums of products are added up in many ways that are all float32, on operands drawn as those of cases
+are, and `judging/kept_bits.py` looks at their errors. Told are the largest T of all tests of each
+way, and the mean of T squared, which is 1 for independent signs. An accusation takes T above 8.5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Generator, Tensor
+
+from harness.judging.kept_bits import deviations, roundings
+from harness.problems.factors import Factor
+from harness.problems.families.conv_transpose1d.factors import factors_of
+from harness.problems.families.conv_transpose1d.sizes import Convolution
+
+Way = Callable[[Tensor, Tensor], Tensor]
+"""From w (terms, channels) and x (terms, positions), float32, to the sums of their products."""
+Terms = Sequence[tuple[Tensor, Tensor]]
+
+_TERMS = (1, 2, 5, 30, 200)
+_CHANNELS, _POSITIONS = 24, 40
+_TF32_BITS = 11
+
+
+def in_turn(w: Tensor, x: Tensor) -> Tensor:
+    """One after another, with products that are not rounded."""
+    return _added([*zip(w, x, strict=True)], _to_nearest)
+
+
+def with_rounded_products(w: Tensor, x: Tensor) -> Tensor:
+    """One after another, with each product rounded before."""
+    total = torch.zeros(w.shape[1], x.shape[1])
+    for one, other in zip(w, x, strict=True):
+        total = total + one[:, None] * other
+    return total
+
+
+def in_eight_parts(w: Tensor, x: Tensor) -> Tensor:
+    """Partial sums, as those of several threads."""
+    parts = [in_turn(w[start::8], x[start::8]) for start in range(min(8, len(w)))]
+    return torch.stack(parts).sum(0)
+
+
+def largest_first(w: Tensor, x: Tensor) -> Tensor:
+    """What makes the sum large comes first, and everything is added to that."""
+    order = (w.abs().amax(1) * x.abs().amax(1)).argsort(descending=True)
+    return in_turn(w[order], x[order])
+
+
+def cut_off(w: Tensor, x: Tensor) -> Tensor:
+    """One after another, each sum rounded towards zero as tensor cores do."""
+    return _added([*zip(w, x, strict=True)], _to_zero)
+
+
+def in_cut_parts(w: Tensor, x: Tensor) -> Tensor:
+    """3xTF32: both operands are two parts of 11 bits, cut off."""
+    return _in_parts(w, x, cut)
+
+
+def in_rounded_parts(w: Tensor, x: Tensor) -> Tensor:
+    """3xTF32: both operands are two parts of 11 bits, rounded to nearest."""
+    return _in_parts(w, x, nearest)
+
+
+def by_torch(w: Tensor, x: Tensor) -> Tensor:
+    """As the processor's library has it."""
+    return w.T @ x
+
+
+WAYS: Mapping[str, Way] = {
+    way.__name__.replace("_", " "): way
+    for way in (
+        in_turn,
+        with_rounded_products,
+        in_eight_parts,
+        largest_first,
+        cut_off,
+        in_cut_parts,
+        in_rounded_parts,
+        by_torch,
+    )
+}
+
+
+def nearest(values: Tensor, bits: int) -> Tensor:
+    """Round float32 numbers to some bits, ties to even."""
+    mantissa, exponent = torch.frexp(values)
+    return torch.ldexp(torch.ldexp(mantissa, torch.tensor(bits)).round(), exponent - bits)
+
+
+def cut(values: Tensor, bits: int) -> Tensor:
+    """Round float32 numbers to some bits, towards zero."""
+    mantissa, exponent = torch.frexp(values)
+    return torch.ldexp(torch.ldexp(mantissa, torch.tensor(bits)).trunc(), exponent - bits)
+
+
+def draw(
+    terms: int, generator: Generator, *, positive: bool, channels: int = _CHANNELS
+) -> tuple[Tensor, Tensor]:
+    """Give w (terms, channels) as a layer is initialised, and x (terms, positions).
+
+    Args:
+        terms: Of each sum.
+        generator: Where they come from.
+        positive: Whether x is of [0, 1), or else normal.
+        channels: Of the output.
+    """
+    limit = 1 / math.sqrt(channels)
+    w = torch.rand(terms, channels, generator=generator) * 2 * limit - limit
+    make = torch.rand if positive else torch.randn
+    return w, make(terms, _POSITIONS, generator=generator)
+
+
+def factors(w: Tensor, x: Tensor) -> tuple[Factor, Factor]:
+    """The operands of the sums, as those of a transposed convolution with one tap."""
+    sizes = Convolution(w.shape[0], w.shape[1], 1, batch=1, length=x.shape[1])
+    return factors_of(sizes, w[:, :, None], x[None])
+
+
+def error_of(way: Way, w: Tensor, x: Tensor) -> Tensor:
+    """The error of sums that are added up in one way (1, channels, positions), float64."""
+    return (way(w, x).double() - w.double().T @ x.double())[None]
+
+
+def _added(terms: Terms, rounded: Callable[[Tensor], Tensor]) -> Tensor:
+    w, x = terms[0]
+    total = torch.zeros(len(w), len(x))
+    for one, other in terms:
+        total = rounded(total.double() + one.double()[:, None] * other.double())
+    return total
+
+
+def _in_parts(w: Tensor, x: Tensor, rounded: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """Three of the four products of the operands' parts, the small ones first, sums cut off."""
+    high_w, high_x = rounded(w, _TF32_BITS), rounded(x, _TF32_BITS)
+    low_w, low_x = rounded(w - high_w, _TF32_BITS), rounded(x - high_x, _TF32_BITS)
+    pairs = ((low_w, high_x), (high_w, low_x), (high_w, high_x))
+    return _added([(w[i], x[i]) for i in range(len(high_w)) for w, x in pairs], _to_zero)
+
+
+def _to_nearest(sums: Tensor) -> Tensor:
+    return sums.float()
+
+
+def _to_zero(sums: Tensor) -> Tensor:
+    single = sums.float()
+    is_beyond = single.double().abs() > sums.abs()
+    return torch.where(is_beyond, torch.nextafter(single, torch.zeros(())), single)
+
+
+def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tensor, int]]:
+    """All T of each draw, and how many operands are accused."""
+    for _ in range(draws):
+        for terms in _TERMS:
+            for positive in (True, False):
+                w, x = draw(terms, generator, positive=positive)
+                error, both = error_of(way, w, x), factors(w, x)
+                found = [deviations(each.values, each.adjoint(error)) for each in both]
+                yield torch.stack(found), len(roundings(both, error))
+
+
+def main() -> None:
+    """Print a line for each way."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=300, help="of each size, for each way")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    generator = Generator().manual_seed(options.seed)
+    print(f"{'':24}{'errors':>8}{'tests':>10}{'largest T':>11}{'mean T^2':>10}{'accused':>9}")
+    for name, way in WAYS.items():
+        every = [*_measured(way, options.draws, generator)]
+        values = torch.cat([found.flatten() for found, _ in every])
+        accused = sum(count for _, count in every)
+        print(
+            f"{name:24}{len(every):>8}{len(values):>10}{float(values.max()):>11.2f}"
+            f"{float(values.square().mean()):>10.3f}{accused:>9}"
+        )
+
+
+if __name__ == "__main__":
+    main()
