@@ -225,6 +225,7 @@ CHEATS: Mapping[str, Cheat] = {
         "work on a stream that nobody joins",
         "on a stream that the caller's does not wait for",
         on_gpu="on a stream that the caller's does not wait for",
+        unlike_naive="the simulated device does it too late, whoever evaluates",
     ),
     "thread_after_return": Cheat("D", "work on a thread after returning", "never written|thread"),
     "event_replaced": Cheat(
