@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, Outcome, harness
+from tests.support import Outcome, harness
 
 _TEMPLATE = """
 import torch
@@ -53,8 +54,45 @@ extension = load_inline(
 
 
 class ModelNew(nn.Module):
+    def __init__(self, which):
+        super().__init__()
+        self.which = {names}[which]
+        self.side = torch.cuda.Stream()
+
     def forward(self, x):
-        {forward}
+        function = getattr(extension, self.which)
+        if self.which not in {in_python}:
+            return function(x)
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            y = function(x)
+            y.record_stream(self.side)
+        torch.cuda.current_stream().wait_stream(self.side)
+        if self.which == "nobody_waits_for_torch":
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
+                return y.clone()
+        return y
+"""
+_REFERENCE = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, which):
+        super().__init__()
+
+    def forward(self, x):
+        return x + x
+
+
+def get_inputs():
+    return [torch.rand(64)]
+
+
+def get_init_inputs():
+    return [{which}]
 """
 _FUNCTION = """
 torch::Tensor {name}(torch::Tensor input) {
@@ -174,25 +212,15 @@ NOT_AWAITED = {
 }
 """Of them the ones whose results nobody waits for, and whose these are."""
 
-_SIDE = """if not hasattr(self, "side"):
-            self.side = torch.cuda.Stream()
-        self.side.wait_stream(torch.cuda.current_stream())
-        """
-_FORWARDS = {
-    "in_python": f"""{_SIDE}with torch.cuda.stream(self.side):
-            y = extension.in_python(x)
-            y.record_stream(self.side)
-        torch.cuda.current_stream().wait_stream(self.side)
-        return y""",
-    "nobody_waits_for_torch": f"""y = extension.joined(x)
-        {_SIDE}with torch.cuda.stream(self.side):
-            return y.clone()""",
-}
-"""What `forward` does, where that is more than to call the function of its name."""
+_IN_PYTHON = ("in_python", "nobody_waits_for_torch")
+"""Those that are called on a stream of Python's."""
 
 
-def write(folder: Path, name: str) -> Path:
-    """The file of one of them; all have the same code, of which each calls another function."""
+def write(folder: Path, *names: str) -> Path:
+    """A submission that does any of them, and in `references` a reference for each of `names`.
+
+    There is one to build, which looks at its argument for what to do.
+    """
     bodies = {**RIGHT, **WRONG}
     functions = (
         _FUNCTION.replace("{name}", each).replace("{body}", body) for each, body in bodies.items()
@@ -201,37 +229,38 @@ def write(folder: Path, name: str) -> Path:
         "functions": "".join(functions),
         "declarations": " ".join(f"torch::Tensor {each}(torch::Tensor input);" for each in bodies),
         "names": repr(list(bodies)),
-        "forward": _FORWARDS.get(name, f"return extension.{name}(x)"),
+        "in_python": repr(_IN_PYTHON),
     }
     text = _TEMPLATE
     for field, value in fields.items():
         text = text.replace(f"{{{field}}}", value)
-    path = folder / f"{name}.py"
+    (folder / "references").mkdir()
+    for name in names:
+        which = str(list(bodies).index(name))
+        reference = _REFERENCE.replace("{which}", which)
+        (folder / "references" / f"{name}.py").write_text(reference)
+    path = folder / "streams.py"
     path.write_text(text)
     return path
-
-
-REFERENCE = ROOT / "tests" / "faults" / "reference"
 
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What it says of each, by name."""
     folder = tmp_path_factory.mktemp("streams")
-    files = [write(folder, name) for name in (*RIGHT, *WRONG)]
-    options = ("--reference", REFERENCE, "--grid", "own", "--device", "simulator")
-    outcome = harness("check", *files, *options, folder=folder)
-    return verdicts(outcome)
+    path = write(folder, *RIGHT, *WRONG)
+    options = ("--reference", "references", "--grid", "own", "--device", "simulator")
+    return verdicts(harness("check", path.name, *options, folder=folder))
 
 
 def verdicts(outcome: Outcome) -> dict[str, str]:
-    """The line of each verdict and what follows, by submission."""
+    """The line of each verdict and what follows, by reference."""
     found: dict[str, str] = {}
     name = ""
     for line in outcome.out.splitlines():
-        head, separator, rest = line.partition(" on double: ")
-        name = head if separator else name
-        found[name] = found.get(name, "") + " ".join((rest if separator else line).split()) + "\n"
+        if match := re.match(r"streams on (\w+): (.*)", line):
+            name, line = match.groups()
+        found[name] = found.get(name, "") + " ".join(line.split()) + "\n"
     return found
 
 

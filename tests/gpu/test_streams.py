@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.support import harness, pytest_
-from tests.test_streams import NOT_AWAITED, REFERENCE, RIGHT, WRONG, verdicts, write
+from tests.test_streams import NOT_AWAITED, RIGHT, WRONG, verdicts, write
 
 # On two streams, with an event between them, and by torch's own functions.
 TIMED = ("halves", "chain", "in_python")
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What `harness check` says of each on the GPU, by name."""
     folder = tmp_path_factory.mktemp("streams")
-    files = [write(folder, name) for name in (*RIGHT, *WRONG)]
-    options = ("--reference", REFERENCE, "--grid", "own", "--device", "cuda")
-    return verdicts(harness("check", *files, *options, folder=folder))
+    path = write(folder, *RIGHT, *WRONG)
+    options = ("--reference", "references", "--grid", "own", "--device", "cuda")
+    return verdicts(harness("check", path.name, *options, folder=folder))
 
 
 @pytest.mark.parametrize("name", [*RIGHT, *WRONG])
@@ -36,7 +36,7 @@ def test_verdicts_are_the_simulator_s(lines: dict[str, str], name: str) -> None:
 
 def test_timed_calls_are_right_too(tmp_path: Path) -> None:
     """On real streams every output is what the oracle says."""
-    tests = [f"{write(tmp_path, name).name}::test_speed" for name in TIMED]
-    options = ("--reference", REFERENCE, "--grid", "own", "--speed-seconds", "1")
-    done = pytest_(*tests, *options, folder=tmp_path)
+    path = write(tmp_path, *TIMED)
+    options = ("--reference", "references", "--grid", "own", "--speed-seconds", "1")
+    done = pytest_(f"{path.name}::test_speed", *options, folder=tmp_path)
     assert done.status == 0, done.out
