@@ -235,15 +235,15 @@ class Calls:
 
     def _write(self, data: bytes) -> bytes:
         address, values = _number(data[: _NUMBER.size]), data[_NUMBER.size :]
-        self._look_at(address, len(values))
+        self._memory.require(address, len(values))
         self._submit("a copy from the host", lambda: self._memory.write(address, values), len(data))
         self._came(len(values))
         return b""
 
     def _copy(self, data: bytes) -> bytes:
         asked = _entry(CopyEntry, data)
-        self._look_at(asked.target, asked.size)
-        self._look_at(asked.source, asked.size)
+        self._memory.require(asked.target, asked.size)
+        self._memory.require(asked.source, asked.size)
         self._submit("a copy", lambda: self._memory.copy(asked.target, asked.source, asked.size))
         self._came()
         return b""
@@ -251,16 +251,10 @@ class Calls:
     def _fill(self, data: bytes) -> bytes:
         asked = _entry(FillEntry, data)
         value = asked.value & 0xFF
-        self._look_at(asked.start, asked.size)
+        self._memory.require(asked.start, asked.size)
         self._submit("cudaMemset", lambda: self._memory.fill(asked.start, value, asked.size))
         self._came()
         return b""
-
-    def _look_at(self, address: int, nbytes: int) -> None:
-        """Refuse at once what is about bytes that are not within one live allocation."""
-        found = self._memory.find(address)
-        if not (found and found.is_live and address + nbytes <= found.end):
-            raise NotAnAllocation(f"0x{address:x} + {nbytes} is not within a live allocation")
 
     def _submit(self, name: str, run: Callable[[], None], nbytes: int = 0) -> None:
         self.streams.submit(self._stream, name, run, nbytes)
@@ -304,10 +298,10 @@ class Calls:
     def _launch(self, data: bytes) -> bytes:
         module, request, rest = _launch(data)
         name, nul, arguments = rest.partition(b"\0")
-        expected = sum(self._device.parameters(module, _name(name)))
+        kernel = _name(name)
+        expected = sum(self._device.parameters(module, kernel))
         if not nul or len(arguments) != expected:
             raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {expected}")
-        kernel = _name(name)
         self._device.check(module, kernel, request)
         self._submit(
             readable(kernel), lambda: self._device.launch(module, kernel, request, arguments)

@@ -100,6 +100,9 @@ class DeviceMemory(Protocol):
     def find(self, address: int) -> Allocation | None:
         """The allocation that holds the address."""
 
+    def require(self, address: int, nbytes: int) -> None:
+        """Nothing, where the bytes are within one live allocation."""
+
     def read(self, address: int, nbytes: int) -> bytes:
         """A copy of bytes, written or not."""
 

@@ -20,7 +20,7 @@ from harness.device.place import Place
 from harness.device.tensor_maps import Encode, with_real_maps
 from harness.finding import Finding
 from harness.gpu.arena import Arena
-from harness.gpu.driver import Driver, tensor_at
+from harness.gpu.driver import Driver, current_stream, tensor_at
 from harness.gpu.stopwatch import Stopwatch
 from harness.simulator.hardware.memory import POISON, Allocation
 from harness.simulator.layout.scalar_types import DTYPES
@@ -100,6 +100,10 @@ class GpuMemory:
         """The allocation that holds the address."""
         return self._arena.find(address)
 
+    def require(self, address: int, nbytes: int) -> None:
+        """Nothing, where the bytes are within one live allocation."""
+        self._arena.within(address, nbytes)
+
     def read(self, address: int, nbytes: int) -> bytes:
         """A copy of bytes, written or not."""
         self._arena.within(address, nbytes)
@@ -133,7 +137,7 @@ class GpuMemory:
                 ctypes.c_uint64(target),
                 ctypes.c_uint64(source),
                 ctypes.c_size_t(nbytes),
-                ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
+                current_stream(),
             )
         if self._is_by_others(source, nbytes):
             self._wrote(target, nbytes)
@@ -149,7 +153,7 @@ class GpuMemory:
                 ctypes.c_uint64(address),
                 ctypes.c_ubyte(value),
                 ctypes.c_size_t(nbytes),
-                ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
+                current_stream(),
             )
         self._wrote(address, nbytes)
 

@@ -16,7 +16,7 @@ from harness.device.record import Record
 from harness.device.tensor_maps import arguments_of, with_real_maps
 from harness.finding import Finding
 from harness.gpu.cold_cache import ColdCache
-from harness.gpu.driver import Driver, DriverError
+from harness.gpu.driver import Driver, DriverError, current_stream
 from harness.gpu.properties import properties_of_gpu
 from harness.gpu.side_streams import SideStreams
 from harness.gpu.stopwatch import Stopwatch
@@ -192,7 +192,7 @@ class GpuDevice:
             grid=launch.grid,
             block=launch.block,
             shared=launch.dynamic_shared_bytes,
-            stream=torch.cuda.current_stream().cuda_stream,
+            stream=current_stream(),
             attributes=attributes,
             count=len(attributes),
         )

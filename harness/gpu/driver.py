@@ -124,10 +124,14 @@ class Driver:
         values = (ctypes.c_uint64 * len(words))(*words)
         start, size = ctypes.addressof(values), ctypes.sizeof(ctypes.c_uint64)
         arguments = (ctypes.c_void_p * len(words))(*(start + size * i for i in range(len(words))))
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         sizes = [ctypes.c_uint(size) for size in (blocks, 1, 1, threads, 1, 1, 0)]
         self.call(
-            "cuLaunchKernel", ctypes.c_void_p(kernel), *sizes, stream, arguments, ctypes.c_void_p()
+            "cuLaunchKernel",
+            ctypes.c_void_p(kernel),
+            *sizes,
+            current_stream(),
+            arguments,
+            ctypes.c_void_p(),
         )
 
     def host_word(self) -> ctypes.c_uint64:
@@ -150,6 +154,11 @@ class Driver:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise DriverError(name, status, (text.value or b"unknown error").decode())
+
+
+def current_stream() -> ctypes.c_void_p:
+    """Torch's, as the driver has it."""
+    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
 
 def tensor_at(address: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

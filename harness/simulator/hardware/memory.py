@@ -199,7 +199,7 @@ class Memory:
         Raises:
             NotAnAllocation: the bytes are not within one live allocation.
         """
-        self._require(address, nbytes)
+        self.require(address, nbytes)
         shadow = self._bytes(self.shadow_base + address - self.base, nbytes)
         return self._bytes(address, nbytes), shadow
 
@@ -217,8 +217,8 @@ class Memory:
         Raises:
             NotAnAllocation: the bytes are not within live allocations.
         """
-        self._require(target, nbytes)
-        self._require(source, nbytes)
+        self.require(target, nbytes)
+        self.require(source, nbytes)
         ctypes.memmove(target, source, nbytes)
         self.library.sim_copy_written(target, source, nbytes)
 
@@ -228,7 +228,7 @@ class Memory:
         Raises:
             NotAnAllocation: the bytes are not within one live allocation.
         """
-        self._require(address, nbytes)
+        self.require(address, nbytes)
         ctypes.memset(address, value, nbytes)
         self.library.sim_mark_written(address, nbytes)
 
@@ -238,7 +238,7 @@ class Memory:
         Raises:
             NotAnAllocation: the bytes are not within one live allocation.
         """
-        self._require(address, nbytes)
+        self.require(address, nbytes)
         return ctypes.string_at(address, nbytes)
 
     def write(self, address: int, data: bytes) -> None:
@@ -247,11 +247,16 @@ class Memory:
         Raises:
             NotAnAllocation: the bytes are not within one live allocation.
         """
-        self._require(address, len(data))
+        self.require(address, len(data))
         ctypes.memmove(address, data, len(data))
         self.library.sim_mark_written(address, len(data))
 
-    def _require(self, address: int, nbytes: int) -> None:
+    def require(self, address: int, nbytes: int) -> None:
+        """Look whether bytes are there.
+
+        Raises:
+            NotAnAllocation: they are not within one live allocation.
+        """
         found = self.find(address)
         if not found or not found.is_live or address + nbytes > found.end:
             raise NotAnAllocation(f"0x{address:x} + {nbytes} is not within a live allocation")

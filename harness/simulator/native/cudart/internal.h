@@ -52,9 +52,6 @@ uint32_t sim_working_stream(void);
 int sim_ask_for_host(uint32_t call, const struct sim_part *parts, unsigned count, void *answer,
                      size_t room);
 
-/* Waits for all that was asked for. */
-cudaError_t sim_wait_for_all(void);
-
 /* Lets the addresses of a variable be the device's, wherever they are. */
 void sim_know_variable(const void *pointer, size_t size);
 

@@ -179,8 +179,8 @@ static int ends_fit(const void *to, const void *from, size_t bytes, enum cudaMem
   }
 }
 
-static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                        cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   NEED_CONTEXT();
   if (!sim_is_stream(stream)) return sim_report(cudaErrorInvalidResourceHandle);
   if ((unsigned)kind > cudaMemcpyDefault) return sim_report(cudaErrorInvalidMemcpyDirection);
@@ -199,14 +199,15 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
   return sim_report((cudaError_t)error);
 }
 
-static cudaError_t copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                             size_t width, size_t height, enum cudaMemcpyKind kind,
-                             cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream) {
   NEED_CONTEXT();
   if (width > to_pitch || width > from_pitch) return sim_report(cudaErrorInvalidPitchValue);
   for (size_t row = 0; row < height; ++row) {
-    cudaError_t error = copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch,
-                             width, kind, stream);
+    cudaError_t error =
+        cudaMemcpyAsync((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width,
+                        kind, stream);
     if (error) return error;
   }
   return cudaSuccess;
@@ -218,18 +219,13 @@ static cudaError_t and_wait(cudaError_t error) {
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
-  return and_wait(copy(to, from, bytes, kind, NULL));
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  return copy(to, from, bytes, kind, stream);
+  return and_wait(cudaMemcpyAsync(to, from, bytes, kind, NULL));
 }
 
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                 size_t bytes, cudaStream_t stream) {
   if (to_device || from_device) return sim_report(cudaErrorInvalidDevice);
-  return copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 
 cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device,
@@ -237,15 +233,9 @@ cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_d
   return and_wait(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, NULL));
 }
 
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                              size_t width, size_t height, enum cudaMemcpyKind kind,
-                              cudaStream_t stream) {
-  return copy_rows(to, to_pitch, from, from_pitch, width, height, kind, stream);
-}
-
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                          size_t width, size_t height, enum cudaMemcpyKind kind) {
-  return and_wait(copy_rows(to, to_pitch, from, from_pitch, width, height, kind, NULL));
+  return and_wait(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL));
 }
 
 /* ---- fills -------------------------------------------------------------------------------------- */
@@ -312,7 +302,7 @@ cudaError_t cudaMemcpyToSymbolAsync(const void *host, const void *from, size_t b
   if (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost)
     return sim_report(cudaErrorInvalidMemcpyDirection);
   cudaError_t error = cudaGetSymbolAddress(&address, host);
-  return error ? error : copy((char *)address + offset, from, bytes, kind, stream);
+  return error ? error : cudaMemcpyAsync((char *)address + offset, from, bytes, kind, stream);
 }
 
 cudaError_t cudaMemcpyToSymbol(const void *host, const void *from, size_t bytes, size_t offset,
@@ -326,7 +316,7 @@ cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *host, size_t bytes, 
   if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost)
     return sim_report(cudaErrorInvalidMemcpyDirection);
   cudaError_t error = cudaGetSymbolAddress(&address, host);
-  return error ? error : copy(to, (char *)address + offset, bytes, kind, stream);
+  return error ? error : cudaMemcpyAsync(to, (char *)address + offset, bytes, kind, stream);
 }
 
 cudaError_t cudaMemcpyFromSymbol(void *to, const void *host, size_t bytes, size_t offset,

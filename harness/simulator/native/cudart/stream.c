@@ -147,23 +147,17 @@ static cudaError_t ticket_of(cudaStream_t stream, uint64_t *ticket) {
   return (cudaError_t)sim_ask(SIM_CALL_RECORD, NULL, 0, ticket, sizeof *ticket);
 }
 
-/* Nothing to wait for has the number that stands for everything. */
-static cudaError_t wait_for(uint64_t ticket) {
-  if (!ticket) return cudaSuccess;
+static cudaError_t synchronize(uint64_t ticket) {
   return sim_report((cudaError_t)sim_ask(
       SIM_CALL_SYNCHRONIZE, &(struct sim_part){&ticket, sizeof ticket}, 1, NULL, 0));
 }
 
-cudaError_t sim_wait_for_all(void) {
-  const uint64_t everything = 0;
-  if (!atomic_load(&has_streams)) return cudaSuccess;
-  return sim_report((cudaError_t)sim_ask(
-      SIM_CALL_SYNCHRONIZE, &(struct sim_part){&everything, sizeof everything}, 1, NULL, 0));
-}
+static cudaError_t wait_for(uint64_t ticket) { return ticket ? synchronize(ticket) : cudaSuccess; }
 
+/* To the device process no ticket stands for everything. */
 cudaError_t cudaDeviceSynchronize(void) {
   NEED_CONTEXT();
-  return sim_wait_for_all();
+  return atomic_load(&has_streams) ? synchronize(0) : cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
