@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Outcome, harness
+from tests.support import harness
 
 _TEMPLATE = """
 import torch
@@ -247,14 +247,14 @@ def write(folder: Path, *names: str) -> Path:
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What it says of each, by name."""
-    folder = tmp_path_factory.mktemp("streams")
-    path = write(folder, *RIGHT, *WRONG)
-    options = ("--reference", "references", "--grid", "own", "--device", "simulator")
-    return verdicts(harness("check", path.name, *options, folder=folder))
+    return verdicts(tmp_path_factory.mktemp("streams"), "simulator")
 
 
-def verdicts(outcome: Outcome) -> dict[str, str]:
+def verdicts(folder: Path, device: str) -> dict[str, str]:
     """The line of each verdict and what follows, by reference."""
+    path = write(folder, *RIGHT, *WRONG)
+    options = ("--reference", "references", "--grid", "own", "--device", device)
+    outcome = harness("check", path.name, *options, folder=folder)
     found: dict[str, str] = {}
     name = ""
     for line in outcome.out.splitlines():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.support import harness, pytest_
+from tests.support import pytest_
 from tests.test_streams import NOT_AWAITED, RIGHT, WRONG, verdicts, write
 
 # On two streams, with an event between them, and by torch's own functions.
@@ -19,10 +19,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What `harness check` says of each on the GPU, by name."""
-    folder = tmp_path_factory.mktemp("streams")
-    path = write(folder, *RIGHT, *WRONG)
-    options = ("--reference", "references", "--grid", "own", "--device", "cuda")
-    return verdicts(harness("check", path.name, *options, folder=folder))
+    return verdicts(tmp_path_factory.mktemp("streams"), "cuda")
 
 
 @pytest.mark.parametrize("name", [*RIGHT, *WRONG])
