@@ -332,3 +332,13 @@ def test_arguments_are_looked_at_before_torch_is_loaded(
     )
     assert done.status == status, done
     assert words in done.out + done.err
+
+
+def test_a_check_does_without_torch_s_compiler(here: Here) -> None:
+    """To import it takes as long as torch itself, and nothing of it is used."""
+    options = ("check", "submissions", "--case", CASE, "--seed", "1")
+    done = run([sys.executable, "-X", "importtime", "-m", "harness", *options], here.folder)
+    assert "1 of 1 cases wrong" in done.out
+    imported = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
+    assert "torch" in imported
+    assert "torch._dynamo" not in imported

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from harness.problems.configuration import Configuration
 from harness.problems.problem import Problem
+from harness.problems.watching import Watching
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, 
     return problem.build(configuration.arguments), problem.forward_arguments(inputs)
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Recorder(Watching):
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.operations: list[Operation] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

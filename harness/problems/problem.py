@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.problems.configuration import (
     ConstructorCall,
@@ -32,6 +31,7 @@ from harness.problems.configuration import (
 from harness.problems.constants import constants_of, with_constants
 from harness.problems.families import FamilyError, family_of
 from harness.problems.families.family import Family
+from harness.problems.watching import Watching
 from harness.system.errors import HarnessError
 
 
@@ -347,11 +347,11 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
     return tensors, numbers
 
 
-class _Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Chance(Watching):
     """Finds which operator draws random numbers while it is entered."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.name = ""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from torch import Generator, Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.problems.draws import drawn, touch
 from harness.problems.runs import Distribution
+from harness.problems.watching import Watching
 
 _DRAWING = frozenset({"rand", "randn", "rand_like", "randn_like", "uniform_", "normal_"})
 
@@ -57,7 +57,7 @@ def _contiguous(made: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(each.detach().contiguous() for each in made)
 
 
-class _Drawing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Drawing(Watching):
     """Changes what is drawn while it is entered, in one thread.
 
     Args:
@@ -65,7 +65,7 @@ class _Drawing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, change: Callable[[Tensor, bool], None]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._change = change
         self._is_first = True
 
