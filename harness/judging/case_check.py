@@ -19,8 +19,8 @@ from harness.judging.answered import OwnWork, writers_of, wrong_kind
 from harness.judging.compare import classify
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import Judged, changed_values, judge_arithmetic
-from harness.judging.judge import judge, roundings_of
-from harness.judging.kept_bits import Rounding, class_of
+from harness.judging.judge import judge, judge_with_bits
+from harness.judging.kept_bits import Rounding
 from harness.judging.layouts import WORDS, promises
 from harness.judging.picture import WrongOutput
 from harness.messages.channel import Message
@@ -249,20 +249,12 @@ class CaseCheck:
         actual = answer.tensors[0]
         run = call.run
         is_first = not self._comparisons
-        comparison = judge(
-            self._problem,
-            self._case,
-            run,
-            values,
-            actual,
-            self._oracle_device,
-            with_limits=is_first,
-        )
-        if comparison.precision == "fp32" and _tells_bits(call):
-            rounded = roundings_of(self._problem, self._case, values, actual, self._oracle_device)
+        judged = self._problem, self._case, run, values, actual, self._oracle_device
+        if _tells_bits(call):
+            comparison, rounded = judge_with_bits(*judged, with_limits=is_first)
             self._roundings += rounded
-            if rounded:
-                comparison = replace(comparison, precision=class_of(rounded))
+        else:
+            comparison = judge(*judged, with_limits=is_first)
         self._limits = comparison.limits if is_first else self._limits
         self._comparisons[call.name] = comparison
         self._compare_bits(call, actual)

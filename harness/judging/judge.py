@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from harness.judging.compare import classify, compare
-from harness.judging.kept_bits import Rounding, roundings
+from harness.judging.kept_bits import Rounding, class_of, roundings
 from harness.judging.oracle import expected
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case
-from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
 from harness.problems.values import Values
@@ -47,6 +46,9 @@ def judge(
     Returns:
         The precision class and the worst error, or what is wrong.
     """
+    if not _is_sliced(problem, values, actual):
+        right = _whole(problem, case, values, device)
+        return _compared(actual, right, run, with_limits=with_limits)
     weights = {name: weight.to(device) for name, weight in values.weights.items()}
 
     def compare_rows(start: int, end: int) -> Comparison:
@@ -54,39 +56,65 @@ def judge(
         right = expected(problem, case, weights, rows)
         return _compared(actual[start:end], right, run, with_limits=with_limits and not start)
 
-    first = values.inputs[0] if values.inputs else actual
-    batch = first.shape[0] if first.dim() else 1
-    can_be_sliced = problem.family.rows_are_independent and actual.shape[:1] == (batch,)
-    if not can_be_sliced or actual.numel() <= _MAX_ELEMENTS:
-        inputs = [x.to(device) for x in values.inputs]
-        right = expected(problem, case, weights, inputs)
-        return _compared(actual, right, run, with_limits=with_limits)
+    batch = values.inputs[0].shape[0]
     rows = max(1, batch * _MAX_ELEMENTS // actual.numel())
     starts = range(0, batch, rows)
     return _merge([(start, compare_rows(start, start + rows)) for start in starts], actual)
 
 
-def roundings_of(
-    problem: Problem, case: Case, values: Values, actual: Tensor, device: torch.device
-) -> tuple[Rounding, ...]:
-    """Find the operands that an output's errors tell to be rounded; of very large outputs, none.
+def judge_with_bits(
+    problem: Problem,
+    case: Case,
+    run: Run,
+    values: Values,
+    actual: Tensor,
+    device: torch.device,
+    *,
+    with_limits: bool = False,
+) -> tuple[Comparison, tuple[Rounding, ...]]:
+    """Compare as `judge` does, and find the operands that the errors tell to be rounded.
+
+    Both from one oracle's output. None are found where an output is not of the fp32 class anyway,
+    or so large that it is judged in slices.
 
     Args:
-        problem: The reference.
+        problem: As in `judge`, and the others too.
         case: The case.
-        values: Of a plain run, on the CPU.
-        actual: What the submission gave: of the right shape, and finite.
-        device: Where that is computed.
+        run: A plain one.
+        values: The run's, on the CPU.
+        actual: What the submission gave, on the CPU.
+        device: Where the oracle computes.
+        with_limits: As in `judge`.
+
+    Returns:
+        What `judge` gives, of the class that operands of so few bits have; and these operands.
     """
     if actual.numel() > _MAX_ELEMENTS:
-        return ()
+        return judge(problem, case, run, values, actual, device, with_limits=with_limits), ()
+    right = _whole(problem, case, values, device)
+    comparison = _compared(actual, right, run, with_limits=with_limits)
+    if comparison.precision != "fp32":
+        return comparison, ()
     weights = {name: weight.to(device) for name, weight in values.weights.items()}
-    inputs = [x.to(device) for x in values.inputs]
-    factors = problem.family.factors(case, weights, inputs)
+    factors = problem.family.factors(case, weights, [x.to(device) for x in values.inputs])
     if not factors:
-        return ()
-    exact = ModelInstance(problem, case)(weights, inputs)
-    return roundings(factors, actual.to(device).double() - exact)
+        return comparison, ()
+    found = roundings(factors, actual.to(device).double() - right.value)
+    return (replace(comparison, precision=class_of(found)) if found else comparison), found
+
+
+def _is_sliced(problem: Problem, values: Values, actual: Tensor) -> bool:
+    """Whether an output is so large that the oracle takes a few rows of the batch at a time."""
+    first = values.inputs[0] if values.inputs else actual
+    batch = first.shape[0] if first.dim() else 1
+    can_be_sliced = problem.family.rows_are_independent and actual.shape[:1] == (batch,)
+    return can_be_sliced and actual.numel() > _MAX_ELEMENTS
+
+
+def _whole(problem: Problem, case: Case, values: Values, device: torch.device) -> Expected:
+    """Of all rows at once."""
+    weights = {name: weight.to(device) for name, weight in values.weights.items()}
+    return expected(problem, case, weights, [x.to(device) for x in values.inputs])
 
 
 def _compared(actual: Tensor, right: Expected, run: Run, *, with_limits: bool) -> Comparison:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
 from harness.judging import judge as judge_module
-from harness.judging.judge import judge
+from harness.judging.judge import judge, judge_with_bits
 from harness.judging.oracle import expected
 from harness.problems.discovery import discover
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load
 from harness.problems.runs import Run
 from harness.problems.values import Values, runs_for, values_for
+from harness.records.comparison import Precision
 from tests.support import REFERENCE, SUBMISSIONS
 
 CPU = torch.device("cpu")
@@ -114,3 +116,23 @@ def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> 
     values = values_for(problem, case, run)
     output = values.inputs[0] - values.inputs[0].mean(0)
     assert judge(problem, case, run, values, output, CPU).precision == "fp32"
+
+
+def test_rounded_operands_are_told_beside_the_class() -> None:
+    """What is within the fp32 bound has the class of its operands; an honest output stays fp32."""
+    problem = load(REFERENCE / "conv_transpose1d.py")
+    (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
+    (case,) = cases_for(problem, submission, "own")
+    run = runs_for(problem)[0]
+    values = values_for(problem, case, run)
+    # 24 bits less the last 7.
+    cut = [(x.view(torch.int32) & -128).view(torch.float32) for x in values.inputs]
+
+    def judged(inputs: Sequence[torch.Tensor]) -> tuple[Precision | None, list[tuple[str, int]]]:
+        output = expected(problem, case, values.weights, inputs).value.float()
+        assert judge(problem, case, run, values, output, CPU).precision == "fp32"
+        comparison, found = judge_with_bits(problem, case, run, values, output, CPU)
+        return comparison.precision, [(each.operand, each.bits) for each in found]
+
+    assert judged(values.inputs) == ("fp32", [])
+    assert judged(cut) == ("tf32", [("input", 17)])
