@@ -119,7 +119,7 @@ def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagn
 def _shows(made: Made, right: Computation) -> bool:
     """Whether mistakes make of a computation what no class of precision allows."""
     off = (output_of(made, right) - right.output()).abs()
-    return bool((off > _BEYOND_ROUNDING * right.scale).any())
+    return bool((off.isnan() | (off > _BEYOND_ROUNDING * right.scale)).any())
 
 
 def output_of(made: Made, right: Computation) -> Tensor:
@@ -176,11 +176,13 @@ def _tolerance(made: Made, right: Computation) -> Tensor:
     tf32 = CLASSES[1]
     grown = (1.0 + tf32.roundoff) ** tf32.roundings
     rounding = gamma(torch.tensor(right.terms), tf32.accumulation)
-    return (grown - 1.0 + rounding * grown) * output_of(made, right.absolute()) + tf32.smallest
+    bound = (grown - 1.0 + rounding * grown) * output_of(made, right.absolute()) + tf32.smallest
+    # Where a mistake reads out of bounds.
+    return bound.nan_to_num()
 
 
 def _difference(made: Made, run: WrongRun) -> Tensor:
-    return (run.actual.cpu().double() - output_of(made, run.right)).abs()
+    return _off(run.actual.cpu(), output_of(made, run.right))
 
 
 def _agrees(made: Made, run: WrongRun) -> Tensor:
@@ -190,7 +192,13 @@ def _agrees(made: Made, run: WrongRun) -> Tensor:
 def _sampled_difference(made: Made, run: WrongRun) -> Tensor:
     """Of some of the output: most mistakes are refuted by it, in less time."""
     values, places = _changed(made, run.right).sample()
-    return (run.actual.cpu().index_select(1, places).double() - values).abs()
+    return _off(run.actual.cpu().index_select(1, places), values)
+
+
+def _off(actual: Tensor, values: Tensor) -> Tensor:
+    """How far outputs are from what mistakes make of them; 0 where neither is a number."""
+    off = (actual.double() - values).abs()
+    return off.masked_fill(actual.isnan() & values.isnan(), 0.0)
 
 
 def _explained(made: Made, run: WrongRun) -> float:

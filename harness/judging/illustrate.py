@@ -88,7 +88,8 @@ def _mistaken(
     family = families.named(outcome.case.family)
     right = family.computation(outcome.case, wrong.values.weights, wrong.values.inputs)
     if known and known.made and right:
-        return MistakenOutput(known.name, output_of(known.made, right))
+        output = output_of(known.made, right)
+        return MistakenOutput(known.name, output, is_from_outside=bool(output.isnan().any()))
     return None
 
 

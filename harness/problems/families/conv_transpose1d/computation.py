@@ -58,7 +58,8 @@ class Gather:
     """A transposed convolution as a kernel does it; tensors are float64.
 
     Attributes:
-        x: Input (batch, in_channels, length).
+        x: Input (batch, in_channels, length). NaN is here, and in the weight, what a mistake reads
+            out of bounds: the simulator gives that to the kernel.
         weight: Weight (in_channels, out_channels / groups, kernel_size).
         bias: Bias (out_channels,), or None.
         sizes: What the convolution was asked for; the output has its shape, whatever a mistake
@@ -148,14 +149,34 @@ class Gather:
         k = torch.arange(weight.shape[-1])
         position, has_input = self.divide(self.numerator(self, t, k), self.stride)
         has_input = has_input & (position >= 0) & (position < sizes.length)
-        taps = x[:, :, position.clamp(0, sizes.length - 1)] * has_input
-        channels = sizes.in_channels // sizes.groups
-        grouped = taps.reshape(sizes.batch, sizes.groups, channels, *position.shape)
-        by_group = weight.reshape(sizes.groups, channels, -1, len(k))[:, :, :outputs]
-        y = torch.einsum("ngctk,gcok->ngot", grouped, by_group)
+        taps = x[:, :, position.clamp(0, sizes.length - 1)].where(has_input, 0.0)
+        y = self._products(taps.nan_to_num(), weight.nan_to_num(), outputs)
+        if bool(x.isnan().any() | weight.isnan().any()):
+            # What no tap reads does not count, though nothing times NaN is NaN.
+            read = has_input.double().expand_as(taps)
+            outside = self._products(taps.isnan().double(), torch.ones_like(weight), outputs)
+            outside += self._products(read, weight.isnan().double(), outputs)
+            y = y.masked_fill(outside > 0, torch.nan)
         if bias is not None:
             y = y + bias.view(sizes.groups, -1, 1)[:, :outputs]
         return y.flatten(1, 2)
+
+    def _products(self, taps: Tensor, weight: Tensor, outputs: int) -> Tensor:
+        """Sum the products of what the taps read with the weights, in groups.
+
+        Args:
+            taps: (batch, in_channels, output length, taps).
+            weight: As the computation's, but with as many taps.
+            outputs: How many channels of each group.
+
+        Returns:
+            (batch, groups, outputs, output length).
+        """
+        sizes = self.sizes
+        channels = sizes.in_channels // sizes.groups
+        grouped = taps.reshape(sizes.batch, sizes.groups, channels, *taps.shape[2:])
+        by_group = weight.reshape(sizes.groups, channels, -1, weight.shape[-1])[:, :, :outputs]
+        return torch.einsum("ngctk,gcok->ngot", grouped, by_group)
 
     def parts(self) -> Mapping[str, Tensor]:
         """Edges, phases of the stride, groups."""

@@ -201,7 +201,7 @@ def _bias_of_first_channel(c: Gather) -> Gather:
 
 
 def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
-    """Read memory where one index is multiplied by another factor; beyond its end is 0.
+    """Read memory where one index is multiplied by another factor; beyond its end is NaN.
 
     Args:
         tensor: What lies there, contiguous; (..., length).
@@ -215,7 +215,7 @@ def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
     places = places + steps * (factor - int(step.flatten()[0]))
     inside = (places >= 0) & (places < tensor.numel())
     read: Tensor = tensor.flatten()[places.clamp(0, tensor.numel() - 1)]
-    return read * inside
+    return read.where(inside, torch.nan)
 
 
 def _weight_by(c: Gather, dim: int, factor: int) -> Gather:
@@ -327,9 +327,10 @@ def _substituted(c: Gather, target: str, source: str) -> Gather:
 
 
 def _stride_and_taps_swapped(c: Gather) -> Gather:
-    """Loop over as many taps as the stride is, in rows of so many; beyond the weights' end is 0."""
+    """Loop over as many taps as the stride is, in rows of so many; beyond their end is NaN."""
     taps = c.sizes.stride
-    read = torch.zeros(c.weight.shape[0] * c.weight.shape[1] * taps, dtype=c.weight.dtype)
+    size = c.weight.shape[0] * c.weight.shape[1] * taps
+    read = torch.full((size,), torch.nan, dtype=c.weight.dtype)
     there = c.weight.flatten()[: len(read)]
     read[: len(there)] = there
     return replace(c, weight=read.view(*c.weight.shape[:2], taps), stride=c.sizes.kernel_size)
