@@ -336,6 +336,28 @@ def _stride_and_taps_swapped(c: Gather) -> Gather:
     return replace(c, weight=read.view(*c.weight.shape[:2], taps), stride=c.sizes.kernel_size)
 
 
+def _stride_and_taps_swapped_in_rows(c: Gather) -> Gather:
+    """As above, the rows being as long as they are: beyond one stands the next."""
+    taps = torch.arange(c.sizes.stride)
+    rows = torch.arange(c.weight.shape[0] * c.weight.shape[1]).view(*c.weight.shape[:2], 1)
+    places = rows * c.sizes.kernel_size + taps
+    size = c.weight.numel()
+    read = c.weight.flatten()[places.clamp(max=size - 1)].where(places < size, torch.nan)
+    return replace(c, weight=read, stride=c.sizes.kernel_size)
+
+
+def _weight_channel_divided(c: Gather) -> Gather:
+    """Index each group's weights with channel / (outputs * taps)."""
+    outputs, taps = c.weight.shape[1:]
+
+    def read(group: Tensor) -> Tensor:
+        channel = torch.arange(group.shape[0]).view(-1, 1, 1)
+        places = torch.arange(outputs * taps).view(1, outputs, taps)
+        return group.flatten()[channel // (outputs * taps) + places]
+
+    return replace(c, weight=torch.cat([read(each) for each in c.weight.chunk(c.sizes.groups)]))
+
+
 MISTAKES: tuple[Mistake[Gather], ...] = (
     # First: what is left of nothing fits many another.
     Mistake(
@@ -689,6 +711,19 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         "The loop takes as many taps as the stride is, and kernel_size divides the position. Look "
         "for swapped arguments.",
         _stride_and_taps_swapped,
+        comes_alone=True,
+    ),
+    Mistake(
+        "stride and kernel_size swapped, but not in the weight's index",
+        "The loop takes as many taps as the stride is, beyond a row of weights the next one's, and "
+        "kernel_size divides the position. Look for swapped arguments.",
+        _stride_and_taps_swapped_in_rows,
+        comes_alone=True,
+    ),
+    Mistake(
+        "input channel divided in the weight's index",
+        "The input channel is divided by (out_channels / groups) * kernel_size there; multiply.",
+        _weight_channel_divided,
         comes_alone=True,
     ),
     Mistake(
