@@ -30,6 +30,7 @@ from harness.engines.cluster.tasks import Outcome
 from harness.evaluate import Request
 from harness.problems.discovery import discover, fits
 from harness.problems.problem import load
+from harness.records.render import full
 from harness.records.report import Report
 
 _ROUNDS = 7
@@ -111,9 +112,13 @@ def gpus(repeats: int, folder: Path, *, is_built: bool) -> None:
         for times in (repeats,) if is_built else (1, repeats):
             start = time.monotonic()
             futures = [client.submit(*pair) for _ in range(times) for pair in pairs]
-            verdicts = Counter(future.result().verdict for future in futures)
+            reports = [future.result() for future in futures]
             seconds = time.monotonic() - start
+    verdicts = Counter(report.verdict for report in reports)
     print(f"{len(futures)} evaluations in {seconds:.1f} s: {dict(verdicts)}")
+    for report in reports:
+        if not report.is_right:
+            print(full(report))
     print(f"{torch.cuda.device_count()} GPUs: {3600 * len(futures) / seconds:.0f} an hour")
 
 
