@@ -105,10 +105,9 @@ def judge_with_bits(
 
 def _is_sliced(problem: Problem, values: Values, actual: Tensor) -> bool:
     """Whether an output is so large that the oracle takes a few rows of the batch at a time."""
-    first = values.inputs[0] if values.inputs else actual
-    batch = first.shape[0] if first.dim() else 1
-    can_be_sliced = problem.family.rows_are_independent and actual.shape[:1] == (batch,)
-    return can_be_sliced and actual.numel() > _MAX_ELEMENTS
+    rows = values.inputs[0].shape[:1] if values.inputs else torch.Size()
+    can_be_sliced = problem.family.rows_are_independent and rows and actual.shape[:1] == rows
+    return bool(can_be_sliced) and actual.numel() > _MAX_ELEMENTS
 
 
 def _whole(problem: Problem, case: Case, values: Values, device: torch.device) -> Expected:
