@@ -7,13 +7,16 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from harness.system import interpreter, leash
 from tests.support import Outcome
 
 _MINUTES = 5 * 60.0
+# A submission's parents are its sandbox's guard, the server that forks, and the evaluator.
+_UP_TO_EVALUATOR = 3
 
 
 def _hear_ctrl_c() -> None:
@@ -143,13 +146,11 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
         harness: The process that started that one.
         submission: The beginning of the file's name.
     """
-    parents = dict(_processes())
-    for process, (name, guard) in parents.items():
-        _, server = parents.get(guard, ("", 0))
-        _, evaluator = parents.get(server, ("", 0))
-        _, above = parents.get(evaluator, ("", 0))
-        if name.startswith(submission) and above == harness:
-            return Watched(process), Watched(evaluator)
+    processes = dict(_processes())
+    for process, (name, _) in processes.items():
+        above = list(islice(_above(process, processes), _UP_TO_EVALUATOR + 1))
+        if name.startswith(submission) and above[_UP_TO_EVALUATOR:] == [harness]:
+            return Watched(process), Watched(above[_UP_TO_EVALUATOR - 1])
     raise AssertionError(f"nobody runs {submission}")
 
 
@@ -161,30 +162,32 @@ def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
         name: The beginning of the file's name, which nobody else has.
     """
     while True:
-        parents = dict(_processes())
-        for process, (title, guard) in parents.items():
-            above = guard
-            for _ in range(3):
-                _, above = parents.get(above, ("", 0))
-            if title.startswith(name) and above in parents:
+        processes = dict(_processes())
+        for process, (title, _) in processes.items():
+            above = list(islice(_above(process, processes), _UP_TO_EVALUATOR + 1))
+            if title.startswith(name) and processes.keys() & above[_UP_TO_EVALUATOR:]:
                 # It may have ended meanwhile.
                 with contextlib.suppress(ProcessLookupError):
-                    return Watched(process), Watched(above)
+                    return Watched(process), Watched(above[_UP_TO_EVALUATOR])
         assert not running.has_ended(0.02), running.outcome()
 
 
 def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
     """What a process has started, and what that has, each with its name and its command."""
-    parents = dict(_processes())
-    for process, (name, parent) in parents.items():
-        above = parent
-        while above in parents and above != ancestor:
-            _, above = parents[above]
-        if above == ancestor:
+    processes = dict(_processes())
+    for process, (name, _) in processes.items():
+        if ancestor in _above(process, processes):
             # It may have ended meanwhile.
             with contextlib.suppress(OSError):
                 command = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
                 yield process, f"{name} {command}"
+
+
+def _above(process: int, processes: Mapping[int, tuple[str, int]]) -> Iterator[int]:
+    """Its parent, the parent's, and so on."""
+    while process in processes:
+        _, process = processes[process]
+        yield process
 
 
 def _processes() -> Iterator[tuple[int, tuple[str, int]]]:
