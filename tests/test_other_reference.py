@@ -521,3 +521,29 @@ def test_wrong_result_fails(tmp_path: Path, right: str, wrong: str) -> None:
     report = check(SUBMISSION.replace(right, wrong), tmp_path)
     assert report.verdict == "failed"
     assert "differ from the reference" in report.message
+
+
+QUADRATIC = SUBMISSION.replace(
+    "if (i < n) out[i] = scale * x[i] + fmaxf(y[i], 0.0f);",
+    """if (i >= n) return;
+    float most = -INFINITY;
+    for (int j = 0; j < n; j++) most = fmaxf(most, y[j]);
+    out[i] = scale * x[i] + most;""",
+)
+
+
+def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) -> None:
+    """A loop over all inputs for each output is checked in a size that the report tells."""
+    reference = REFERENCE.replace("torch.relu(y)", "y.max()")
+    options = ("--grid", "own", "--call-budget", "0.2")
+    report = check_on(reference, QUADRATIC, tmp_path, *options)
+    (case,) = report.cases
+    assert (report.verdict, case.id, case.label) == ("passed", "reduced", "reduced")
+    (shape, _) = case.input_shapes
+    quick = check_on(reference, SUBMISSION, tmp_path, "--grid", "own").cases[0].input_shapes
+    assert shape < quick[0]
+    cut, *larger = report.notes
+    assert cut.startswith(f"the problem's own inputs are cut down: (4096, 1000) to {shape}, ")
+    assert larger[0].startswith(f"reduced with inputs of {', '.join(map(str, quick))}: not run: ")
+    for note in larger:
+        assert "more than 0.2 G thread-instructions in one call" in note

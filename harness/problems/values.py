@@ -101,7 +101,7 @@ def _has_matrices(problem: Problem, configuration: Configuration | Problem) -> b
 @lru_cache(maxsize=256)
 def _cut_down(problem: Problem) -> Configuration | None:
     """A small configuration, to try things out in; None where a family needs none."""
-    return problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments)))
+    return next(problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments))), None)
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:
