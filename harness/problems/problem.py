@@ -318,18 +318,24 @@ def _bind(
     # What nn.Module itself takes is refused by it.
     takes_any = model.__init__ is nn.Module.__init__
     signature = inspect.Signature() if takes_any else inspect.signature(model)
-    for parameter in signature.parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise ProblemError(
-                f"{path}: Model takes {parameter}, which has no name to bind to; "
-                "spell its parameters out"
-            )
     try:
         bound = signature.bind(*call.positional, **call.named)
     except TypeError as error:
         raise ProblemError(
             f"{path}: get_init_inputs() does not fit Model{signature} ({error}); make them agree"
         ) from error
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            continue
+        if parameter.name in bound.arguments:
+            raise ProblemError(
+                f"{path}: Model takes {parameter}, which has no name to bind to; "
+                "spell its parameters out"
+            )
+        # What nobody gives is no argument.
+        parameters = [each for each in signature.parameters.values() if each != parameter]
+        signature = signature.replace(parameters=parameters)
+        bound = signature.bind(*call.positional, **call.named)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     try:
