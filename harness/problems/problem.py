@@ -336,10 +336,8 @@ def _bind(
         parameters = [each for each in signature.parameters.values() if each != parameter]
         signature = signature.replace(parameters=parameters)
         bound = signature.bind(*call.positional, **call.named)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
     try:
-        json.dumps(arguments)
+        json.dumps(bound.arguments)
     except TypeError as error:
         raise ProblemError(
             f"{path}: get_init_inputs() gives something JSON cannot hold ({error}); "
@@ -348,9 +346,19 @@ def _bind(
     defaults = {
         name: parameter.default
         for name, parameter in signature.parameters.items()
-        if parameter.default is not parameter.empty
+        if parameter.default is not parameter.empty and _fits_json(parameter.default)
     }
-    return call, arguments, defaults
+    # A default such as a class is left to `Model`, and to `ModelNew`.
+    given = {**defaults, **bound.arguments}
+    return call, {name: given[name] for name in signature.parameters if name in given}, defaults
+
+
+def _fits_json(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...], dict[int, Number]]:
