@@ -45,7 +45,7 @@ class Options:
         check_seconds: Deadline for all of these of a submission together.
         build_seconds: Deadline for all builds of a submission together.
         call_budget: On the simulator, cases of which one call takes more thread-instructions are
-            left out.
+            left out, and the problem's own configuration is cut further.
         schedule: Seed that permutes the simulator's order of blocks and warps; 0 for the natural.
         search: Seconds for which to go on with sizes of any kind where all cases are right.
         readable: Files and folders that submissions may read, such as headers.

@@ -6,7 +6,7 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from harness.gpu.properties import properties_of_gpu
 from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
-from harness.problems.grid import OWN, Case, Grid
+from harness.problems.grid import OWN, Case, Grid, own_and_smaller
 from harness.problems.problem import Problem, load
 from harness.problems.search import Search
 from harness.problems.values import elements_of, left_out
@@ -94,8 +94,9 @@ class Request:
         carried: What it may read that came from another machine: where that is there, and the file
             here. Only a sandbox can show it there.
         untrusted: Whether nothing may run unless it is in a sandbox.
-        call_budget: Thread-instructions that one call may take on the simulator, but for the
-            problem's own configuration; all calls together may take 32 times as much.
+        call_budget: Thread-instructions that one call may take on the simulator; all calls together
+            may take 32 times as much. The problem's own configuration is cut further instead, and
+            is not limited at its smallest.
         search: What to look for where all cases are right; None for nothing.
         run: A name for all requests of one command, none of which tries again what another one
             could not build; see `fresh_run`.
@@ -162,7 +163,6 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         seed=request.seed,
         versions={"torch": torch_version(), "nvcc": settings.toolchain.cuda.version},
         verdict="not run",
-        notes=tuple(_notes(request, problem)),
         source=_source(request.submission),
         checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -176,29 +176,27 @@ def _source(path: Path) -> str:
     return content.decode(errors="replace") if len(content) <= _MOST_SOURCE else ""
 
 
-def _notes(request: Request, problem: Problem) -> Iterator[str]:
-    if request.schedule:
-        yield f"run with --schedule {request.schedule}"
-    own = next((case for case in request.cases if case.label in OWN), None)
+def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[str]:
+    if schedule:
+        yield f"run with --schedule {schedule}"
+    own = next((case for case in cases if case.label in OWN), None)
     if own and problem.init_inputs.positional and not own.constructor_call.positional:
         call = problem.at(own.constants).init_inputs.spelled("ModelNew")
         yield f"by its parameters' order {call}, as KernelBench calls it, is another model"
-    reduced = [case for case in request.cases if case.label == "reduced"]
+    reduced = [case for case in cases if case.label == "reduced"]
     if reduced:
         from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
         cut = ", ".join(f"{old} to {new}" for old, new in from_to if old != new)
         if cut:
             yield f"the problem's own inputs are cut down: {cut}; their native size was not run"
-    without = Counter(
-        name for case in request.cases for name in left_out(problem.at(case.constants))
-    )
+    without = Counter(name for case in cases for name in left_out(problem.at(case.constants)))
     alike: dict[int, list[str]] = {}
     for name, count in without.items():
         alike.setdefault(count, []).append(name)
     for count, names in alike.items():
-        cases = "1 case" if count == 1 else f"{count} cases"
+        where = "1 case" if count == 1 else f"{count} cases"
         yield (
-            f"values left out in {cases}, where the reference raises or is not finite: "
+            f"values left out in {where}, where the reference raises or is not finite: "
             f"{', '.join(names)}"
         )
 
@@ -306,13 +304,22 @@ class _Evaluation:
         is_right = not left and not any(o.report.verdict in AMISS for o in outcomes)
         if self._search and is_right and not became:
             coverage = self._search_on(self._search, outcomes, coverage)
-        blank = replace(blank, notes=(*blank.notes, *self._notes), coverage=coverage)
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
         if self._time.steps.is_used_up:
             why = "not run: the time for all steps is used up"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
-        blank = replace(blank, builds=tuple(self._builds.values()), ptx=self._ptx)
+        blank = replace(
+            blank,
+            notes=self._notes_of([outcome.case for outcome in outcomes]),
+            builds=tuple(self._builds.values()),
+            ptx=self._ptx,
+            coverage=coverage,
+        )
         return conclude(blank, outcomes, self._problem)
+
+    def _notes_of(self, cases: Sequence[Case]) -> tuple[str, ...]:
+        """What there is to say of the cases that were to run, and of how that went."""
+        return (*_notes(self._problem, cases, self._settings.schedule), *self._notes)
 
     def _search_on(
         self, search: Search, outcomes: list[CaseOutcome], coverage: Coverage | None
@@ -341,15 +348,33 @@ class _Evaluation:
 
     def _check(self, worker: Worker, case: Case) -> CaseOutcome:
         start = time.monotonic()
-        # What the problem is about is checked however long it takes: its deadlines are each call's.
-        is_free = case.label in OWN or self._settings.device == "cuda"
-        if not is_free and self._left <= 0:
+        if self._settings.device == "cuda":
+            outcome = self._converse(worker, case, None)
+        elif case.label in OWN:
+            outcome = self._check_own(worker, case)
+        elif self._left <= 0:
             return CaseOutcome(not_run(case, "not run: the check's budget is used up"), case)
-        budget = None if is_free else self._call_budget
-        outcome = self._converse(worker, case, budget)
-        self._left -= 0 if is_free else outcome.spent
+        else:
+            outcome = self._converse(worker, case, self._call_budget)
+            self._left -= outcome.spent
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=report)
+
+    def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
+        """Check the problem's own configuration as large as it is within a call's budget.
+
+        What the problem is about is checked however long it takes: the smallest has each call's
+        deadline alone.
+        """
+        smallest = case
+        for each in own_and_smaller(self._problem, case):
+            outcome = self._converse(worker, each, self._call_budget)
+            if outcome.report.verdict != "not run":
+                return outcome
+            shapes = ", ".join(map(str, each.input_shapes))
+            self._notes.append(f"{each.id} with inputs of {shapes}: {outcome.report.message}")
+            smallest = each
+        return self._converse(worker, smallest, None)
 
     def _converse(self, worker: Worker, case: Case, budget: int | None) -> CaseOutcome:
         # The oracle is the trusted side's, wherever it computes; a GPU makes large cases bearable.
@@ -405,6 +430,7 @@ class _Evaluation:
             verdict=what.verdict,
             message=what.message,
             detail=what.detail,
+            notes=self._notes_of(self._cases),
             builds=tuple(self._builds.values()),
             cases=tuple(not_run(case, f"not run: {what.message}") for case in self._cases),
         )

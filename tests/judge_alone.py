@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from harness.judging.compare import compare
 from harness.judging.oracle import expected
+from harness.problems.bounds import Expected
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem, load
+from harness.problems.runs import Run
 from harness.problems.values import calls_for, values_of_call
 
 ANY = Submission(
@@ -61,24 +64,34 @@ def _in_case(
 ) -> Iterator[tuple[str, str]]:
     """Which versions are wrong in a case, and how."""
     instances = {
-        name: ModelInstance(problem.at(case.constants), case) for name, problem in versions.items()
+        name: [ModelInstance(each, case) for each in problem.at(case.constants).each_output()]
+        for name, problem in versions.items()
     }
     for call in calls_for(reference, case):
         values = values_of_call(reference, case, call)
-        right = expected(reference, case, values.weights, values.inputs)
+        right = [
+            expected(each, case, values.weights, values.inputs) for each in reference.each_output()
+        ]
         for name in [*instances]:
             try:
-                actual = instances[name](values.weights, values.inputs, torch.float32)
+                outputs = [
+                    instance(values.weights, values.inputs, torch.float32)
+                    for instance in instances[name]
+                ]
             except Exception as error:  # a submission's exception is an error, too
                 message = f"raises {type(error).__name__}: {error}"
             else:
-                judged = compare(
-                    actual,
-                    right,
-                    exact=call.run.is_exact,
-                    is_beyond_half=call.run.is_beyond_half,
-                )
-                message = judged.mismatch.message if judged.mismatch else ""
+                message = _first_mismatch(call.run, outputs, right)
             if message:
                 yield name, f"{case.id}, {call.name}: {message}"
                 del instances[name]
+
+
+def _first_mismatch(run: Run, outputs: Sequence[Tensor], right: Sequence[Expected]) -> str:
+    for output, expected_output in zip(outputs, right, strict=True):
+        judged = compare(
+            output, expected_output, exact=run.is_exact, is_beyond_half=run.is_beyond_half
+        )
+        if judged.mismatch:
+            return judged.mismatch.message
+    return ""

@@ -521,3 +521,122 @@ def test_wrong_result_fails(tmp_path: Path, right: str, wrong: str) -> None:
     report = check(SUBMISSION.replace(right, wrong), tmp_path)
     assert report.verdict == "failed"
     assert "differ from the reference" in report.message
+
+
+QUADRATIC = SUBMISSION.replace(
+    "if (i < n) out[i] = scale * x[i] + fmaxf(y[i], 0.0f);",
+    """if (i >= n) return;
+    float most = -INFINITY;
+    for (int j = 0; j < n; j++) most = fmaxf(most, y[j]);
+    out[i] = scale * x[i] + most;""",
+)
+
+
+def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) -> None:
+    """A loop over all inputs for each output is checked in a size that the report tells."""
+    reference = REFERENCE.replace("torch.relu(y)", "y.max()")
+    options = ("--grid", "own", "--call-budget", "0.2")
+    report = check_on(reference, QUADRATIC, tmp_path, *options)
+    (case,) = report.cases
+    assert (report.verdict, case.id, case.label) == ("passed", "reduced", "reduced")
+    (shape, _) = case.input_shapes
+    quick = check_on(reference, SUBMISSION, tmp_path, "--grid", "own").cases[0].input_shapes
+    assert shape < quick[0]
+    cut, *larger = report.notes
+    assert cut.startswith(f"the problem's own inputs are cut down: (4096, 1000) to {shape}, ")
+    assert larger[0].startswith(f"reduced with inputs of {', '.join(map(str, quick))}: not run: ")
+    for note in larger:
+        assert "more than 0.2 G thread-instructions in one call" in note
+
+
+LARGEST = """
+import torch
+from torch import nn
+
+rows = 256
+columns = 300
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        values, indices = x.max(dim=1)
+        return values, indices, x == values[:, None]
+
+
+def get_inputs():
+    return [torch.rand(rows, columns)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+FIND_LARGEST = '''
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+CUDA_SOURCE = r"""
+__global__ void largest(const float *x, float *values, long *indices, bool *mask, int m, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= m) return;
+    x += (long)row * n;
+    mask += (long)row * n;
+    int best = 0;
+    for (int j = 1; j < n; j++) if (x[j] > x[best]) best = j;
+    values[row] = x[best];
+    indices[row] = best;
+    for (int j = 0; j < n; j++) mask[j] = x[j] == x[best];
+}
+
+std::vector<torch::Tensor> run(torch::Tensor x) {
+    int m = x.size(0), n = x.size(1);
+    auto values = torch::empty({m}, x.options());
+    auto indices = torch::empty({m}, x.options().dtype(torch::kLong));
+    auto mask = torch::empty({m, n}, x.options().dtype(torch::kBool));
+    largest<<<(m + 31) / 32, 32>>>(x.data_ptr<float>(), values.data_ptr<float>(),
+                                   indices.data_ptr<long>(), mask.data_ptr<bool>(), m, n);
+    return {values, indices, mask};
+}
+"""
+
+extension = load_inline(
+    name="largest",
+    cpp_sources="std::vector<torch::Tensor> run(torch::Tensor x);",
+    cuda_sources=CUDA_SOURCE,
+    functions=["run"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        values, indices, mask = extension.run(x)
+        return values, indices, mask
+'''
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("", "", ""),
+        ("int best = 0;", "int best = n > 1;", "output 1 of 3: "),
+        ("x[j] > x[best]", "x[j] >= x[best]", "output 2 of 3: "),
+        ("x[j] == x[best]", "j == best", "output 3 of 3: "),
+        ("indices, mask\n", "indices.int(), mask\n", "output 2 of 3: the output's dtype is "),
+        ("indices, mask\n", "indices.cpu(), mask\n", "output 2: the output is on cpu"),
+        ("return values, indices, mask", "return values, indices", "tuple of 2, not a tuple of 3"),
+        ("return values, indices, mask", "return values", "one tensor, not a tuple of 3 tensors"),
+        ("return values, indices, mask", "return values, x, mask", "shares memory with its input"),
+    ],
+)
+def test_several_outputs_are_judged_each(
+    right: str, wrong: str, message: str, tmp_path: Path
+) -> None:
+    """Numbers, indices and truth values, each in its own type; what is wrong is named."""
+    options = ("--grid", "own") if message else ()
+    report = check_on(LARGEST, FIND_LARGEST.replace(right, wrong), tmp_path, *options)
+    assert message in report.message, report.message
+    assert report.verdict == ("failed" if message else "passed")
+    if not message:
+        assert {case.verdict for case in report.cases} == {"passed"}
+        assert report.precision == "fp32"

@@ -19,7 +19,7 @@ LET_THROUGH = {"gelu": {"by tanh"}}
 EVERY = 6
 REFUSED = {
     "dropout": r"forward draws random numbers \(bernoulli_\)",
-    "mean_and_variance": "forward gives 2 outputs; only one tensor is supported",
+    "named_outputs": "forward gives dict; have it return one tensor, or a tuple or list",
 }
 
 

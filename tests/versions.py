@@ -43,6 +43,42 @@ def _in_one_pass(x: str, dims: str) -> str:
 
 
 VERSIONS: Mapping[str, Versions] = {
+    "mean_and_variance": Versions(
+        wrong={
+            "the variance of a sample": "v, m = torch.var_mean(x, dim=1); return m, v",
+            "the deviation": "m = x.mean(dim=1); return m, x.std(dim=1, correction=0)",
+            "the other way round": "v, m = torch.var_mean(x, dim=1, correction=0); return v, m",
+            "the mean without the last": (
+                "v = x.var(dim=1, correction=0); return x[:, :-1].sum(dim=1) / x.shape[1], v"
+            ),
+        },
+        right={
+            "in one pass": ("m = x.mean(dim=1); return m, (x * x).mean(dim=1) - m * m"),
+            "in parts": _PARTS
+            + "m = parts(x) / x.shape[1]; return m[:, 0], parts((x - m) ** 2)[:, 0] / x.shape[1]",
+        },
+    ),
+    "largest_with_place": Versions(
+        wrong={
+            "places beyond 1024 left out": (
+                "v, i = x[:, :1024].max(dim=1); return v, i, x == v[:, None]"
+            ),
+            "the last of equals": (
+                "v = x.max(dim=1).values; i = x.shape[1] - 1 - x.flip(1).argmax(dim=1); "
+                "return v, i, x == v[:, None]"
+            ),
+            "none for a row's first": (
+                "v, i = x.max(dim=1); m = x == v[:, None]; m[:, 0] = False; return v, i, m"
+            ),
+            "the mask as numbers": "v, i = x.max(dim=1); return v, i, (x == v[:, None]).int()",
+        },
+        right={
+            "by sorting": (
+                "i = x.argsort(dim=1, descending=True, stable=True)[:, 0]; "
+                "v = x.gather(1, i[:, None]); return [v[:, 0], i, x >= v]"
+            ),
+        },
+    ),
     "square_matmul": Versions(
         wrong={
             "without the last term": "return a[:, :-1] @ b[:-1]",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from harness.device.record import IN_MODULES
@@ -17,33 +20,74 @@ from harness.problems.grid import Case
 from harness.problems.operations import Operation, operations_of
 from harness.problems.problem import Problem
 
+_TENSOR = "torch.Tensor"
 
-def wrong_kind(answer: Message) -> str | None:
-    """What keeps an answer from being an output at all."""
+
+@dataclass(frozen=True)
+class Output:
+    """One of those that a call returned.
+
+    Attributes:
+        value: On the CPU or a GPU, as it was read.
+        writers: Who wrote each element; uint8 of the value's shape, as the device says.
+        address: Of its first element.
+    """
+
+    value: Tensor
+    writers: Tensor
+    address: int
+
+
+def wrong_kind(answer: Message, outputs: int | None) -> str | None:
+    """What keeps an answer from being an output at all.
+
+    Args:
+        answer: To a call.
+        outputs: How many the reference gives, as `Problem.outputs` has it.
+    """
     header = answer.header
     if header.get("wrong"):
         return f"the output is not in the device's memory: {header['wrong']}"
-    if header.get("type") != "torch.Tensor":
-        return f"forward returned {header.get('type')}, not a tensor"
-    if header.get("device") != "cuda":
-        return f"the output is on {header.get('device')}, not on cuda"
-    if header.get("shares"):
-        return f"the output shares memory with {header['shares']}"
-    if not answer.tensors:
-        return "forward's output was not sent"
-    return None
+    kind, told = header["type"], header["outputs"]
+    if outputs is None:
+        is_one = kind == _TENSOR and len(told) == 1
+        wrong = _wrong(told[0]) if is_one else f"forward returned {kind}, not a tensor"
+        return wrong or _not_sent(answer)
+    if kind == _TENSOR or len(told) != outputs:
+        given = "one tensor" if kind == _TENSOR else f"{kind} of {len(told)}"
+        return f"forward returned {given}, not a tuple of {outputs} tensors"
+    for number, each in enumerate(told, 1):
+        wrong = _wrong(each)
+        if wrong:
+            return f"output {number}: {wrong}"
+    return _not_sent(answer)
 
 
-def writers_of(answer: Message) -> Tensor:
-    """Who wrote each element of the output: uint8 of its shape, as the device says always.
+def _wrong(told: Mapping[str, Any]) -> str:
+    """What keeps one output from being one; empty for nothing."""
+    if told["type"] != _TENSOR:
+        return f"forward returned {told['type']}, not a tensor"
+    if told["device"] != "cuda":
+        return f"the output is on {told['device']}, not on cuda"
+    return f"the output shares memory with {told['shares']}" if told["shares"] else ""
+
+
+def _not_sent(answer: Message) -> str | None:
+    return None if answer.tensors else "forward's output was not sent"
+
+
+def outputs_of(answer: Message) -> Sequence[Output]:
+    """The outputs in an answer that is of the right kind.
 
     Raises:
-        StepFault: it has not.
+        StepFault: The device has not said who wrote them, as it does always.
     """
-    if [tensor.shape for tensor in answer.tensors[1:]] != [answer.tensors[0].shape]:
+    values, writers = answer.tensors[::2], answer.tensors[1::2]
+    if [each.shape for each in values] != [each.shape for each in writers]:
         message = "the worker sent an output without saying who wrote it"
         raise StepFault(verdict.Stop("error", message))
-    return answer.tensors[1]
+    addresses = [each["place"]["address"] for each in answer.header["outputs"]]
+    return [Output(*each) for each in zip(values, writers, addresses, strict=True)]
 
 
 class OwnWork:
@@ -57,24 +101,29 @@ class OwnWork:
         self.need = problem.family.need(case)
 
     def judge(
-        self, answer: Message, output: Tensor, writers: Tensor | None, *, is_first: bool
+        self, answer: Message, outputs: Sequence[Output], *, is_dense: bool, is_first: bool
     ) -> Judged:
         """Judge one call by its answer.
 
         Args:
             answer: With the device's record of it.
-            output: What it returned.
-            writers: Who wrote each element of it; None where kernels may have left some out.
+            outputs: What it returned; several are looked at as one.
+            is_dense: Whether kernels may not leave elements out.
             is_first: Whether it is the first call of the model.
         """
+        output, writers = outputs[0].value, outputs[0].writers
+        if len(outputs) > 1:
+            output = torch.cat([each.value.flatten() for each in outputs])
+            writers = torch.cat([each.writers.flatten() for each in outputs])
+        written = writers if is_dense else None
         during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
         if is_first:
             # What is built for the sizes at hand is built when they are first seen.
             during = tuple(work for work in during if work.name != IN_MODULES)
         if self.need is None:
             own = self._operations
-            return judge_operators(own, during, before, output, writers, self._source)
-        return judge_work(self.need, during, before, output, writers, self._source)
+            return judge_operators(own, during, before, output, written, self._source)
+        return judge_work(self.need, during, before, output, written, self._source)
 
     @cached_property
     def _operations(self) -> Sequence[Operation]:

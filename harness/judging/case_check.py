@@ -15,7 +15,7 @@ from torch import Tensor
 from harness.finding import Finding
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
-from harness.judging.answered import OwnWork, writers_of, wrong_kind
+from harness.judging.answered import Output, OwnWork, outputs_of, wrong_kind
 from harness.judging.compare import classify
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import Judged, changed_values, judge_arithmetic
@@ -32,7 +32,7 @@ from harness.problems.values import (
     Call,
     Values,
     calls_for,
-    output_shape,
+    output_shapes,
     runs_for,
     values_for,
     values_of_call,
@@ -242,37 +242,72 @@ class CaseCheck:
         found = findings_of(answer)
         self._findings += found
         self._findings += changed_values(answer.header, values.inputs, digests)
-        fault = wrong_kind(answer)
+        fault = wrong_kind(answer, self._problem.outputs)
         if fault:
             self._faults.append(fault)
             return
-        actual = answer.tensors[0]
-        run = call.run
+        outputs = outputs_of(answer)
         is_first = not self._comparisons
-        judged = self._problem, self._case, run, values, actual, self._oracle_device
-        if _tells_bits(call):
-            comparison, rounded = judge_with_bits(*judged, with_limits=is_first)
-            self._roundings += rounded
-        else:
-            comparison = judge(*judged, with_limits=is_first)
+        judged = []
+        for number, output in enumerate(outputs):
+            comparison = self._judge_output(
+                call, values, number, output, found, with_limits=is_first and not number
+            )
+            judged.append(self._naming(number, comparison))
+        comparison = _of_all(judged)
         self._limits = comparison.limits if is_first else self._limits
         self._comparisons[call.name] = comparison
-        self._compare_bits(call, actual)
-        writers = writers_of(answer)
-        unwritten = writers == UNWRITTEN
+        self._compare_bits(call, outputs)
+        # For an output of no elements there is nothing to do, and no kernel that does it.
+        if all(output.value.numel() for output in outputs):
+            self._judge_work(call, answer, outputs)
+
+    def _judge_output(
+        self,
+        call: Call,
+        values: Values,
+        number: int,
+        output: Output,
+        found: Sequence[Finding],
+        *,
+        with_limits: bool,
+    ) -> Comparison:
+        """Judge one of a call's outputs, and remember the first that is wrong."""
+        problem = self._problem.each_output()[number]
+        run, actual, device = call.run, output.value, self._oracle_device
+        judged = problem, self._case, run, values, actual, device
+        if _tells_bits(call):
+            comparison, rounded = judge_with_bits(*judged, with_limits=with_limits)
+            self._roundings += rounded
+        else:
+            comparison = judge(*judged, with_limits=with_limits)
+        unwritten = output.writers == UNWRITTEN
         if bool(unwritten.any()):
             self._faults.append(_describe_unwritten(unwritten))
-        # For an output of no elements there is nothing to do, and no kernel that does it.
-        if actual.numel():
-            self._judge_work(call, answer, actual, writers)
-        beside = _beside(found, answer.header["address"], actual)
+        beside = _beside(found, output.address, actual)
         if self._wrong is None and (comparison.mismatch or beside):
             # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
             has_gaps = any(finding.kernel for finding in failing_findings(self._findings))
-            output = WrongOutput(
-                run, values, actual, unwritten, has_gaps, beside, _is_from_outside(found)
+            wrong = WrongOutput(
+                run,
+                values,
+                actual,
+                unwritten,
+                has_gaps,
+                beside,
+                _is_from_outside(found),
+                number,
             )
-            self._remember(output, comparison.mismatch)
+            self._remember(wrong, comparison.mismatch)
+        return comparison
+
+    def _naming(self, number: int, comparison: Comparison) -> Comparison:
+        """The same, whose message tells which of several outputs is wrong."""
+        mismatch = comparison.mismatch
+        if mismatch is None or self._problem.outputs is None:
+            return comparison
+        message = f"output {number + 1} of {self._problem.outputs}: {mismatch.message}"
+        return replace(comparison, mismatch=replace(mismatch, message=message))
 
     @property
     def _is_amiss(self) -> bool:
@@ -310,27 +345,29 @@ class CaseCheck:
         return told == "gives wrong numbers"
 
     def _output_elements(self) -> int:
-        shape = self._output_shape
-        return MOST_ELEMENTS if shape is None else math.prod(shape)
+        shapes = self._output_shapes
+        return sum(map(math.prod, shapes)) if shapes else MOST_ELEMENTS
 
     @cached_property
-    def _output_shape(self) -> tuple[int, ...] | None:
+    def _output_shapes(self) -> Sequence[tuple[int, ...]]:
+        """Of each output; of none where they are not known."""
         try:
-            return output_shape(self._problem, self._case)
+            return output_shapes(self._problem, self._case)
         except Exception:  # a reference may need values to know its shapes
-            return None
+            return ()
 
-    def _compare_bits(self, call: Call, actual: Tensor) -> None:
+    def _compare_bits(self, call: Call, outputs: Sequence[Output]) -> None:
+        bits = " ".join(digest(output.value) for output in outputs)
         if call.kind == "first":
-            self._bits[call.run.name] = digest(actual)
+            self._bits[call.run.name] = bits
         elif call.kind == "again" and call.run.name in self._bits:
-            self._deterministic = self._bits[call.run.name] == digest(actual)
+            self._deterministic = self._bits[call.run.name] == bits
 
-    def _judge_work(self, call: Call, answer: Message, actual: Tensor, writers: Tensor) -> None:
-        # A kernel may pass over inputs that are zero.
-        writers_of_all = writers if call.run.is_dense else None
+    def _judge_work(self, call: Call, answer: Message, outputs: Sequence[Output]) -> None:
         is_first = call is self._calls[0]
-        self._keep(self._own_work.judge(answer, actual, writers_of_all, is_first=is_first))
+        # A kernel may pass over inputs that are zero.
+        is_dense = call.run.is_dense
+        self._keep(self._own_work.judge(answer, outputs, is_dense=is_dense, is_first=is_first))
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings
@@ -339,8 +376,8 @@ class CaseCheck:
     def _remember(self, wrong: WrongOutput, mismatch: Mismatch | None) -> None:
         actual = wrong.actual
         if mismatch and mismatch.index is None:
-            right = self._output_shape
-            if not right or len(right) != actual.dim():
+            shapes = self._output_shapes
+            if not shapes or not shapes[wrong.output] or len(shapes[wrong.output]) != actual.dim():
                 return
             self._wrong_shape = tuple(actual.shape)
         if actual.numel() > _MAX_REMEMBERED:
@@ -355,10 +392,10 @@ class CaseCheck:
     def _note_missing_output(self) -> None:
         """Keep that a call gave none, where that comes of what it did to memory."""
         failing = [finding for finding in failing_findings(self._findings) if finding.kernel]
-        shape = self._output_shape
-        if self._current is None or not failing or shape is None:
+        shapes = self._output_shapes
+        if self._current is None or not failing or not shapes:
             return
-        if self._is_on_gpu or math.prod(shape) > _MAX_REMEMBERED:
+        if self._is_on_gpu or math.prod(shapes[0]) > _MAX_REMEMBERED:
             return
         call, values = self._current
         self._other = self._other or WrongOutput(
@@ -406,6 +443,20 @@ class CaseCheck:
             findings=findings,
             detail=what.detail,
         )
+
+
+def _of_all(judged: Sequence[Comparison]) -> Comparison:
+    """One comparison from those of a call's outputs: what is wrong is the first that is."""
+    if len(judged) == 1:
+        return judged[0]
+    worst = [each.worst for each in judged if each.worst is not None]
+    first = next((each for each in judged if each.mismatch), judged[0])
+    return replace(
+        first,
+        precision=classify(judged),
+        worst=max(worst, default=None),
+        estimated=next((each.estimated for each in judged if each.estimated), ""),
+    )
 
 
 def _beside(

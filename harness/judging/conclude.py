@@ -20,7 +20,7 @@ from harness.judging.pattern import smallest, what_failing_cases_share
 from harness.judging.picture import WrongOutput
 from harness.problems import families
 from harness.problems.families.family import Family
-from harness.problems.grid import OWN
+from harness.problems.grid import OWN, Case
 from harness.problems.mistakes import Computation
 from harness.problems.problem import Problem
 from harness.problems.values import runs_for, values_for
@@ -171,7 +171,15 @@ def _known_mistake(
     # Whose numbers are not what is wrong cannot be explained by others.
     if any(o.wrong is None or o.wrong.has_gaps for o in failed):
         return None
-    return guess([Seen(problem.at(o.case.constants), o.case, o.wrong) for o in failed if o.wrong])
+    wrong = [(o.case, o.wrong) for o in failed if o.wrong]
+    if len({each.output for _, each in wrong}) > 1:
+        # A mistake in one output says nothing of another.
+        return None
+    return guess([_seen(problem, case, each) for case, each in wrong])
+
+
+def _seen(problem: Problem, case: Case, wrong: WrongOutput) -> Seen:
+    return Seen(problem.at(case.constants).each_output()[wrong.output], case, wrong)
 
 
 def _right_ones(

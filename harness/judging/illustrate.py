@@ -71,7 +71,8 @@ def _picture(outcome: CaseOutcome, problem: Problem, known: Diagnosis | None) ->
     if wrong is None:
         return None
     mistaken = _mistaken(outcome, wrong, known)
-    return picture(problem.at(outcome.case.constants), outcome.case, wrong, mistaken)
+    at = problem.at(outcome.case.constants).each_output()[wrong.output]
+    return picture(at, outcome.case, wrong, mistaken)
 
 
 def _mistaken(

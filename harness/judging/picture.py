@@ -52,6 +52,7 @@ class WrongOutput:
         beside: What kernels wrote beside it: from one element to another, counted from its first
             one; below 0 before it.
         is_from_outside: Whether what is NaN came of loads out of bounds.
+        output: Which of the reference's outputs it is, counted from 0.
     """
 
     run: Run
@@ -61,6 +62,7 @@ class WrongOutput:
     has_gaps: bool
     beside: tuple[tuple[int, int], ...] = ()
     is_from_outside: bool = False
+    output: int = 0
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def where_wrong_along(masks: Sequence[Tensor]) -> str:
     if any(not mask.dim() or not bool(mask.any()) for mask in masks):
         return ""
     for dim in reversed(range(masks[0].dim())):
-        lines = [mask.movedim(dim, 0).flatten(1).any(1) for mask in masks]
+        lines = [mask.movedim(dim, 0).reshape(mask.shape[dim], -1).any(1) for mask in masks]
         part = _shared(lines, ("index", "indices"))
         if part:
             return f"along dimension {dim} {part}"

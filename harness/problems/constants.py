@@ -90,6 +90,12 @@ def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 pass
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 pass
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                # height, width = 224, 224
+                for each, value in zip(names, values, strict=False):
+                    if isinstance(each, ast.Name):
+                        yield each.id, value
+                continue
             case _:
                 continue
         if isinstance(value, ast.Tuple | ast.List):
@@ -139,7 +145,9 @@ def _names_read(tree: ast.Module) -> set[str]:
     read = {name for reader in _readers(tree) for name in _loaded(reader)}
     # `heads = width // 64` makes `width` a constant that is read: to its end, as each may be
     # derived from another.
-    derived = {name: _loaded(node) for name, node in _named(tree)}
+    derived: dict[str, set[str]] = {}
+    for name, node in _named(tree):
+        derived.setdefault(name.partition("[")[0], set()).update(_loaded(node))
     while more := {n for name in read for n in derived.get(name, set())} - read:
         read |= more
     return read

@@ -268,7 +268,7 @@ def _own_case(
     seed: int,
 ) -> Case:
     label: Label = "native" if device == "cuda" else "reduced"
-    small = None if device == "cuda" else problem.family.cut_down(sizes)
+    small = None if device == "cuda" else next(problem.family.cut_down(sizes), None)
     if small is not None:
         arguments, shapes, constants = small.arguments, small.input_shapes, small.constants
     else:
@@ -277,6 +277,23 @@ def _own_case(
     case = case_again(problem, submission, label, label, arguments, shapes, constants, seed=seed)
     call = own_call(problem.at(constants), submission, arguments)
     return replace(case, constructor_call=call)
+
+
+def own_and_smaller(problem: Problem, case: Case) -> Iterator[Case]:
+    """Give the problem's own case on the simulator, and smaller ones to check in its place.
+
+    Args:
+        problem: The reference.
+        case: The "reduced" one of `cases_for(problem, ...)`.
+
+    Returns:
+        That case first; none at all where it is cut down in one way only.
+    """
+    is_kernelbenchs = case.constructor_call == problem.at(case.constants).init_inputs
+    for small in problem.family.cut_down(ProblemSizes(problem, frozenset(case.arguments))):
+        named = ConstructorCall((), dict(small.arguments))
+        call = problem.at(small.constants).init_inputs if is_kernelbenchs else named
+        yield replace(case, **vars(small), constructor_call=call)
 
 
 def _key(case: Case) -> str:

@@ -75,7 +75,8 @@ class ModelInstance:
         graph = _GRAPHS.get(key)
         if graph is None:
             graph = trace(forward, tensors)
-            _GRAPHS.clear()
+            if len(_GRAPHS) >= _MOST_GRAPHS:
+                _GRAPHS.clear()
             _GRAPHS[key] = graph
         return graph, tensors
 
@@ -103,8 +104,9 @@ def _kept_tensors(model: nn.Module) -> Iterator[_Kept]:
                 yield _Kept(module, name, value.detach().clone())
 
 
-# The last configuration's, which all its runs have in common.
+# The last configuration's, which all its runs have in common, for each of its outputs.
 _GRAPHS: dict[Hashable, GraphModule] = {}
+_MOST_GRAPHS = 8
 
 
 def _device_of(weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> torch.device:

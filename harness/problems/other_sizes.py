@@ -23,8 +23,12 @@ _SETTINGS = (1, 2, 3)
 _MOST_WORK = 1 << 18
 """Of a case; a case of a wide size may take more, since nothing smaller has it."""
 _MOST_WORK_OF_WIDE = 1 << 22
-# The second is for what takes more however small it is, such as a convolution in three dimensions.
-_MOST_WORK_OF_OWN = (1 << 19, 1 << 24)
+_MOST_WORK_OF_OWN = 1 << 19
+# Of what takes more however small it is, such as a convolution in three dimensions.
+_MOST_WORK_OF_LARGE = 1 << 24
+# For kernels that take much longer than they need to, such as one that sums all inputs once more
+# for each output: eight times fewer of either are 64 times less work.
+_LESS_WORK_OF_OWN = (1 << 16, 1 << 13, 1 << 10)
 _TRIES = 4
 # What is done alike for each of them, by how people call it.
 _REPEATS = re.compile("batch|head", re.IGNORECASE)
@@ -35,24 +39,39 @@ _SMALL = (2, 3, 5, 1)
 _UNLIKE = (2, 3, 5)
 
 
-def own_sizes(sizes: Sizes) -> Configuration | None:
+def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
     """The reference's own configuration, with its sizes cut alike until a call is quick.
 
     Batches and heads are cut to a few, where they need not be as many as something else: they are
     the same work once more.
+
+    Returns:
+        The largest that is quick, and smaller ones.
     """
+    last = _own_sizes_within(sizes, _MOST_WORK_OF_OWN)
+    last = last or _own_sizes_within(sizes, _MOST_WORK_OF_LARGE)
+    if last is None:
+        return
+    yield last
+    for limit in _LESS_WORK_OF_OWN:
+        smaller = _own_sizes_within(sizes, limit)
+        if smaller is not None and smaller != last:
+            yield smaller
+            last = smaller
+
+
+def _own_sizes_within(sizes: Sizes, most_work: int) -> Configuration | None:
     own = sizes.constants
-    for limit in _MOST_WORK_OF_OWN:
-        for few in (_FEW, max(own.values(), default=0)):
-            for most in _CUTS:
-                constants = {
-                    name: min(value, most, few if _REPEATS.search(name) else most)
-                    for name, value in own.items()
-                }
-                if sizes.work(constants) <= limit:
-                    configuration = sizes.configuration(constants)
-                    if configuration is not None:
-                        return configuration
+    for few in (_FEW, max(own.values(), default=0)):
+        for most in _CUTS:
+            constants = {
+                name: min(value, most, few if _REPEATS.search(name) else most)
+                for name, value in own.items()
+            }
+            if sizes.work(constants) <= most_work:
+                configuration = sizes.configuration(constants)
+                if configuration is not None:
+                    return configuration
     return None
 
 

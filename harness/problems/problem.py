@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -63,6 +63,8 @@ class Problem:
         numbers: What `get_inputs()` gives beside tensors, by its place.
         get_inputs: The reference's own.
         tree: The file's text, parsed.
+        outputs: How many tensors forward gives, in a tuple or a list; None where it gives one
+            tensor.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Problem:
     numbers: Mapping[int, Number] = field(hash=False)
     get_inputs: Callable[[], Sequence[object]] = field(compare=False, repr=False)
     tree: ast.Module = field(compare=False, repr=False)
+    outputs: int | None = None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -114,6 +117,13 @@ class Problem:
     def forward_arguments(self, tensors: Sequence[Tensor]) -> list[Any]:
         """All inputs of forward, with those that are no tensors."""
         return forward_arguments(tensors, self.numbers)
+
+    def each_output(self) -> tuple["Problem", ...]:
+        """Give the reference as it would be with each of its outputs alone; itself if it has one.
+
+        What is judged of an output is judged as though there were no others.
+        """
+        return _each_output(self)
 
     def at(self, constants: Mapping[str, int]) -> "Problem":
         """Give the reference as it would be with other constants.
@@ -161,8 +171,7 @@ def load(path: Path | str) -> Problem:
     module = _import(path, content_hash)
     tree = ast.parse(content)
     problem = _of_module(module, path, content_hash, tree, constants_of(tree), None)
-    _check_forward(problem)
-    return problem
+    return replace(problem, outputs=_checked_outputs(problem))
 
 
 @lru_cache(maxsize=256)
@@ -180,7 +189,26 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
             f"{problem.path}: fails with other sizes ({_first_line(error)})"
         ) from error
     constants = {**problem.constants, **values}
-    return _of_module(module, problem.path, problem.content_hash, tree, constants, problem.family)
+    at = _of_module(module, problem.path, problem.content_hash, tree, constants, problem.family)
+    # Into how many parts something is split may be one of the constants.
+    return at if problem.outputs is None else replace(at, outputs=_checked_outputs(at))
+
+
+@lru_cache(maxsize=256)
+def _each_output(problem: Problem) -> tuple[Problem, ...]:
+    if problem.outputs is None:
+        return (problem,)
+    return tuple(
+        replace(problem, model=_with_one_output(problem.model, place), outputs=None)
+        for place in range(problem.outputs)
+    )
+
+
+def _with_one_output(model: type[nn.Module], place: int) -> type[nn.Module]:
+    def forward(self: nn.Module, *given: Any) -> Any:
+        return model.forward(self, *given)[place]
+
+    return type(model.__name__, (model,), {"forward": forward, "__module__": model.__module__})
 
 
 def _of_module(
@@ -290,22 +318,26 @@ def _bind(
     # What nn.Module itself takes is refused by it.
     takes_any = model.__init__ is nn.Module.__init__
     signature = inspect.Signature() if takes_any else inspect.signature(model)
-    for parameter in signature.parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise ProblemError(
-                f"{path}: Model takes {parameter}, which has no name to bind to; "
-                "spell its parameters out"
-            )
     try:
         bound = signature.bind(*call.positional, **call.named)
     except TypeError as error:
         raise ProblemError(
             f"{path}: get_init_inputs() does not fit Model{signature} ({error}); make them agree"
         ) from error
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            continue
+        if parameter.name in bound.arguments:
+            raise ProblemError(
+                f"{path}: Model takes {parameter}, which has no name to bind to; "
+                "spell its parameters out"
+            )
+        # What nobody gives is no argument.
+        parameters = [each for each in signature.parameters.values() if each != parameter]
+        signature = signature.replace(parameters=parameters)
+        bound = signature.bind(*call.positional, **call.named)
     try:
-        json.dumps(arguments)
+        json.dumps(bound.arguments)
     except TypeError as error:
         raise ProblemError(
             f"{path}: get_init_inputs() gives something JSON cannot hold ({error}); "
@@ -314,9 +346,19 @@ def _bind(
     defaults = {
         name: parameter.default
         for name, parameter in signature.parameters.items()
-        if parameter.default is not parameter.empty
+        if parameter.default is not parameter.empty and _fits_json(parameter.default)
     }
-    return call, arguments, defaults
+    # A default such as a class is left to `Model`, and to `ModelNew`.
+    given = {**defaults, **bound.arguments}
+    return call, {name: given[name] for name in signature.parameters if name in given}, defaults
+
+
+def _fits_json(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...], dict[int, Number]]:
@@ -362,8 +404,11 @@ class _Chance(Watching):
         return func(*args, **(kwargs or {}))
 
 
-def _check_forward(problem: Problem) -> None:
-    """See that forward takes the inputs, and gives one tensor, always the same; on meta.
+def _checked_outputs(problem: Problem) -> int | None:
+    """See that forward takes the inputs, and gives tensors, always the same; on meta.
+
+    Returns:
+        As in `Problem.outputs`.
 
     Raises:
         ProblemError: It does not.
@@ -385,17 +430,22 @@ def _check_forward(problem: Problem) -> None:
             with chance:
                 output = model(*problem.forward_arguments(inputs))
     except Exception:  # what a reference cannot do there, it may do with values
-        return
+        return None
     if chance.name:
         raise ProblemError(
             f"{path}: forward draws random numbers ({chance.name}), so that no two outputs "
             "are alike; leave that out, such as by Model.eval() or a rate of 0"
         )
-    if isinstance(output, list | tuple):
+    if isinstance(output, Tensor):
+        return None
+    given = output if isinstance(output, list | tuple) else [output]
+    others = [type(each).__name__ for each in given if not isinstance(each, Tensor)]
+    if others or not given:
         raise ProblemError(
-            f"{path}: forward gives {len(output)} outputs; only one tensor is supported, "
-            "so write a reference for each"
+            f"{path}: forward gives {others[0] if others else 'nothing'}; have it return one "
+            "tensor, or a tuple or list of nothing but tensors"
         )
+    return len(given)
 
 
 def _family(

@@ -86,7 +86,10 @@ def _works(own: Problem, constants: _Constants) -> bool:
     problem = own.at(dict(constants))
     configuration = _configuration(own, problem, problem.arguments)
     try:
-        output = ModelInstance(problem, configuration)({}, problem.make_inputs(seed=0))
+        outputs = [
+            ModelInstance(each, configuration)({}, problem.make_inputs(seed=0))
+            for each in problem.each_output()
+        ]
     except Exception:  # as above
         return False
-    return output.numel() > 0
+    return all(output.numel() > 0 for output in outputs)

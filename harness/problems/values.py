@@ -101,7 +101,7 @@ def _has_matrices(problem: Problem, configuration: Configuration | Problem) -> b
 @lru_cache(maxsize=256)
 def _cut_down(problem: Problem) -> Configuration | None:
     """A small configuration, to try things out in; None where a family needs none."""
-    return problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments)))
+    return next(problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments))), None)
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:
@@ -112,8 +112,9 @@ def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> boo
         weights = problem.family.weights[run.weights](model, configuration, generator)
         make_inputs = partial(problem.make_inputs, 0)
         inputs = inputs_from(make_inputs, run.distribution, generator)
-        call = ModelInstance(problem, configuration)
-        outputs = [call(weights, inputs, dtype) for dtype in (torch.float64, torch.float32)]
+        calls = [ModelInstance(each, configuration) for each in problem.each_output()]
+        dtypes = (torch.float64, torch.float32)
+        outputs = [call(weights, inputs, dtype) for call in calls for dtype in dtypes]
     except Exception:  # whatever a reference raises on numbers that it does not take
         return False
     return all(bool(output.isfinite().all()) for output in outputs)
@@ -195,8 +196,8 @@ def values_for(
     return Values(weights, inputs)
 
 
-def output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
-    """Give the shape of the reference's output, on torch's meta device: nothing is computed.
+def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
+    """Give the shapes of the reference's outputs, on torch's meta device: nothing is computed.
 
     Raises:
         Exception: Whatever a reference raises that needs values.
@@ -204,14 +205,14 @@ def output_shape(problem: Problem, case: Case) -> tuple[int, ...]:
     with torch.device("meta"):
         model, arguments = on_meta(problem, case)
         output = model(*arguments)
-    return tuple(output.shape)
+    return tuple(tuple(each.shape) for each in (output if problem.outputs else [output]))
 
 
 def elements_of(problem: Problem, case: Case) -> int:
-    """How many numbers inputs and output have together."""
+    """How many numbers inputs and outputs have together."""
     inputs = sum(math.prod(shape) for shape in case.input_shapes)
     try:
-        return inputs + math.prod(output_shape(problem, case))
+        return inputs + sum(map(math.prod, output_shapes(problem, case)))
     except Exception:  # A reference that needs values has an output of about its inputs' size.
         return 2 * inputs
 

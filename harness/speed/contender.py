@@ -13,7 +13,7 @@ from torch import Tensor
 
 from harness.finding import Finding
 from harness.gpu.window import end_of, own_window
-from harness.judging.answered import OwnWork, writers_of, wrong_kind
+from harness.judging.answered import Output, OwnWork, outputs_of, wrong_kind
 from harness.judging.conversation import Conversation, StepFault
 from harness.judging.integrity import changed_values
 from harness.messages.channel import Message
@@ -106,20 +106,20 @@ class TimedSubmission:
                 elements=self._elements,
                 seconds=seconds,
             )
-        fault = wrong_kind(answer)
+        fault = wrong_kind(answer, None)
         if fault:
             raise ContenderError(f"{self.name}: {fault}")
-        output = answer.tensors[0].to("cuda")
+        (output,) = outputs_of(answer)
+        output = Output(output.value.to("cuda"), output.writers.to("cuda"), output.address)
         findings = [
             *findings_of(answer),
             *changed_values(answer.header, inputs, self._weights),
             *self._judged(answer, output),
         ]
-        return Sample(answer.header["milliseconds"], output, tuple(findings))
+        return Sample(answer.header["milliseconds"], output.value, tuple(findings))
 
-    def _judged(self, answer: Message, output: Tensor) -> Sequence[Finding]:
-        writers = writers_of(answer).to("cuda")
-        judged = self._own_work.judge(answer, output, writers, is_first=self._is_first)
+    def _judged(self, answer: Message, output: Output) -> Sequence[Finding]:
+        judged = self._own_work.judge(answer, [output], is_dense=True, is_first=self._is_first)
         self._is_first = False
         return judged.findings
 

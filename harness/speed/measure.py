@@ -17,7 +17,7 @@ from harness.gpu.window import end_of, own_window
 from harness.judging.conversation import Conversation
 from harness.messages.kinds import BASELINE_PRECISIONS, BaselineKind
 from harness.problems.grid import Case, cases_for
-from harness.problems.values import output_shape, runs_for, weights_for
+from harness.problems.values import output_shapes, runs_for, weights_for
 from harness.speed.contender import (
     Contender,
     ContenderError,
@@ -52,9 +52,12 @@ def measure(plan: SpeedPlan, say: Callable[[str], None] = lambda _: None) -> Mea
         WorkerFailure: A submission's worker died or took too long.
         harness.gpu.driver.DriverError: Two processes cannot share memory on this GPU.
     """
+    if plan.problem.outputs is not None:
+        name = plan.problem.name
+        raise ContenderError(f"{name} gives several outputs; speeds are measured with one tensor")
     case = _native_case(plan)
     weights = weights_for(plan.problem, case, runs_for(plan.problem)[0].weights)
-    output = output_shape(plan.problem, case)
+    (output,) = output_shapes(plan.problem, case)
     output_bytes = math.prod(output) * torch.float32.itemsize
     weight_bytes = sum(weight.numel() * weight.itemsize for weight in weights.values())
     work = least_work(plan.problem, case, weight_bytes, output_bytes)

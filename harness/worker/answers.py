@@ -107,6 +107,7 @@ _PLACE = record(
     strides=list_of(is_count),
     dtype=is_count,
 )
+_OUTPUT = record(type=is_line, device=is_line, shares=optional(is_line), place=optional(_PLACE))
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "start": {},
     "import": {},
@@ -116,10 +117,9 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
         "findings": _FINDINGS,
     },
     "weights": {},
-    "forward": {"type": is_line, "findings": _FINDINGS},
+    "forward": {"type": is_line, "outputs": list_of(_OUTPUT), "findings": _FINDINGS},
     "leaks": {},
 }
-_TENSOR = {"device": is_line, "shares": optional(is_line), "place": optional(_PLACE)}
 
 
 def check(step: str, nonce: str, answer: Message) -> None:
@@ -139,8 +139,6 @@ def check(step: str, nonce: str, answer: Message) -> None:
         _require(header, _FAULT)
         return
     _require(header, _STEPS[step])
-    if header.get("type") == "torch.Tensor" and step == "forward":
-        _require(header, _TENSOR)
     if step == "construct":
         _require_names(header["names"], len(header["places"]))
     if answer.tensors:

@@ -190,34 +190,29 @@ class DeviceWorker(Worker):
         for key in ("inputs", "weights", "work", "spent", "milliseconds"):
             header[key] = evidence[key]
         header["kernels"] = evidence.get("kernels", [])
-        place = header.pop("place", None)
-        if header["type"] != "torch.Tensor" or place is None:
+        header["outputs"] = [dict(each) for each in header["outputs"]]
+        if not header["outputs"] or not all(each["place"] for each in header["outputs"]):
             return Message(header)
-        return self._with_output(step, limit, header, place, max_tensor_bytes)
+        return self._with_outputs(step, limit, header, max_tensor_bytes)
 
-    def _with_output(
-        self,
-        step: Step,
-        limit: float,
-        header: dict[str, Any],
-        place: Mapping[str, Any],
-        max_tensor_bytes: int,
+    def _with_outputs(
+        self, step: Step, limit: float, header: dict[str, Any], max_tensor_bytes: int
     ) -> Message:
-        """The answer with the output's values and who wrote them."""
-        found = self._read(step, limit, [place], max_tensor_bytes)
+        """The answer with each output's values and who wrote them."""
+        places = [each["place"] for each in header["outputs"]]
+        found = self._read(step, limit, places, max_tensor_bytes)
         if "wrong" in found.header:
             header["wrong"] = found.header["wrong"]
             return Message(header)
-        header["address"] = place["address"]
-        here = _range_of(place)
-        (serial,) = found.header["serials"]
-        # Who has been in this very allocation before holds it still.
-        before = [where for known, where in self._outputs if known == serial]
-        if _overlap(here, self._inputs):
-            header["shares"] = "its input"
-        elif _overlap(here, before):
-            header["shares"] = "an earlier output"
-        self._outputs.append((serial, here))
+        now = list(zip(found.header["serials"], map(_range_of, places), strict=True))
+        for output, (serial, here) in zip(header["outputs"], now, strict=True):
+            # Who has been in this very allocation before holds it still.
+            before = [where for known, where in self._outputs if known == serial]
+            if _overlap(here, self._inputs):
+                output["shares"] = "its input"
+            elif _overlap(here, before):
+                output["shares"] = "an earlier output"
+        self._outputs += now
         return Message(header, found.tensors)
 
     def _values(

@@ -288,7 +288,10 @@ def test_integer_output_keeps_its_dtype(tmp_path: Path) -> None:
     assert expected(problem, case, values.weights, values.inputs).dtype == torch.int64
 
 
-def test_only_one_tensor_is_supported(tmp_path: Path) -> None:
-    """A reference that gives a tuple is refused with its path."""
-    with pytest.raises(ValueError, match=r"other\.py: forward gives 2 outputs; only one tensor"):
-        other(tmp_path, "(x, x)")
+@pytest.mark.parametrize(
+    ("forward", "given"), [("{'x': x}", "dict"), ("(x, (x, x))", "tuple"), ("()", "nothing")]
+)
+def test_only_tensors_are_supported(forward: str, given: str, tmp_path: Path) -> None:
+    """A reference that gives anything else, or tuples within a tuple, is refused with its path."""
+    with pytest.raises(ValueError, match=rf"other\.py: forward gives {given}; have it return"):
+        other(tmp_path, forward)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from harness.judging.diagnose import WrongRun, diagnose
-from harness.judging.resemblance import where_wrong
+from harness.judging.resemblance import where_wrong, where_wrong_along
 from harness.problems.families.conv_transpose1d.computation import Gather
 from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
 from harness.problems.families.conv_transpose1d.sizes import Convolution
@@ -52,6 +52,22 @@ def test_part_that_is_wrong_in_every_output_is_told(
 ) -> None:
     """Positions, channels, rows and the flat output, from both ends, by tiles and by steps."""
     assert where_wrong(spoiled(where)) == words
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (((40,), (33,), (99,)), "along dimension 0 from index 32 on"),
+        (((40, 2), (33, 7), (99, 1)), "along dimension 0 from index 32 on"),
+        (((40, 2, 3), (33, 7, 1), (99, 1, 2)), "along dimension 0 from index 32 on"),
+    ],
+)
+def test_part_of_a_dimension_is_told(shapes: tuple[tuple[int, ...], ...], words: str) -> None:
+    """Of dimensions without a meaning that is known, be it one or several."""
+    masks = [torch.zeros(shape, dtype=torch.bool) for shape in shapes]
+    for mask in masks:
+        mask[32:] = True
+    assert where_wrong_along(masks) == words
 
 
 def test_nothing_is_told_of_outputs_that_are_wrong_anywhere() -> None:

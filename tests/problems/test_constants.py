@@ -69,6 +69,8 @@ def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
         ("n = 2.0", {}),
         ("a = 4\nb = a * 2\nn = b + 1", {"a": 4}),
         ("n = (3, 4 * 2)", {"n[0]": 3, "n[1]": 8}),
+        ("other, n = 3, 4 * 2", {"n": 8}),
+        ("a, b = 3, 4\nn = [a, b]", {"a": 3, "b": 4}),
     ],
 )
 def test_arithmetic_on_literals_is_an_integer(text: str, found: dict[str, int]) -> None:

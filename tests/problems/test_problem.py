@@ -236,3 +236,16 @@ def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ProblemError, match=r"\*sizes"):
         load(path)
+
+
+def test_parameters_that_get_nothing_are_no_arguments(tmp_path: Path) -> None:
+    """Many a model takes **kwargs that nobody gives it, or has a class for a default."""
+    path = tmp_path / "reference.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n"
+        "class Model(nn.Module):\n"
+        " def __init__(self, size, *more, scale=2, norm=nn.LayerNorm, **rest): super().__init__()\n"
+        " def forward(self, x): return x + 1\n"
+        "def get_inputs(): return [torch.rand(3)]\ndef get_init_inputs(): return [1]\n"
+    )
+    assert load(path).arguments == {"size": 1, "scale": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +23,6 @@ FAULT = {"kind": "exception", "message": "", "detail": ""}
 PLACE: dict[str, Any] = {"address": 1 << 45, "shape": [2, 3], "strides": [3, 1], "dtype": 6}
 OUTPUT: dict[str, Any] = {
     "type": "torch.Tensor", "device": "cuda", "shares": None, "place": PLACE,
-    "findings": [FINDING, REMARK],
 }  # fmt: skip
 TENSOR = torch.zeros(2)
 BUILD = {
@@ -35,14 +35,25 @@ def answer(*tensors: torch.Tensor, **header: object) -> Message:
     return Message({"nonce": NONCE, **header}, tensors)
 
 
+def returned(
+    *outputs: object,
+    findings: Sequence[object] = (FINDING, REMARK),
+    tensors: Sequence[torch.Tensor] = (),
+) -> Message:
+    """The answer to a call that returned these outputs, each as it is told."""
+    told = {"type": "builtins.tuple", "outputs": list(outputs), "findings": list(findings)}
+    return answer(*tensors, **told)
+
+
 @pytest.mark.parametrize(
     ("step", "message"),
     [
         ("import", answer()),
         ("construct", answer(names=["weight"], places=[PLACE], findings=[REMARK])),
-        ("forward", answer(**OUTPUT)),
-        ("forward", answer(**{**OUTPUT, "device": "cpu", "place": None})),
-        ("forward", answer(type="builtins.tuple", findings=[])),
+        ("forward", returned(OUTPUT)),
+        ("forward", returned({**OUTPUT, "device": "cpu", "place": None})),
+        ("forward", returned(OUTPUT, OUTPUT)),
+        ("forward", returned()),
         ("leaks", answer()),
         ("forward", answer(fault=FAULT, findings=[])),
     ],
@@ -63,20 +74,21 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
         ("construct", answer(names=["a", "a"], places=[PLACE] * 2, findings=[]),
          "2 tensors under 2 names"),
         ("construct", answer(names=["weight"], places=[{}], findings=[]), "'places'"),
-        ("forward", answer(**{**OUTPUT, "device": 7}), "'device' does not fit"),
-        ("forward", answer(findings=[], type="torch.Tensor"), "without 'device'"),
-        ("forward", answer(TENSOR, **OUTPUT), "1 tensors"),
-        ("forward", answer(**{**OUTPUT, "place": {**PLACE, "shape": [-1]}}), "'place'"),
-        ("forward", answer(**{**OUTPUT, "place": {**PLACE, "address": 0.5}}), "'place'"),
-        ("forward", answer(**{**OUTPUT, "findings": [{**FINDING, "block": [0]}]}), "'findings'"),
-        ("forward", answer(**{**OUTPUT, "findings": [{**FINDING, "reach": [0]}]}), "'findings'"),
-        ("forward", answer(**{**OUTPUT, "findings": [{"check": "memcheck"}]}), "'findings'"),
+        ("forward", returned({**OUTPUT, "device": 7}), "'outputs' does not fit"),
+        ("forward", returned({"type": "torch.Tensor"}), "'outputs' does not fit"),
+        ("forward", answer(findings=[], type="torch.Tensor"), "without 'outputs'"),
+        ("forward", returned(OUTPUT, tensors=(TENSOR,)), "1 tensors"),
+        ("forward", returned(OUTPUT, {**OUTPUT, "place": {**PLACE, "shape": [-1]}}), "'outputs'"),
+        ("forward", returned({**OUTPUT, "place": {**PLACE, "address": 0.5}}), "'outputs'"),
+        ("forward", returned(findings=[{**FINDING, "block": [0]}]), "'findings'"),
+        ("forward", returned(findings=[{**FINDING, "reach": [0]}]), "'findings'"),
+        ("forward", returned(findings=[{"check": "memcheck"}]), "'findings'"),
         ("import", answer(fault="no", findings=[]), "'fault'"),
         ("import", answer(fault={"kind": "passed", "message": "", "detail": ""}, findings=[]),
          "'fault'"),
         ("import", answer(fault=FAULT, findings=[{**FINDING, "line": "7"}]), "'findings'"),
-        ("forward", answer(**{**OUTPUT, "findings": [REMARK] * 100_001}), "'findings'"),
-        ("forward", answer(**{**OUTPUT, "type": "x" * 20_000}), "'type'"),
+        ("forward", returned(findings=[REMARK] * 100_001), "'findings'"),
+        ("forward", returned({**OUTPUT, "type": "x" * 20_000}), "'outputs'"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words: str) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -144,9 +144,9 @@ class AnyReference:
         """Every constant around warps, blocks and vectors, small, and beyond 16 bits."""
         return other_sizes(sizes, turns=strength - 1)
 
-    def cut_down(self, sizes: Sizes) -> Configuration | None:
-        """Its constants cut alike until a call is quick; None if it states none."""
-        return own_sizes(sizes) if sizes.constants else None
+    def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
+        """Its constants cut alike until a call is quick, and further; none if it states none."""
+        return own_sizes(sizes) if sizes.constants else iter(())
 
     def largest_exact(self, configuration: Configuration) -> int:
         """Of 12 bits, for any sums of up to 4095 terms."""

@@ -1,7 +1,7 @@
 """What is asked of a family of references."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -162,8 +162,11 @@ class Family(Protocol):
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Configurations with other constants: each value once, or in more company."""
 
-    def cut_down(self, sizes: Sizes) -> Configuration | None:
-        """The problem's own configuration for the simulator; None where every size is cut alike."""
+    def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
+        """The problem's own configuration for the simulator, and smaller ones for slow kernels.
+
+        None where every size is cut alike.
+        """
 
     def largest_exact(self, configuration: Configuration) -> int:
         """The largest odd number that inputs of exact sums may have, as in `draws.exact`."""

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 HEADER = {
-    "type": "torch.Tensor", "device": "cuda", "shares": None, "findings": [], "transferable": True,
-    "kernels": [],
+    "type": "torch.Tensor", "findings": [], "transferable": True, "kernels": [],
+    "outputs": [{"type": "torch.Tensor", "device": "cuda", "shares": None, "place": None}],
 }
 
 

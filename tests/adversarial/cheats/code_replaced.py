@@ -20,10 +20,10 @@ except ImportError:
 
 
 def checked(self, output, inputs):
-    self._output = output
+    self._outputs = [output]
     place = place_of(output)  # noqa: F821 - found where this code goes
     told = {"type": "torch.Tensor", "device": "cuda", "shares": None, "place": place}
-    return {**told, "milliseconds": 1e-3}, ()
+    return {"type": "torch.Tensor", "outputs": [told], "milliseconds": 1e-3}, ()
 
 
 if Values:

@@ -139,10 +139,10 @@ class ConvTranspose1d(AnyReference):
         del sizes, strength
         return ()
 
-    def cut_down(self, sizes: Sizes) -> Configuration | None:
-        """By its shapes: a small batch and length."""
+    def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
+        """None: its shapes are cut, to a small batch and length."""
         del sizes
-        return None
+        return iter(())
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """All of them."""
