@@ -619,7 +619,7 @@ class ModelNew(nn.Module):
     ("right", "wrong", "message"),
     [
         ("", "", ""),
-        ("int best = 0;", "int best = n > 1;", "output 1 of 3: "),
+        ("values[row] = x[best];", "values[row] = x[0];", "output 1 of 3: "),
         ("x[j] > x[best]", "x[j] >= x[best]", "output 2 of 3: "),
         ("x[j] == x[best]", "j == best", "output 3 of 3: "),
         ("indices, mask\n", "indices.int(), mask\n", "output 2 of 3: the output's dtype is "),
