@@ -74,7 +74,7 @@ def test_a_kind_changes_what_it_says(kind: str, before: str, after: str | None) 
 
 
 def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
-    """One that passes is a survivor, unless its constructor refuses more than the submission's."""
+    """One that passes is a survivor, unless it refuses more than the submission, or rounds more."""
     right, declined = case("passed"), case("declined", "k5")
     usual = [report(right, case("passed", "k5"), verdict="passed")]
     assert outcome_of(MUTANT, usual, usual).fate == "survived"
@@ -82,6 +82,7 @@ def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
     assert outcome_of(MUTANT, fewer, usual).fate == "refuses more"
     looser = [replace(usual[0], precision="tf32")]
     assert outcome_of(MUTANT, looser, usual).fate == "looser class"
+    assert outcome_of(MUTANT, usual, looser).fate == "survived"
     noted = [replace(usual[0], notes=("an input of no rows: launch failed",))]
     assert outcome_of(MUTANT, noted, usual).fate == "noted"
     finding = Finding("memcheck", "4-byte store past the end", kernel="f")

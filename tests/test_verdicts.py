@@ -5,6 +5,7 @@ All are flat_index.py with another `forward` or constructor, so that they share 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -202,20 +203,41 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
     assert report.count("failed") == len(short)
 
 
-def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "size", ["const int64_t batch = x.size(0);", "const int64_t out_channels = weight.size(1);"]
+)
+def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: str) -> None:
     """Who says so is as right as who never thought of it, which no case tries."""
-    path = tmp_path / "grid3d.py"
-    size = "const int64_t batch = x.size(0);"
+    name = size.split()[2]
+    why = f'TORCH_CHECK({name} < 65536, "too many rows");'
     text = (SUBMISSIONS / "grid3d.py").read_text()
     assert size in text
-    path.write_text(text.replace(size, f'{size} TORCH_CHECK(batch < 65536, "too many rows");'))
+    reports = of_many_rows(text.replace(size, f"{size} {why}"), tmp_path)
+    assert sorted(each.verdict for each in reports) == ["declined", "passed"]
+    (declined,) = (each for each in reports if each.verdict == "declined")
+    assert "too many rows" in declined.message
+
+
+@pytest.mark.parametrize("step", ["b += gridDim.z", "co += gridDim.y"])
+def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, step: str) -> None:
+    """Of as many rows or output channels as there are blocks, no loop has a second turn."""
+    text = (SUBMISSIONS / "grid3d.py").read_text()
+    assert step in text
+    once = text.replace(step, step.replace("gridDim", "65535 + gridDim"))
+    reports = of_many_rows(once, tmp_path)
+    assert sorted(each.verdict for each in reports) == ["failed", "passed"]
+    (failed,) = (each for each in reports if each.verdict == "failed")
+    assert "never written" in failed.message
+
+
+def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
+    """What becomes of the cases with more of something than a grid has blocks along y and z."""
+    path = folder / "grid3d.py"
+    path.write_text(text)
     (submission,) = discover([path]).submissions
-    many = [
-        case for case in cases_for(load(PROBLEM), submission) if case.input_shapes[0][0] > 65535
-    ]
-    report = evaluate(Request(path, PROBLEM, "simulator", cases=tuple(many), is_whole=False))
-    assert [case.verdict for case in report.cases] == ["declined"]
-    assert "too many rows" in report.cases[0].message
+    many = [each for each in cases_for(load(PROBLEM), submission) if "65537" in each.id]
+    assert len(many) == 2
+    return evaluate(Request(path, PROBLEM, "simulator", cases=tuple(many), is_whole=False)).cases
 
 
 def test_defaults_must_be_the_references(tmp_path: Path) -> None:

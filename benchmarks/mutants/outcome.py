@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.records.comparison import PRECISIONS
 from harness.records.findings import failing_findings
 from harness.records.report import CaseReport, Report
 from mutants.mutant import Mutant
@@ -26,7 +27,7 @@ class Outcome:
         mutant: Which.
         fate: `equivalent` where the compiler makes the same code of it, `refuses more` where it
             passes and its constructor declines configurations that the submission takes, `looser
-            class` where it passes in a precision class that is not the submission's, `noted` where
+            class` where it passes in a looser precision class than the submission's, `noted` where
             it passes with a note that the submission does not get.
         problem: That of the report that killed it.
         by: What it was killed by, short; empty where it was not.
@@ -128,8 +129,13 @@ def _fate_of_passed(pairs: Sequence[tuple[Report, Report]]) -> Fate:
     """Of a mutant that passes, by its reports beside the unchanged submission's."""
     if any(mine.count("declined") > theirs.count("declined") for mine, theirs in pairs):
         return "refuses more"
-    if any(mine.precision != theirs.precision for mine, theirs in pairs):
+    if any(_class(mine) > _class(theirs) for mine, theirs in pairs):
         return "looser class"
     if any(set(mine.notes) - set(theirs.notes) for mine, theirs in pairs):
         return "noted"
     return "survived"
+
+
+def _class(report: Report) -> int:
+    """The place of its precision class, the tightest first; -1 where nothing was compared."""
+    return PRECISIONS.index(report.precision) if report.precision else -1

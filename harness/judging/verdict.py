@@ -89,7 +89,10 @@ def _overfills(case: Case) -> bool:
 
 
 def _has_more_rows_than_blocks(case: Case) -> bool:
-    return any(size > MOST_BLOCKS for shape in case.input_shapes for size in shape[:-1])
+    rows = [size for shape in case.input_shapes for size in shape[:-1]]
+    # An output's channels are among the arguments, if anywhere.
+    channels = [value for value in case.arguments.values() if isinstance(value, int)]
+    return max(rows + channels, default=0) > MOST_BLOCKS
 
 
 def _may_refuse(case: Case) -> bool:

@@ -105,5 +105,7 @@ def any_of(varied: set[str], chance: random.Random) -> list[Convolution]:
 
 def test_who_states_the_most_blocks_of_a_grid_gets_more_rows() -> None:
     """A kernel with a block for each row loops over what is more than y or z can count."""
-    assert Convolution(1, 1, 1, 65_537, 1) in list(around((128, 65_535), OWN[0], EVERYTHING))
+    made = list(around((128, 65_535), OWN[0], EVERYTHING))
+    assert Convolution(1, 1, 1, 65_537, 1) in made
+    assert Convolution(1, 65_537, 1, 1, 1) in made
     assert all(each.batch < 4 for each in around((128, 2048), OWN[0], EVERYTHING))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -74,6 +75,24 @@ def test_each_wrong_number_of_channels_is_diagnosed(
     assert f"has {words} channels" in explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
     longer = [(batch, channels, length + 1) for batch, channels, length in shapes]
     assert explain_shapes([*zip(LENGTH_SIZES, longer, strict=True)]) == ""
+
+
+def test_swapped_groups_and_dilation_are_seen_in_length_and_channels_together() -> None:
+    """Neither alone tells of them."""
+    shapes = [
+        (
+            c.batch,
+            c.out_channels // c.groups * c.dilation,
+            replace(c, dilation=c.groups).output_length,
+        )
+        for c in LENGTH_SIZES
+    ]
+    told = explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
+    assert told == "In the output's shape, groups and dilation are swapped."
+    usual = [
+        (c.batch, shape[1], c.output_length) for c, shape in zip(LENGTH_SIZES, shapes, strict=True)
+    ]
+    assert explain_shapes([*zip(LENGTH_SIZES, usual, strict=True)]) == ""
 
 
 def test_wrong_length_is_explained_from_the_shape() -> None:

@@ -114,8 +114,10 @@ def around(
         for kernel_size in (taps - 1, taps + 1):
             yield Convolution(3, 2, kernel_size, 1, 19, stride=own.stride)
     if MOST_BLOCKS in numbers:
-        # A block for each row, and some of them have a second one.
+        # A block for each row, or output channel, and some of them have a second one.
         yield Convolution(1, 1, 1, MOST_BLOCKS + 2, 1)
+        if "out_channels" in allowed:
+            yield Convolution(1, MOST_BLOCKS + 2, 1, 1, 1)
 
 
 def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:

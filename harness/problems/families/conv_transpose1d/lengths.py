@@ -93,6 +93,14 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         lambda c: c.output_length + (c.batch - c.length) * c.stride,
     ),
     (
+        "kernel_size stands for length",
+        lambda c: c.output_length + (c.kernel_size - c.length) * c.stride,
+    ),
+    (
+        "(length - 1) / stride stands for (length - 1) * stride",
+        lambda c: c.output_length + (c.length - 1) // c.stride - (c.length - 1) * c.stride,
+    ),
+    (
         "dilation counts as one more than it is, perhaps by another default",
         lambda c: replace(c, dilation=c.dilation + 1).output_length,
     ),
@@ -131,6 +139,12 @@ def explain_shapes(wrong: Sequence[tuple[Convolution, tuple[int, ...]]]) -> str:
             shape == (sizes.batch, channels(sizes), sizes.output_length) for sizes, shape in wrong
         ):
             return f"The output has {words} channels; it must have out_channels."
+    swapped = [
+        (c.batch, c.out_channels // c.groups * c.dilation, _with_swapped(c, "groups", "dilation"))
+        for c, _ in wrong
+    ]
+    if [shape for _, shape in wrong] == swapped:
+        return "In the output's shape, groups and dilation are swapped."
     return ""
 
 
