@@ -435,7 +435,7 @@ def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) 
     """Of a Model without a constructor of its own; right and wrong are told apart."""
     (tmp_path / "masked.py").write_text(MASKED)
     (tmp_path / "masks.py").write_text(MASKS.replace("2 * x[i]", f"{factor} * x[i]"))
-    # A mask of a few numbers may be empty by chance: then the first call is right, and that is told.
+    # A small mask may be empty by chance: then the first call is right, and that is told.
     options = ("--device", "simulator", "--seed", "1")
     done = harness("check", "--reference", "masked.py", "masks.py", *options, folder=tmp_path)
     assert f"masks on masked: {verdict}: " in done.out, done.out + done.err
