@@ -15,8 +15,6 @@ from harness.system import interpreter, leash
 from tests.support import Outcome
 
 _MINUTES = 5 * 60.0
-# A submission's parents are its sandbox's guard, the server that forks, and the evaluator.
-_UP_TO_EVALUATOR = 3
 
 
 def _hear_ctrl_c() -> None:
@@ -146,11 +144,9 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
         harness: The process that started that one.
         submission: The beginning of the file's name.
     """
-    processes = dict(_processes())
-    for process, (name, _) in processes.items():
-        above = list(islice(_above(process, processes), _UP_TO_EVALUATOR + 1))
-        if name.startswith(submission) and above[_UP_TO_EVALUATOR:] == [harness]:
-            return Watched(process), Watched(above[_UP_TO_EVALUATOR - 1])
+    for process, evaluator, above in _running(submission):
+        if above == harness:
+            return Watched(process), Watched(evaluator)
     raise AssertionError(f"nobody runs {submission}")
 
 
@@ -162,13 +158,10 @@ def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
         name: The beginning of the file's name, which nobody else has.
     """
     while True:
-        processes = dict(_processes())
-        for process, (title, _) in processes.items():
-            above = list(islice(_above(process, processes), _UP_TO_EVALUATOR + 1))
-            if title.startswith(name) and processes.keys() & above[_UP_TO_EVALUATOR:]:
-                # It may have ended meanwhile.
-                with contextlib.suppress(ProcessLookupError):
-                    return Watched(process), Watched(above[_UP_TO_EVALUATOR])
+        for process, _, above in _running(name):
+            # It may have ended meanwhile.
+            with contextlib.suppress(ProcessLookupError):
+                return Watched(process), Watched(above)
         assert not running.has_ended(0.02), running.outcome()
 
 
@@ -181,6 +174,20 @@ def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
             with contextlib.suppress(OSError):
                 command = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
                 yield process, f"{name} {command}"
+
+
+def _running(submission: str) -> Iterator[tuple[int, int, int]]:
+    """Processes of a submission, each with its evaluator, and what has started that and runs.
+
+    Args:
+        submission: The beginning of the file's name.
+    """
+    processes = dict(_processes())
+    for process, (name, _) in processes.items():
+        # Between it and its evaluator are its sandbox's guard and the server that forks.
+        parents = list(islice(_above(process, processes), 2, 4))
+        if name.startswith(submission) and len(parents) > 1 and parents[1] in processes:
+            yield process, parents[0], parents[1]
 
 
 def _above(process: int, processes: Mapping[int, tuple[str, int]]) -> Iterator[int]:

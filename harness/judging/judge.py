@@ -46,10 +46,10 @@ def judge(
     Returns:
         The precision class and the worst error, or what is wrong.
     """
-    if not _is_sliced(problem, values, actual):
-        right = _whole(problem, case, values, device)
-        return _compared(actual, right, run, with_limits=with_limits)
     weights = {name: weight.to(device) for name, weight in values.weights.items()}
+    if not _is_sliced(problem, values, actual):
+        right = expected(problem, case, weights, [x.to(device) for x in values.inputs])
+        return _compared(actual, right, run, with_limits=with_limits)
 
     def compare_rows(start: int, end: int) -> Comparison:
         rows = [x[start:end].to(device) for x in values.inputs]
@@ -91,12 +91,13 @@ def judge_with_bits(
     """
     if actual.numel() > _MAX_ELEMENTS:
         return judge(problem, case, run, values, actual, device, with_limits=with_limits), ()
-    right = _whole(problem, case, values, device)
+    weights = {name: weight.to(device) for name, weight in values.weights.items()}
+    inputs = [x.to(device) for x in values.inputs]
+    right = expected(problem, case, weights, inputs)
     comparison = _compared(actual, right, run, with_limits=with_limits)
     if comparison.precision != "fp32":
         return comparison, ()
-    weights = {name: weight.to(device) for name, weight in values.weights.items()}
-    factors = problem.family.factors(case, weights, [x.to(device) for x in values.inputs])
+    factors = problem.family.factors(case, weights, inputs)
     if not factors:
         return comparison, ()
     found = roundings(factors, actual.to(device).double() - right.value)
@@ -108,12 +109,6 @@ def _is_sliced(problem: Problem, values: Values, actual: Tensor) -> bool:
     rows = values.inputs[0].shape[:1] if values.inputs else torch.Size()
     can_be_sliced = problem.family.rows_are_independent and rows and actual.shape[:1] == rows
     return bool(can_be_sliced) and actual.numel() > _MAX_ELEMENTS
-
-
-def _whole(problem: Problem, case: Case, values: Values, device: torch.device) -> Expected:
-    """Of all rows at once."""
-    weights = {name: weight.to(device) for name, weight in values.weights.items()}
-    return expected(problem, case, weights, [x.to(device) for x in values.inputs])
 
 
 def _compared(actual: Tensor, right: Expected, run: Run, *, with_limits: bool) -> Comparison:

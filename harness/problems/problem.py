@@ -123,7 +123,7 @@ class Problem:
 
         What is judged of an output is judged as though there were no others.
         """
-        return _each_output(self)
+        return (self,) if self.outputs is None else _each_output(self, self.outputs)
 
     def at(self, constants: Mapping[str, int]) -> "Problem":
         """Give the reference as it would be with other constants.
@@ -195,12 +195,10 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
 
 
 @lru_cache(maxsize=256)
-def _each_output(problem: Problem) -> tuple[Problem, ...]:
-    if problem.outputs is None:
-        return (problem,)
+def _each_output(problem: Problem, count: int) -> tuple[Problem, ...]:
     return tuple(
         replace(problem, model=_with_one_output(problem.model, place), outputs=None)
-        for place in range(problem.outputs)
+        for place in range(count)
     )
 
 
@@ -324,18 +322,16 @@ def _bind(
         raise ProblemError(
             f"{path}: get_init_inputs() does not fit Model{signature} ({error}); make them agree"
         ) from error
-    for parameter in signature.parameters.values():
+    named = {}
+    for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            continue
-        if parameter.name in bound.arguments:
+            named[name] = parameter
+        # What nobody gives is no argument.
+        elif name in bound.arguments:
             raise ProblemError(
                 f"{path}: Model takes {parameter}, which has no name to bind to; "
                 "spell its parameters out"
             )
-        # What nobody gives is no argument.
-        parameters = [each for each in signature.parameters.values() if each != parameter]
-        signature = signature.replace(parameters=parameters)
-        bound = signature.bind(*call.positional, **call.named)
     try:
         json.dumps(bound.arguments)
     except TypeError as error:
@@ -345,12 +341,12 @@ def _bind(
         ) from error
     defaults = {
         name: parameter.default
-        for name, parameter in signature.parameters.items()
+        for name, parameter in named.items()
         if parameter.default is not parameter.empty and _fits_json(parameter.default)
     }
     # A default such as a class is left to `Model`, and to `ModelNew`.
     given = {**defaults, **bound.arguments}
-    return call, {name: given[name] for name in signature.parameters if name in given}, defaults
+    return call, {name: given[name] for name in named if name in given}, defaults
 
 
 def _fits_json(value: object) -> bool:

@@ -150,8 +150,10 @@ class Gather:
         position, has_input = self.divide(self.numerator(self, t, k), self.stride)
         has_input = has_input & (position >= 0) & (position < sizes.length)
         taps = x[:, :, position.clamp(0, sizes.length - 1)].where(has_input, 0.0)
-        y = self._products(taps.nan_to_num(), weight.nan_to_num(), outputs)
-        if bool(x.isnan().any() | weight.isnan().any()):
+        if not bool(x.isnan().any() | weight.isnan().any()):
+            y = self._products(taps, weight, outputs)
+        else:
+            y = self._products(taps.nan_to_num(), weight.nan_to_num(), outputs)
             # What no tap reads does not count, though nothing times NaN is NaN.
             read = has_input.double().expand_as(taps)
             outside = self._products(taps.isnan().double(), torch.ones_like(weight), outputs)
