@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 import time
@@ -188,7 +189,11 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
         from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
         cut = ", ".join(f"{old} to {new}" for old, new in from_to if old != new)
         if cut:
-            yield f"the problem's own inputs are cut down: {cut}; their native size was not run"
+            most = max(math.prod(shape) for case in cases for shape in case.input_shapes)
+            yield (
+                f"the problem's own inputs are cut down: {cut}; their native size was not run, nor "
+                f"any input of more than {most:,} numbers"
+            )
     without = Counter(name for case in cases for name in left_out(problem.at(case.constants)))
     alike: dict[int, list[str]] = {}
     for name, count in without.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -96,9 +97,10 @@ def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
     for name in ("rows", "columns"):
         assert {case.constants.get(name) for case in report.cases} >= {1, 33, 257, 1025, 65537}
     cut = report.cases[0].input_shapes[0]
+    most = max(math.prod(case.input_shapes[0]) for case in report.cases)
     assert report.notes == (
         f"the problem's own inputs are cut down: (4096, 1000) to {cut}, (4096, 1000) to {cut}; "
-        "their native size was not run",
+        f"their native size was not run, nor any input of more than {most:,} numbers",
     )
 
 
@@ -435,8 +437,8 @@ def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) 
     """Of a Model without a constructor of its own; right and wrong are told apart."""
     (tmp_path / "masked.py").write_text(MASKED)
     (tmp_path / "masks.py").write_text(MASKS.replace("2 * x[i]", f"{factor} * x[i]"))
-    # A small mask may be empty by chance: then the first call is right, and that is told.
-    options = ("--device", "simulator", "--seed", "1")
+    # With this seed a small mask is empty, so that a first call is right; the factor is told still.
+    options = ("--device", "simulator", "--seed", "7416453789633310282")
     done = harness("check", "--reference", "masked.py", "masks.py", *options, folder=tmp_path)
     assert f"masks on masked: {verdict}: " in done.out, done.out + done.err
     assert ("fp32" in done.out) == (verdict == "passed")

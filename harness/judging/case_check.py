@@ -68,6 +68,7 @@ class CaseOutcome:
         initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
             could not be compared.
         worker_failed: Whether the worker is dead now.
+        wrong_inputs: Which inputs alone gave wrong outputs, in words; empty where all did, or none.
         kernels: What they did in the first run, of the problem's reduced configuration.
         spent: What its calls took on the simulator, in thread-instructions.
         roundings: Of operands that were rounded, in each call that told so.
@@ -80,6 +81,7 @@ class CaseOutcome:
     wrong_shape: tuple[int, ...] | None = None
     initialised_alike: bool | None = None
     worker_failed: bool = False
+    wrong_inputs: str = ""
     kernels: tuple[KernelProfile, ...] = ()
     spent: int = 0
     roundings: tuple[Rounding, ...] = ()
@@ -150,6 +152,7 @@ class CaseCheck:
             self._wrong_shape,
             self._alike,
             worker_failed,
+            verdict.name_wrong_inputs(self._calls, report.wrong_runs),
             self._kernels,
             self._spent,
             tuple(self._roundings),

@@ -56,7 +56,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         or _diagnosis(failed, known or absent)
     )
     cases = tuple(
-        replace(o.report, diagnosis=o.report.diagnosis or diagnosis)
+        replace(o.report, diagnosis=o.report.diagnosis or diagnosis or o.wrong_inputs)
         if o.report.verdict == "failed"
         else o.report
         for o in outcomes

@@ -110,7 +110,7 @@ def of_failure(failure: WorkerFailure) -> Stop:
 
 
 def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
-    """What it tells which calls of a case went wrong, where it tells anything.
+    """What it tells of the mistake which calls of a case went wrong, where it tells anything.
 
     Args:
         calls: All of them, as they followed one another on one instance.
@@ -133,4 +133,14 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
         return "Right only at the first call: something of the first call is kept."
     if right == [call for call in in_one_memory if call.run.weights == first.run.weights]:
         return "Wrong only after the weights changed: something computed from old weights is kept."
+    return ""
+
+
+def name_wrong_inputs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
+    """Name the calls of a case that went wrong, where the first went well: no mistake's name.
+
+    A mistake may show with some inputs alone. Who knows which one it is says that instead.
+    """
+    if not wrong or calls[0].name in wrong:
+        return ""
     return f"Wrong only with these inputs: {', '.join(wrong)}."

@@ -148,8 +148,10 @@ class Gather:
         # Not the sizes': whose arguments are swapped takes others.
         k = torch.arange(weight.shape[-1])
         position, has_input = self.divide(self.numerator(self, t, k), self.stride)
-        has_input = has_input & (position >= 0) & (position < sizes.length)
-        taps = x[:, :, position.clamp(0, sizes.length - 1)].where(has_input, 0.0)
+        # Not the sizes' either.
+        length = x.shape[-1]
+        has_input = has_input & (position >= 0) & (position < length)
+        taps = x[:, :, position.clamp(0, length - 1)].where(has_input, 0.0)
         if not bool(x.isnan().any() | weight.isnan().any()):
             y = self._products(taps, weight, outputs)
         else:

@@ -51,6 +51,7 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
     ("length * stride stands for (length - 1) * stride", lambda c: c.output_length + c.stride),
     ("stride is left out", lambda c: c.output_length - (c.length - 1) * (c.stride - 1)),
     ("the last + 1 is missing", lambda c: c.output_length - 1),
+    ("the last 1 is subtracted, not added", lambda c: c.output_length - 2),
     ("the last + 1 comes twice", lambda c: c.output_length + 1),
     ("the last + 1 comes three times", lambda c: c.output_length + 2),
     ("padding is added, not subtracted", lambda c: c.output_length + 4 * c.padding),

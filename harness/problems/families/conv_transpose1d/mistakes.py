@@ -304,6 +304,33 @@ def _indices() -> Iterator[Mistake[Gather]]:
     )
 
 
+def _lengths() -> Iterator[Mistake[Gather]]:
+    """Another number for the input's length: where its rows begin, and where they end."""
+    for words, length in (
+        ("kernel_size", lambda c: c.kernel_size),
+        ("the batch", lambda c: c.batch),
+        ("in_channels", lambda c: c.in_channels),
+        ("out_channels", lambda c: c.out_channels),
+        ("the output's length", lambda c: c.output_length),
+    ):
+        yield Mistake(
+            f"{words} used as the input's length",
+            f"For the length of the input's rows the kernel takes {words}; look for swapped or "
+            "mistyped arguments.",
+            partial(_with_rows_of, length=length),
+            comes_alone=True,
+        )
+
+
+def _with_rows_of(c: Gather, length: Factor) -> Gather:
+    """Read the input's memory in rows of another length; beyond its end is NaN."""
+    rows = torch.arange(c.sizes.batch * c.sizes.in_channels).view(*c.x.shape[:2], 1)
+    places = rows * length(c.sizes) + torch.arange(length(c.sizes))
+    size = c.x.numel()
+    read = c.x.flatten()[places.clamp(max=size - 1)].where(places < size, torch.nan)
+    return replace(c, x=read)
+
+
 def _substitutions() -> Iterator[Mistake[Gather]]:
     """One number of a convolution in the place of another, as a swapped or mistyped argument."""
     # Of the others in its place something else is known.
@@ -440,6 +467,13 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         "taps counted in the wrong direction",
         "The input position is computed with + k * dilation; it is t + padding - k * dilation.",
         lambda c: replace(c, numerator=lambda c, t, k: t + c.padding + k * c.dilation),
+    ),
+    Mistake(
+        "position negated, but for the padding",
+        "The input position is (k * dilation - t + padding) / stride; it is "
+        "(t + padding - k * dilation) / stride. Look for swapped operands of a subtraction.",
+        lambda c: replace(c, numerator=lambda c, t, k: k * c.dilation - t + c.padding),
+        comes_alone=True,
     ),
     Mistake(
         "offset of a flipped kernel without flipping it",
@@ -689,6 +723,7 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     *_blocks(),
     *_indices(),
+    *_lengths(),
     *_substitutions(),
     Mistake(
         "stride and dilation swapped",
