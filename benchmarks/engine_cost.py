@@ -4,6 +4,7 @@ python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # in process a
 python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
 CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus
 CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # one of them, after that
+python benchmarks/engine_cost.py builds     # what compilers on the other processors do to times
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
+import signal
 import statistics
+import subprocess
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
@@ -27,11 +31,14 @@ import harness
 from harness.engines.cluster import tasks
 from harness.engines.cluster.sender import DaskEngine
 from harness.engines.cluster.tasks import Outcome
+from harness.engines.processes import Processes
 from harness.evaluate import Request
 from harness.problems.discovery import discover, fits
 from harness.problems.problem import load
 from harness.records.render import full
 from harness.records.report import Report
+from harness.speed.plan import Entry, SpeedPlan
+from harness.system.processors import usable_cores
 
 _ROUNDS = 7
 
@@ -122,6 +129,56 @@ def gpus(repeats: int, folder: Path, *, is_built: bool) -> None:
     print(f"{torch.cuda.device_count()} GPUs: {3600 * len(futures) / seconds:.0f} an hour")
 
 
+def builds(names: Sequence[str], folder: Path) -> None:
+    """Print submissions' times on an idle machine and beside a compiler on each other processor.
+
+    Idle and busy take turns, so that the GPU is as warm for both.
+    """
+    reference = folder / "reference" / "conv_transpose1d.py"
+    paths = [folder / "submissions" / f"{name}.py" for name in names]
+    options = harness.Options(device="cuda", grid="own", seed=1)
+    with harness.Client(jobs=len(paths), options=options) as client:
+        reports = [future.result() for future in client.map(paths, reference)]
+    # One for what is timed, and one for who times it.
+    count = usable_cores() - 2
+    with Processes(1) as engine:
+        for path, report in zip(paths, reports, strict=True):
+            if report.precision is None:
+                raise SystemExit(full(report))
+            entries = (Entry(report.submission, path, report.precision),)
+            plan = SpeedPlan(Request(path, reference, "cuda"), entries, kinds=(), seconds=3.0)
+            medians: dict[bool, list[float]] = {False: [], True: []}
+            for is_busy in (False, True, False, True):
+                with _compilers(count if is_busy else 0):
+                    (timing,) = engine.measure(plan).result().timings.values()
+                medians[is_busy].append(timing.median_ms)
+            idle, busy = (statistics.mean(medians[is_busy]) for is_busy in (False, True))
+            print(
+                f"{path.stem:16} {idle:8.4f} ms idle, {busy:8.4f} beside {count} compilers: "
+                f"{100 * (busy / idle - 1):+.2f} %; idle ones differ by "
+                f"{100 * abs(medians[False][1] / medians[False][0] - 1):.2f} %"
+            )
+
+
+@contextlib.contextmanager
+def _compilers(count: int) -> Iterator[None]:
+    """So many compilers, one file after the other."""
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "kernel.cu"
+        source.write_text("#include <cub/cub.cuh>\n__global__ void kernel() {}\n")
+        command = ["sh", "-c", 'while :; do nvcc -c "$0" -o "$1"; done', str(source)]
+        running = [
+            subprocess.Popen([*command, f"{name}/{number}.o"], start_new_session=True)
+            for number in range(count)
+        ]
+        try:
+            yield
+        finally:
+            for process in running:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
 def _resident(process: str) -> int:
     """Bytes of memory that a process has."""
     pages = Path(f"/proc/{process}/statm").read_text().split()[1]
@@ -176,10 +233,14 @@ def main() -> None:
     cards = commands.add_parser("gpus")
     cards.add_argument("--repeats", type=int, default=3)
     cards.add_argument("--built", action="store_true", help="everything is built already")
+    beside = commands.add_parser("builds")
+    beside.add_argument("names", nargs="*", default=["flat_index", "shared_memory", "wgmma_tf32"])
     options = parser.parse_args()
     here = Path(__file__).resolve().parents[1]
     if options.what == "overhead":
         overhead(*options.files)
+    elif options.what == "builds":
+        builds(options.names, here)
     elif options.what == "gpus":
         gpus(options.repeats, here, is_built=options.built)
     else:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.client import Client, Options, check
     from harness.records.report import CaseReport, Report
+    from harness.speed.contender import ContenderError
     from harness.speed.result import SpeedResult
     from harness.speed.reward import Reward, reward
 
 __all__ = [
     "CaseReport",
     "Client",
+    "ContenderError",
     "Options",
     "Report",
     "Reward",
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CaseReport": "harness.records.report",
     "Client": "harness.client",
+    "ContenderError": "harness.speed.contender",
     "Options": "harness.client",
     "Report": "harness.records.report",
     "Reward": "harness.speed.reward",

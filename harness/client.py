@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
+from harness.compiler.cache import file_digest
 from harness.compiler.flags import torch_version
-from harness.defaults import BUILD_SECONDS, CALL_BUDGET, CHECK_SECONDS, STEP_SECONDS
+from harness.defaults import BUILD_SECONDS, CALL_BUDGET, CHECK_SECONDS, SPEED_SECONDS, STEP_SECONDS
 from harness.devices import Choice
 from harness.engines.engine import EngineChoice
 from harness.evaluate import OnProgress, Request, fresh_run
-from harness.problems.discovery import Submission, discover, fits
-from harness.problems.grid import Grid, cases_for, fresh_seed
+from harness.problems.discovery import discover, fits
+from harness.problems.grid import Case, Grid, cases_for, fresh_seed
 from harness.problems.problem import Problem, load
 from harness.problems.search import search_for
 from harness.records.report import Report
 from harness.sandbox import layers
+from harness.speed.measurement import Measurement
+from harness.speed.outcome import speed_result
+from harness.speed.plan import Entry, SpeedPlan
+from harness.speed.result import SpeedResult
+from harness.system.errors import UsageError
 from harness.system.processors import cores_each
 from harness.worker.supervisor import Deadlines
 
@@ -50,6 +56,7 @@ class Options:
         search: Seconds for which to go on with sizes of any kind where all cases are right.
         readable: Files and folders that submissions may read, such as headers.
         untrusted: Whether nothing may run unless every layer of the sandbox holds.
+        speed_seconds: For the rounds of one measurement, at most.
     """
 
     device: Choice = "auto"
@@ -63,6 +70,7 @@ class Options:
     search: float = 0.0
     readable: tuple[Path, ...] = ()
     untrusted: bool = False
+    speed_seconds: float = SPEED_SECONDS
 
 
 def check(submission: str | Path, reference: str | Path, options: Options | None = None) -> Report:
@@ -160,11 +168,63 @@ class Client:
             refused: Future[Report] = Future()
             refused.set_result(self._refusal(path, problem, seed, why_not))
             return refused
-        return self._engine.submit(self._request(found.submissions[0], problem, seed), on_progress)
+        kernel = found.submissions[0]
+        grid, device = self._options.grid, self._hardware.device
+        cases = cases_for(problem, kernel, grid, device, seed=seed)
+        request = self._request(path, problem, seed, cases)
+        search = search_for(problem, kernel, self._options.search)
+        return self._engine.submit(replace(request, search=search), on_progress)
 
     def map(self, submissions: Iterable[str | Path], reference: str | Path) -> list[Future[Report]]:
         """Check many submissions against one reference; `submit` for each, in their order."""
         return [self.submit(submission, reference) for submission in submissions]
+
+    def measure(
+        self, submission: str | Path, reference: str | Path, report: Report
+    ) -> Future[SpeedResult]:
+        """Time a submission beside its baselines, at the problem's own size, on a GPU of its own.
+
+        Nothing else that the engine runs is on that GPU meanwhile.
+
+        Args:
+            submission: As for `submit`.
+            reference: As for `submit`.
+            report: What `submit` found of them.
+
+        Returns:
+            A future that may raise ContenderError, where the submission can't be timed, or gave a
+            wrong output while it was; and EvaluationError, where the machine failed.
+
+        Raises:
+            harness.system.errors.UsageError: There is no GPU, or the report is that of something
+                else, or says that it is not right.
+        """
+        if self._hardware.device != "cuda":
+            raise UsageError("nothing is timed on the simulator; speeds are measured on a GPU")
+        problem = load(self._file(reference, "reference").resolve())
+        path = self._file(submission, "submission")
+        if (report.content_hash, report.problem_hash) != (file_digest(path), problem.content_hash):
+            raise UsageError(f"{path.name}: the report is of something else; check it again")
+        precision = report.precision
+        if not report.is_right or precision is None:
+            raise UsageError(f"{path.name} is not timed: {report.verdict}: {report.message}")
+        plan = SpeedPlan(
+            request=self._request(path, problem, report.seed, ()),
+            entries=(Entry(report.submission, path, precision),),
+            seconds=self._options.speed_seconds,
+        )
+        result: Future[SpeedResult] = Future()
+
+        def conclude(measured: Future[Measurement]) -> None:
+            try:
+                result.set_result(speed_result(report, precision, measured.result()))
+            except CancelledError:
+                result.cancel()
+            except Exception as error:
+                result.set_exception(error)
+
+        self._engine.measure(plan).add_done_callback(conclude)
+        return result
 
     def _file(self, given: str | Path, kind: str) -> Path:
         """The file, written first where it is given as text."""
@@ -177,14 +237,15 @@ class Client:
         path.write_bytes(content)
         return path
 
-    def _request(self, submission: Submission, problem: Problem, seed: int) -> Request:
+    def _request(
+        self, submission: Path, problem: Problem, seed: int, cases: tuple[Case, ...]
+    ) -> Request:
         options = self._options
-        device = self._hardware.device
         return Request(
-            submission=submission.path,
+            submission=submission,
             problem=problem.path,
-            device=device,
-            cases=cases_for(problem, submission, options.grid, device, seed=seed),
+            device=self._hardware.device,
+            cases=cases,
             grid=options.grid,
             seed=seed,
             deadlines=Deadlines(
@@ -197,7 +258,6 @@ class Client:
             readable=options.readable,
             untrusted=options.untrusted,
             call_budget=options.call_budget,
-            search=search_for(problem, submission, options.search),
             run=self._run,
         )
 

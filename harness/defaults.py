@@ -19,5 +19,8 @@ BUILD_SECONDS = 1800.0
 CALL_BUDGET = 6 * 10**9
 """Thread-instructions of one call on the simulator, which does about 10**9 of them a second."""
 
+SPEED_SECONDS = 30.0
+"""For the rounds of one submission on one problem."""
+
 RESULTS = Path("results")
 """Where measured speeds are kept, below the folder from which a command is called."""

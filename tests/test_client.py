@@ -101,6 +101,14 @@ def test_callers_mistakes_are_one_line(client: harness.Client) -> None:
         harness.Client(scheduler="tcp://127.0.0.1:1")
 
 
+def test_speed_needs_a_gpu(client: harness.Client) -> None:
+    """Where there is none, that is said at once, in one line."""
+    right = client.submit(RIGHT, REFERENCE).result()
+    if right.device == "simulator":
+        with pytest.raises(HarnessError, match=r"^nothing is timed on the simulator; .* on a GPU$"):
+            client.measure(RIGHT, REFERENCE, right)
+
+
 def test_one_check_needs_no_client() -> None:
     """It waits for the report; the options are the command line's."""
     options = harness.Options(grid="own", device="simulator", seed=5)

@@ -8,10 +8,17 @@ import pytest
 
 from harness.compiler.cache import Cache, Product
 from harness.engines.cluster import parcel
-from harness.engines.cluster.parcel import pack, pack_readable, unpack
+from harness.engines.cluster.parcel import (
+    pack,
+    pack_plan,
+    pack_readable,
+    unpack,
+    unpack_plan,
+)
 from harness.engines.cluster.software import Software, software
 from harness.evaluate import Request
 from harness.sandbox import bubblewrap
+from harness.speed.plan import Entry, SpeedPlan
 from harness.system.errors import UsageError
 
 
@@ -36,6 +43,25 @@ def test_contents_are_what_travels(tmp_path: Path) -> None:
     (here / "part" / "near.cuh").write_text("nearer")
     again = unpack(pack(packed.asked), pack_readable(()), there)
     assert again.submission != asked.submission
+
+
+def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
+    """Two versions of one name stay two; what is to be measured, and how long, is as it was."""
+    for name in ("new", "old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(name)
+    (tmp_path / "conv.py").write_text("reference")
+    paths = {name: tmp_path / name / "mine.py" for name in ("new", "old")}
+    request = Request(paths["new"], tmp_path / "conv.py", "cuda", seed=7)
+    entries = tuple(Entry(name, path, "fp32") for name, path in paths.items())
+    plan = SpeedPlan(request, entries, kinds=(), seconds=3.0, width=0.002)
+    there = tmp_path / "there"
+    found = unpack_plan(pack_plan(plan), lambda each: unpack(each, pack_readable(()), there))
+    assert [each.path.read_text() for each in found.entries] == ["new", "old"]
+    assert all(each.path.is_relative_to(there) for each in found.entries)
+    assert found.request.problem.read_text() == "reference"
+    assert found.request.submission == found.entries[0].path
+    assert (found.kinds, found.seconds, found.width, found.request.seed) == ((), 3.0, 0.002, 7)
 
 
 @pytest.mark.skipif(not bubblewrap.usable(), reason="only a sandbox shows a file elsewhere")

@@ -40,11 +40,6 @@ def gate(options: argparse.Namespace) -> int:
     layers.require_for(options.readable, untrusted=options.untrusted and not options.scheduler)
     engine = engine_choice(options)
     hardware = engine.hardware(options.device)
-    if engine.scheduler and hardware.device == "cuda":
-        raise UsageError(
-            "--scheduler: speeds are compared on this machine's own GPU; run the gate there, or "
-            "with --device simulator"
-        )
     gate_options = GateOptions(
         device=hardware.device,
         grid=options.grid,

@@ -22,6 +22,8 @@ from harness import devices
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Request
 from harness.records.report import Report
+from harness.speed.measurement import Measurement
+from harness.speed.plan import SpeedPlan
 from harness.system.device import Device
 from harness.system.errors import UsageError
 
@@ -43,6 +45,12 @@ class Engine(Protocol):
         """Evaluate a request when its turn comes; the future may raise EvaluationError.
 
         `on_progress` may be called from another thread.
+        """
+
+    def measure(self, plan: SpeedPlan) -> Future[Measurement]:
+        """Time what a plan names, when nothing else of the engine's runs on that GPU.
+
+        The future may raise what `harness.speed.measure.measure` does, or EvaluationError.
         """
 
 

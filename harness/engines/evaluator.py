@@ -1,8 +1,9 @@
 """Evaluate, with one line for what keeps a request from it; and the process that does so.
 
 `python -m harness.engines.evaluator` takes requests from standard input: lines of JSON with what is
-asked for, `report` or `builds`, and the request. Answers are lines of JSON on standard output: any
-number of `progress`, and then what was asked for, or `error`.
+asked for, `report`, `builds` or `times`, and the request, or the plan of what is to be timed.
+Answers are lines of JSON on standard output: any number of `progress`, and then what was asked for,
+or `error`, or `untimed` where it is a contender that cannot be timed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from harness.compiler.toolchain import ToolchainError
 from harness.evaluate import OnProgress, Progress, Request, evaluate
 from harness.records.report import Report
 from harness.sandbox.confined import SandboxError
+from harness.speed.contender import ContenderError
+from harness.speed.measure import measure
+from harness.speed.measurement import Measurement
+from harness.speed.plan import SpeedPlan
 from harness.system import codec, interpreter
 
 
@@ -50,6 +55,17 @@ def attempt_build(request: Request, on_progress: OnProgress) -> tuple[Path, ...]
     """
     with _in_one_line():
         return build(request, on_progress)
+
+
+def attempt_measure(plan: SpeedPlan) -> Measurement:
+    """Time what a plan names, on the GPU of this process.
+
+    Raises:
+        ContenderError: A submission cannot be timed, or gave a wrong output.
+        EvaluationError: Nothing can be timed.
+    """
+    with _in_one_line():
+        return measure(plan)
 
 
 @contextmanager
@@ -79,15 +95,21 @@ def main() -> None:
     answers = _Answers(_take_standard_output())
     for line in sys.stdin:
         asked, text = json.loads(line)
-        request = codec.decode(text, Request)
         try:
-            if asked == "builds":
-                folders = attempt_build(request, answers.progress)
-                answers.tell("builds", json.dumps(list(map(str, folders))))
-            else:
-                answers.tell("report", attempt(request, answers.progress).to_json())
+            answers.tell(asked, _answer(asked, text, answers.progress))
         except EvaluationError as error:
             answers.tell("error", str(error))
+        except ContenderError as error:
+            answers.tell("untimed", str(error))
+
+
+def _answer(asked: str, text: str, on_progress: OnProgress) -> str:
+    if asked == "times":
+        return codec.encode(attempt_measure(codec.decode(text, SpeedPlan)))
+    request = codec.decode(text, Request)
+    if asked == "builds":
+        return json.dumps(list(map(str, attempt_build(request, on_progress))))
+    return attempt(request, on_progress).to_json()
 
 
 def _leave(*_: object) -> None:

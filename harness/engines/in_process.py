@@ -12,9 +12,12 @@ from concurrent.futures import Future
 import torch
 
 from harness.engines.engine import EngineKind
-from harness.engines.evaluator import EvaluationError, attempt
+from harness.engines.evaluator import EvaluationError, attempt, attempt_measure
 from harness.evaluate import OnProgress, Request
 from harness.records.report import Report
+from harness.speed.contender import ContenderError
+from harness.speed.measurement import Measurement
+from harness.speed.plan import SpeedPlan
 
 
 class InProcess:
@@ -39,6 +42,16 @@ class InProcess:
             with contextlib.redirect_stdout(sys.stderr):
                 future.set_result(attempt(request, on_progress))
         except EvaluationError as error:
+            future.set_exception(error)
+        return future
+
+    def measure(self, plan: SpeedPlan) -> Future[Measurement]:
+        """Time what a plan names; it has ended when this returns."""
+        future: Future[Measurement] = Future()
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                future.set_result(attempt_measure(plan))
+        except (ContenderError, EvaluationError) as error:
             future.set_exception(error)
         return future
 

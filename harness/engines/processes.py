@@ -9,7 +9,7 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -18,9 +18,13 @@ from harness.engines.engine import EngineKind
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import Report
+from harness.speed.contender import ContenderError
+from harness.speed.measurement import Measurement
+from harness.speed.plan import SpeedPlan
 from harness.system import codec, interpreter, leash
 
 _EXIT_SECONDS = 10.0
+_CLOSED = "the engine is closed"
 
 
 T = TypeVar("T")
@@ -45,6 +49,7 @@ class Processes:
         self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[str]] = set()
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="evaluation")
+        self._gpu = _OneOrMany()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -56,11 +61,15 @@ class Processes:
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
         """Evaluate a request when its turn comes; `on_progress` is called from another thread."""
-        return self._threads.submit(self._ask, "report", request, on_progress, Report.from_json)
+        return self._later(self._gpu.many, "report", request, Report.from_json, on_progress)
 
     def build(self, request: Request, on_progress: OnProgress) -> Future[tuple[Path, ...]]:
         """Build what a request's submission needs, as `building.build` does."""
-        return self._threads.submit(self._ask, "builds", request, on_progress, _paths)
+        return self._later(self._gpu.many, "builds", request, _paths, on_progress)
+
+    def measure(self, plan: SpeedPlan) -> Future[Measurement]:
+        """Time what a plan names, when everything that was asked for before has ended."""
+        return self._later(self._gpu.alone, "times", plan, _measurement)
 
     @property
     def is_closed(self) -> bool:
@@ -78,27 +87,47 @@ class Processes:
             # If it must be killed, its worker dies with it.
             leash.end(process, _EXIT_SECONDS)
 
-    def _ask(
-        self, what: str, request: Request, on_progress: OnProgress, read: Callable[[str], T]
-    ) -> T:
+    def _later(
+        self,
+        among: Callable[[], contextlib.AbstractContextManager[None]],
+        what: str,
+        asked: Request | SpeedPlan,
+        read: Callable[[str], T],
+        on_progress: OnProgress = lambda _: None,
+    ) -> Future[T]:
+        """Ask for something when its turn comes; `among` says what else may run meanwhile."""
+
+        def ask() -> T:
+            with among():
+                return read(self._ask(what, asked, on_progress))
+
+        try:
+            return self._threads.submit(ask)
+        except RuntimeError:
+            # Who waits for a report and asks for its times next may come too late.
+            late: Future[T] = Future()
+            late.set_exception(EvaluationError(_CLOSED))
+            return late
+
+    def _ask(self, what: str, asked: Request | SpeedPlan, on_progress: OnProgress) -> str:
         process = self._take()
         try:
-            answer = _converse(process, what, request, on_progress)
+            answer = _converse(process, what, asked, on_progress)
         except (BrokenPipeError, EOFError):
             self._drop(process)
             raise Lost(f"not evaluated: {_epitaph(process)}; check it again") from None
-        except EvaluationError:
+        except (ContenderError, EvaluationError):
             self._idle.put(process)
             raise
         self._idle.put(process)
-        return read(answer)
+        return answer
 
     def _take(self) -> subprocess.Popen[str]:
         with contextlib.suppress(queue.Empty):
             return self._idle.get_nowait()
         with self._lock:
             if self._closed:
-                raise EvaluationError("the engine is closed")
+                raise EvaluationError(_CLOSED)
             process = subprocess.Popen(
                 leash.command(interpreter.command("harness.engines.evaluator")),
                 env={**interpreter.environment(), **self._variables},
@@ -116,6 +145,43 @@ class Processes:
             self._processes.discard(process)
 
 
+class _OneOrMany:
+    """Keeps one that must be alone apart from many that need not be."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._many = 0
+        self._waiting = 0
+
+    @contextlib.contextmanager
+    def many(self) -> Iterator[None]:
+        """With others of its kind; who waits to be alone goes first."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting)
+            self._many += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._many -= 1
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """With nobody."""
+        with self._changed:
+            self._waiting += 1
+            self._changed.wait_for(lambda: not self._many)
+            self._many += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._many -= 1
+                self._waiting -= 1
+                self._changed.notify_all()
+
+
 def _epitaph(process: subprocess.Popen[str]) -> str:
     code = process.wait()
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
@@ -123,16 +189,21 @@ def _epitaph(process: subprocess.Popen[str]) -> str:
 
 
 def _converse(
-    process: subprocess.Popen[str], what: str, request: Request, on_progress: OnProgress
+    process: subprocess.Popen[str],
+    what: str,
+    asked: Request | SpeedPlan,
+    on_progress: OnProgress,
 ) -> str:
     assert process.stdin is not None  # noqa: S101 - for the type checker
     assert process.stdout is not None  # noqa: S101 - for the type checker
-    process.stdin.write(json.dumps([what, codec.encode(request)]) + "\n")
+    process.stdin.write(json.dumps([what, codec.encode(asked)]) + "\n")
     process.stdin.flush()
     for line in process.stdout:
         kind, text = json.loads(line)
         if kind == "error":
             raise EvaluationError(text)
+        if kind == "untimed":
+            raise ContenderError(text)
         if kind == what:
             return str(text)
         on_progress(codec.decode(text, Progress))
@@ -141,6 +212,10 @@ def _converse(
 
 def _paths(text: str) -> tuple[Path, ...]:
     return tuple(map(Path, json.loads(text)))
+
+
+def _measurement(text: str) -> Measurement:
+    return codec.decode(text, Measurement)
 
 
 ENGINE = EngineKind(math.inf, lambda jobs, _scheduler: Processes(jobs))

@@ -1,4 +1,7 @@
-"""The evaluations behind a pytest session: started side by side, awaited test by test."""
+"""The evaluations behind a pytest session: started side by side, awaited test by test.
+
+What is right and is to be timed is timed as soon as the engine can do so.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from harness.evaluate import Progress, Request
 from harness.records import store
 from harness.records.render import case_lines, headline
 from harness.records.report import CaseReport, Report
+from harness.speed.measurement import Measurement
+from harness.speed.plan import SpeedPlan
 from harness.system.escape import printable
 from harness.system.output import CarefulWriter
 
@@ -24,13 +29,18 @@ _PATIENCE_SECONDS = 5.0
 
 Say = Callable[[str], None]
 
+PlanOf = Callable[[Report], SpeedPlan | None]
+"""What is to be timed of a submission with such a report; None for nothing."""
+
 
 class PendingEvaluation:
     """One submission on one problem, under way."""
 
-    def __init__(self, request: Request, say: Say) -> None:
+    def __init__(self, request: Request, say: Say, plan_of: PlanOf | None) -> None:
         self.request = request
         self._say = say
+        self._plan_of = plan_of
+        self._times: Future[Measurement | None] = Future()
         self._changed = threading.Condition()
         self._imported = False
         self._activity = "waiting for its turn"
@@ -42,6 +52,9 @@ class PendingEvaluation:
         if self._future is None:
             self._future = engine.submit(self.request, self._on_progress)
             self._future.add_done_callback(lambda future: self._end(future, keep))
+        if self._plan_of:
+            self._future.add_done_callback(partial(self._time, engine, self._plan_of))
+            self._plan_of = None
 
     def take_over(self, report: Report) -> None:
         """Have the report of an earlier run instead of an evaluation."""
@@ -91,6 +104,32 @@ class PendingEvaluation:
         if self._future is None:
             raise EvaluationError(f"{self.request.title} was not asked for")
         return self._future.result()
+
+    def measurement(self) -> Measurement | None:
+        """Wait until the submission is timed; None where it is not to be.
+
+        Raises:
+            EvaluationError: There is no report, or nothing can be timed.
+            harness.speed.contender.ContenderError: It cannot be timed, or gave a wrong output.
+        """
+        self.report()
+        return self._times.result()
+
+    def _time(self, engine: Engine, plan_of: PlanOf, evaluated: Future[Report]) -> None:
+        has_report = not evaluated.cancelled() and evaluated.exception() is None
+        plan = plan_of(evaluated.result()) if has_report else None
+        if plan:
+            engine.measure(plan).add_done_callback(self._take_times)
+        else:
+            self._times.set_result(None)
+
+    def _take_times(self, measured: Future[Measurement]) -> None:
+        if measured.cancelled():
+            self._times.cancel()
+        elif error := measured.exception():
+            self._times.set_exception(error)
+        else:
+            self._times.set_result(measured.result())
 
     def is_done(self) -> bool:
         """Whether the report is there, or about to be: nothing is left to run."""
@@ -155,9 +194,10 @@ class Suite:
         self._stack = contextlib.ExitStack()
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
 
-    def expect(self, request: Request) -> None:
-        """Announce a request."""
-        self._pending[request.submission, request.problem] = PendingEvaluation(request, self._say)
+    def expect(self, request: Request, plan_of: PlanOf | None = None) -> None:
+        """Announce a request, and what is to be timed then."""
+        key = (request.submission, request.problem)
+        self._pending[key] = PendingEvaluation(request, self._say, plan_of)
 
     def take_over(self, seed: int | None) -> tuple[int, int]:
         """Have what earlier runs finished, with that seed if there is one.
@@ -192,12 +232,6 @@ class Suite:
 
     def _start(self, pending: PendingEvaluation, engine: Engine) -> None:
         pending.start(engine, partial(self._keep, pending.request))
-
-    def wait_for_all(self) -> None:
-        """Until nothing is under way."""
-        for pending in self._pending.values():
-            with contextlib.suppress(EvaluationError):
-                pending.report()
 
     def finish(self) -> list[Report]:
         """End what is under way; answer the reports that are done."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from harness.engines.evaluator import EvaluationError
 from harness.evaluate import Request
 from harness.gate import speed
 from harness.gate.decision import Change
@@ -17,10 +18,9 @@ from harness.speed import result as results
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.result import SpeedResult
-from harness.worker.supervisor import WorkerFailure
 
 Measure = Callable[[speed_plan.SpeedPlan], Measurement]
-"""Times what a plan names, all in one run, as `harness.speed.measure.measure` does."""
+"""Times what a plan names, all in one run, as an engine does."""
 
 HEAD, BASE = "head", "base"
 # Of the threshold: how narrow the interval of the ratio has to be before the rounds end.
@@ -71,21 +71,21 @@ class Measured:
         if base is None or base.precision is None or head.precision is None or pair.head is None:
             return Change("missing", "times", "one side cannot be run")
         plan = speed_plan.SpeedPlan(
-            problem=pair.problem,
-            submission=pair.head,
+            request=self.request(Path(head.path), pair.problem.path),
             entries=(
                 speed_plan.Entry(HEAD, Path(head.path), head.precision),
                 speed_plan.Entry(BASE, Path(base.path), base.precision),
             ),
-            request=self.request(Path(head.path), pair.problem.path),
             kinds=(),
             seconds=self.seconds,
             width=_SHARP * threshold,
         )
         try:
             measured = self.measure(plan)
-        except (ContenderError, WorkerFailure) as error:
+        except ContenderError as error:
             return Change("refused", "times", str(error))
+        except EvaluationError as error:
+            return Change("missing", "times", f"nothing can be timed: {error}")
         found = measured.findings.get(HEAD, ())
         if found:
             return Change("refused", "times", f"the times are suspicious: {found[0]}")

@@ -25,6 +25,8 @@ from harness.problems.discovery import Submission
 from harness.problems.grid import Case, Grid, Label, case_again, cases_for
 from harness.problems.problem import Problem
 from harness.records.report import CaseReport, Report
+from harness.speed.measurement import Measurement
+from harness.speed.plan import SpeedPlan
 from harness.system.device import Device
 from harness.worker.supervisor import Deadlines
 
@@ -67,6 +69,17 @@ class GateOptions:
             untrusted=self.untrusted,
             run=self.run,
         )
+
+    def measure(self, plan: SpeedPlan) -> Measurement:
+        """Time what a plan names, where nothing else runs on that GPU.
+
+        Raises:
+            harness.speed.contender.ContenderError: A version cannot be timed, or gave a wrong
+                output.
+            EvaluationError: Nothing can be timed.
+        """
+        with self.engine.start(1, 1) as engine:
+            return engine.measure(plan).result()
 
 
 @dataclass(frozen=True)

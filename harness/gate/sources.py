@@ -13,7 +13,6 @@ from harness.gate.revision import Side, Tree, export
 from harness.gate.run import GateOptions
 from harness.problems.discovery import Discovery, Rejected, discover
 from harness.problems.problem import Problem
-from harness.speed.measure import measure
 from harness.system.files import require
 
 # For the rounds of one pair on a GPU: two versions need fewer than a submission and six baselines.
@@ -136,7 +135,7 @@ def _renames(found: GatePlan) -> Iterator[str]:
 def _evidence(options: GateOptions) -> Evidence:
     if options.device == "simulator":
         return counted
-    return Measured(measure, options.request, _SECONDS)
+    return Measured(options.measure, options.request, _SECONDS)
 
 
 def _head(paths: Sequence[Path]) -> Discovery:

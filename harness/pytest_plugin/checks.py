@@ -61,6 +61,7 @@ def test_speed(
     if result is None or contender != SUBMISSION:
         return
     benchmark.extra_info.update(
+        device=result.device,
         precision=result.precision,
         speedup=result.speedup,
         baseline=result.baseline,

@@ -331,8 +331,6 @@ def _baseline_of(item: pytest.Item) -> tuple[str, str] | None:
 def _why_no_speed(config: pytest.Config, options: SessionOptions) -> str | None:
     if options.device != "cuda":
         return "no GPU: how long the simulator takes says nothing about speed"
-    if options.engine.scheduler:
-        return "on a cluster nothing is timed; run without --harness-scheduler where the GPU is"
     if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
         return "under pytest-xdist other tests would be in the times; run without -n"
     return None
@@ -353,8 +351,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     suite = config.stash[SUITE] = Suite(
         start, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
     )
-    config.stash[SPEED] = SpeedSession(
-        suite,
+    speeds = config.stash[SPEED] = SpeedSession(
         folder / config.getoption("--harness-results"),
         config.getoption("--speed-seconds"),
         _sayer(config),
@@ -375,7 +372,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         ids = wanted.setdefault(key, set())
         if "case" in chosen:
             ids.add(chosen["case"])
-        elif "contender" in chosen and options.device == "cuda":
+        elif "contender" in chosen and _why_no_speed(config, options) is None:
             timed.add(key)
         elif item.originalname == _SEARCH:
             searched.add(key)
@@ -408,7 +405,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             run=run,
             cores=cores_each(jobs * processes, len(wanted)),
         )
-        suite.expect(request)
+        is_timed = (path, problem_path) in timed
+        suite.expect(request, partial(speeds.plan_of, request) if is_timed else None)
     if config.getoption("--harness-resume"):
         config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
     _warn_of_strangers(session, folders | {path.parent for path in files})
@@ -463,8 +461,7 @@ def outcome(
         result = session.first_result(problem)
         if result:
             return Outcome(result)
-    file = request.node.getparent(SubmissionFile)
-    return session.outcome(evaluation, file.submission, problem)
+    return session.outcome(evaluation)
 
 
 @pytest.fixture
@@ -477,8 +474,9 @@ def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
 def pytest_benchmark_update_machine_info(
     config: pytest.Config, machine_info: dict[str, Any]
 ) -> None:
-    """Add the GPU and what its times depend on."""
-    if config.stash[OPTIONS].device == "cuda":
+    """Add the GPU and what its times depend on; of a cluster's, each row tells its own."""
+    options = config.stash[OPTIONS]
+    if options.device == "cuda" and not options.engine.scheduler:
         machine_info["gpu"] = describe_gpu()
 
 

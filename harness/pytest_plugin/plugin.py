@@ -80,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--speed-seconds",
         type=option_types.seconds,
-        default=30.0,
+        default=defaults.SPEED_SECONDS,
         metavar="S",
         help="time on a GPU for the rounds of one submission on one problem, at most "
         "(default: %(default)s)",

@@ -1,4 +1,4 @@
-"""The measurements of a pytest session, made when nothing else needs the GPU."""
+"""The measurements of a pytest session: what is asked for, and what became of it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.engines.suite import PendingEvaluation, Suite
-from harness.gpu.driver import DriverError
-from harness.problems.discovery import Submission
+from harness.engines.evaluator import EvaluationError
+from harness.engines.suite import PendingEvaluation
+from harness.evaluate import Request
 from harness.problems.problem import Problem
+from harness.records.report import Report
 from harness.speed import result as results
 from harness.speed.contender import ContenderError
-from harness.speed.measure import measure
 from harness.speed.outcome import speed_result
 from harness.speed.plan import Entry, SpeedPlan
 from harness.speed.result import SpeedResult, Timing
-from harness.worker.supervisor import WorkerFailure
 
 Say = Callable[[str], None]
 
@@ -69,23 +68,30 @@ class DeviceClock:
 
 
 class SpeedSession:
-    """Times each submission on each problem once, however often its result is asked for."""
+    """The results of submissions on problems; each is made and kept once, however often asked."""
 
-    def __init__(self, suite: Suite, folder: Path, seconds: float, say: Say) -> None:
-        self._suite = suite
+    def __init__(self, folder: Path, seconds: float, say: Say) -> None:
         self._folder = folder
         self._seconds = seconds
         self._say = say
         self._outcomes: dict[tuple[Path, Path], Outcome] = {}
 
-    def outcome(
-        self, evaluation: PendingEvaluation, submission: Submission, problem: Problem
-    ) -> Outcome:
-        """Measure, or answer what was measured."""
-        key = (submission.path, problem.path)
+    def plan_of(self, request: Request, report: Report) -> SpeedPlan | None:
+        """What is to be timed of a submission: itself, where it is right in a known class."""
+        if not report.is_right or report.precision is None:
+            return None
+        return SpeedPlan(
+            request=request,
+            entries=(Entry(report.submission, request.submission, report.precision),),
+            seconds=self._seconds,
+        )
+
+    def outcome(self, evaluation: PendingEvaluation) -> Outcome:
+        """Wait until it is measured, or answer what was."""
+        key = (evaluation.request.submission, evaluation.request.problem)
         if key not in self._outcomes:
             try:
-                self._outcomes[key] = Outcome(self._measured(evaluation, submission, problem))
+                self._outcomes[key] = Outcome(self._measured(evaluation))
             except (NotTimed, SpeedFailure) as reason:
                 self._outcomes[key] = Outcome(None, reason)
         return self._outcomes[key]
@@ -95,24 +101,16 @@ class SpeedSession:
         measured = (o.result for (_, path), o in self._outcomes.items() if path == problem.path)
         return next(filter(None, measured), None)
 
-    def _measured(
-        self, evaluation: PendingEvaluation, submission: Submission, problem: Problem
-    ) -> SpeedResult:
+    def _measured(self, evaluation: PendingEvaluation) -> SpeedResult:
         report = evaluation.report()
-        if not report.is_right or report.precision is None:
-            raise NotTimed(f"not timed: {report.verdict}")
-        # Whatever else runs on the machine would be in the times.
-        self._suite.wait_for_all()
-        plan = SpeedPlan(
-            problem=problem,
-            submission=submission,
-            entries=(Entry(submission.name, submission.path, report.precision),),
-            request=evaluation.request,
-            seconds=self._seconds,
-        )
         try:
-            result = speed_result(report, report.precision, measure(plan, self._say))
-        except (ContenderError, WorkerFailure, DriverError) as error:
+            measured = evaluation.measurement()
+            if measured is None or report.precision is None:
+                raise NotTimed(f"not timed: {report.verdict}")
+            for line in measured.left_out:
+                self._say(line)
+            result = speed_result(report, report.precision, measured)
+        except (ContenderError, EvaluationError) as error:
             raise SpeedFailure(f"{evaluation.request.title}: {error}") from None
         results.append(result, self._folder)
         return result

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -12,11 +12,14 @@ import torch
 from torch import Tensor
 
 from harness.evaluate import settings_for
+from harness.gpu.driver import DriverError
 from harness.gpu.state import Monitor
 from harness.gpu.window import end_of, own_window
 from harness.judging.conversation import Conversation
 from harness.messages.kinds import BASELINE_PRECISIONS, BaselineKind
+from harness.problems.discovery import discover
 from harness.problems.grid import Case, cases_for
+from harness.problems.problem import Problem, load
 from harness.problems.values import output_shapes, runs_for, weights_for
 from harness.speed.contender import (
     Contender,
@@ -42,27 +45,43 @@ def baseline_name(kind: BaselineKind, precision: str) -> str:
     return f"{kind} {precision}"
 
 
-def measure(plan: SpeedPlan, say: Callable[[str], None] = lambda _: None) -> Measurement:
+def measure(plan: SpeedPlan) -> Measurement:
     """Time all contenders of a plan in the same rounds.
 
-    A baseline that fails or takes too long for its first call is left out, and `say` is told.
+    A baseline that fails or takes too long for its first call is left out, and that is told.
 
     Raises:
-        ContenderError: A submission cannot be timed, or gave a wrong output.
-        WorkerFailure: A submission's worker died or took too long.
-        harness.gpu.driver.DriverError: Two processes cannot share memory on this GPU.
+        ContenderError: A submission cannot be timed, or gave a wrong output; its worker died or
+            took too long; or two processes cannot share memory on this GPU.
+        OSError: A file cannot be read.
+        ValueError: The reference is none.
     """
-    if plan.problem.outputs is not None:
-        name = plan.problem.name
-        raise ContenderError(f"{name} gives several outputs; speeds are measured with one tensor")
-    case = _native_case(plan)
-    weights = weights_for(plan.problem, case, runs_for(plan.problem)[0].weights)
-    (output,) = output_shapes(plan.problem, case)
+    with _one_kind_of_error():
+        return _measure(plan)
+
+
+@contextmanager
+def _one_kind_of_error() -> Iterator[None]:
+    try:
+        yield
+    except (WorkerFailure, DriverError) as error:
+        raise ContenderError(str(error)) from None
+
+
+def _measure(plan: SpeedPlan) -> Measurement:
+    problem = load(plan.request.problem)
+    if problem.outputs is not None:
+        raise ContenderError(
+            f"{problem.name} gives several outputs; speeds are measured with one tensor"
+        )
+    case = _native_case(plan, problem)
+    weights = weights_for(problem, case, runs_for(problem)[0].weights)
+    (output,) = output_shapes(problem, case)
     output_bytes = math.prod(output) * torch.float32.itemsize
     weight_bytes = sum(weight.numel() * weight.itemsize for weight in weights.values())
-    work = least_work(plan.problem, case, weight_bytes, output_bytes)
+    work = least_work(problem, case, weight_bytes, output_bytes)
     with ExitStack() as stack:
-        contenders = stack.enter_context(_Contenders(plan, case, weights, output))
+        contenders = stack.enter_context(_Contenders(plan, problem, case, weights, output))
         monitor = stack.enter_context(Monitor())
         rates = measured_rates()
         torch.cuda.empty_cache()
@@ -73,8 +92,12 @@ def measure(plan: SpeedPlan, say: Callable[[str], None] = lambda _: None) -> Mea
         # Once for all: what others have open is not to be given back meanwhile.
         own_window().make_room(end_of(inputs) + 2 * output_bytes)
         stack.callback(own_window().close)
-        speed_run = SpeedRun(plan, case, weights, Stage(inputs), output, rates, work, monitor)
-        return speed_run.run(contenders.submissions(), contenders.baselines(say), say)
+        speed_run = SpeedRun(
+            plan, problem, case, weights, Stage(inputs), output, rates, work, monitor
+        )
+        entrants = contenders.submissions()
+        baselines = contenders.baselines()
+        return speed_run.run(entrants, baselines, contenders.left_out)
 
 
 class _Contenders:
@@ -83,11 +106,14 @@ class _Contenders:
     def __init__(
         self,
         plan: SpeedPlan,
+        problem: Problem,
         case: Case,
         weights: Mapping[str, Tensor],
         output: tuple[int, ...],
     ) -> None:
+        self.left_out: list[str] = []
         self._plan = plan
+        self._problem = problem
         self._case = case
         self._weights = weights
         self._output = output
@@ -110,7 +136,7 @@ class _Contenders:
                 for entry in self._plan.entries
             ]
             self._baselines = {
-                kind: self._begin(BaselineWorker(self._plan.problem.path, kind, deadlines))
+                kind: self._begin(BaselineWorker(self._problem.path, kind, deadlines))
                 for kind in self._plan.kinds
             }
             # Nothing went wrong: they live until the end.
@@ -133,7 +159,7 @@ class _Contenders:
                 TimedSubmission(
                     entry.name,
                     Conversation(worker, self._case),
-                    self._plan.problem,
+                    self._problem,
                     self._case,
                     self._weights,
                     self._output,
@@ -141,8 +167,8 @@ class _Contenders:
             )
         return contenders
 
-    def baselines(self, say: Callable[[str], None]) -> list[Contender]:
-        """Those that can be constructed; `say` is told of the others."""
+    def baselines(self) -> list[Contender]:
+        """Those that can be constructed; the others are left out, and why."""
         contenders: list[Contender] = []
         for kind, worker in self._baselines.items():
             conversation = Conversation(worker, self._case)
@@ -150,7 +176,7 @@ class _Contenders:
                 worker.start()
                 prepare_baseline(conversation, self._weights)
             except (ContenderError, WorkerFailure) as error:
-                say(f"{kind} is left out: {error}")
+                self.left_out.append(f"{kind} is left out: {error}")
                 continue
             contenders += [
                 TimedBaseline(baseline_name(kind, precision), conversation, precision, self._output)
@@ -159,6 +185,9 @@ class _Contenders:
         return contenders
 
 
-def _native_case(plan: SpeedPlan) -> Case:
-    (case,) = cases_for(plan.problem, plan.submission, "own", "cuda", seed=plan.request.seed)
+def _native_case(plan: SpeedPlan, problem: Problem) -> Case:
+    found = discover([plan.request.submission])
+    if found.rejected:
+        raise ContenderError(f"{plan.request.submission.name}: {found.rejected[0].message}")
+    (case,) = cases_for(problem, found.submissions[0], "own", "cuda", seed=plan.request.seed)
     return case

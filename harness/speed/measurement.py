@@ -34,6 +34,7 @@ class Measurement:
         floor_ms, bytes, flops: As in `SpeedResult`.
         discarded: Rounds thrown away because the GPU was throttled.
         measured_at: UTC, ISO 8601.
+        left_out: Baselines that could not be timed, each with the reason, in a line.
         looks: As in `SpeedResult`.
     """
 
@@ -46,3 +47,4 @@ class Measurement:
     discarded: int
     measured_at: str
     looks: tuple[Look, ...] = ()
+    left_out: tuple[str, ...] = ()

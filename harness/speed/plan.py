@@ -1,14 +1,13 @@
-"""What is to be measured."""
+"""What is to be measured: plain data, which another process or machine can do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.defaults import SPEED_SECONDS
 from harness.evaluate import Request
 from harness.messages.kinds import BASELINE_KINDS, BaselineKind
-from harness.problems.discovery import Submission
-from harness.problems.problem import Problem
 from harness.records.comparison import Precision
 
 
@@ -32,20 +31,17 @@ class SpeedPlan:
     """What is to be measured.
 
     Attributes:
-        problem: The reference.
-        submission: As discovered; tells which arguments the constructor takes.
+        request: Of the first entry's file, which tells what arguments constructors take, on the
+            reference: how to build and how long to wait. Its cases are not looked at.
         entries: Who takes part.
         kinds: Which baselines do.
-        request: How to build and how long to wait.
         seconds: For the rounds, at most.
         width: The rounds end when half the 95 % interval of every contender's ratio to the first
             entry is a smaller fraction than this.
     """
 
-    problem: Problem
-    submission: Submission
-    entries: tuple[Entry, ...]
     request: Request
+    entries: tuple[Entry, ...]
     kinds: tuple[BaselineKind, ...] = BASELINE_KINDS
-    seconds: float = 30.0
+    seconds: float = SPEED_SECONDS
     width: float = 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from harness.compiler.flags import torch_version
 from harness.gpu.state import Monitor
 from harness.problems.grid import Case
+from harness.problems.problem import Problem
 from harness.records.comparison import Precision
 from harness.records.findings import failing_findings
 from harness.speed.contender import Contender, ContenderError, Sample
@@ -54,6 +55,7 @@ class SpeedRun:
     def __init__(
         self,
         plan: SpeedPlan,
+        problem: Problem,
         case: Case,
         weights: Mapping[str, Tensor],
         stage: Stage,
@@ -63,14 +65,15 @@ class SpeedRun:
         monitor: Monitor,
     ) -> None:
         self._plan = plan
+        self._problem = problem
         self._stage = stage
         self._rates = rates
         self._work = work
         self._monitor = monitor
         self._output_shape = output_shape
-        self._full = FullCheck(plan.problem, case, weights, torch.device("cuda"))
+        self._full = FullCheck(problem, case, weights, torch.device("cuda"))
         self._precision = {entry.name: entry.precision for entry in plan.entries}
-        self._checksums = _checksums(plan, case, weights, output_shape)
+        self._checksums = _checksums(plan, problem, case, weights, output_shape)
         self._findings = _Findings()
         self._chance = secrets.SystemRandom()
         self._is_checked_in_full: set[str] = set()
@@ -79,23 +82,24 @@ class SpeedRun:
         self,
         entrants: Sequence[Contender],
         baselines: Sequence[Contender],
-        say: Callable[[str], None],
+        left_out: Sequence[str],
     ) -> Measurement:
-        """Warm-up and rounds, and what they say."""
+        """Warm-up and rounds, and what they say; `left_out` are baselines that are none of them."""
         seconds = self._plan.request.deadlines.first_call
         for contender in entrants:
             warm_up(self._stage, contender, seconds, self._verify)
         contenders = list(entrants)
+        lines = list(left_out)
         for contender in baselines:
             try:
                 warm_up(self._stage, contender, seconds, self._verify)
             except (ContenderError, WorkerFailure) as error:
-                say(f"{contender.name} is left out: {error}")
+                lines.append(f"{contender.name} is left out: {error}")
             else:
                 contenders.append(contender)
         samples = run_rounds(
             self._stage,
-            self._plan.problem,
+            self._problem,
             contenders,
             self._monitor,
             self._verify,
@@ -106,7 +110,7 @@ class SpeedRun:
             raise ContenderError("the GPU was throttled in every round; let it cool down")
         for contender in entrants:
             self._compare_with_floor(contender.name, samples.times[contender.name])
-        return self._measurement(samples)
+        return self._measurement(samples, lines)
 
     def _verify(self, contender: Contender, sample: Sample) -> None:
         """Hold a submission's output against the reference, and see whose work it is."""
@@ -159,7 +163,7 @@ class SpeedRun:
                 f"{floor:.3f} ms",
             )
 
-    def _measurement(self, samples: Samples) -> Measurement:
+    def _measurement(self, samples: Samples, left_out: Sequence[str]) -> Measurement:
         counted = samples.counted
         names = torch.cuda.get_device_name(), torch.version.cuda or ""
         return Measurement(
@@ -181,16 +185,21 @@ class SpeedRun:
             flops=self._work.flops,
             discarded=samples.discarded,
             looks=tuple(samples.looks),
+            left_out=tuple(left_out),
             measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
 
 def _checksums(
-    plan: SpeedPlan, case: Case, weights: Mapping[str, Tensor], output_shape: Sequence[int]
+    plan: SpeedPlan,
+    problem: Problem,
+    case: Case,
+    weights: Mapping[str, Tensor],
+    output_shape: Sequence[int],
 ) -> Mapping[Precision, Checksum]:
     """One for each class among the submissions; none where the reference is no linear map."""
     device = torch.device("cuda")
-    linear_map = plan.problem.family.linear_map(case, weights, device)
+    linear_map = problem.family.linear_map(case, weights, device)
     if linear_map is None:
         return {}
     classes = {entry.precision for entry in plan.entries}

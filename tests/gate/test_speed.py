@@ -173,8 +173,10 @@ def test_both_versions_are_timed_in_one_run(tmp_path: Path) -> None:
     ]
 
     def measure(plan: SpeedPlan) -> Measurement:
-        asked.append((plan.problem.path.name, {each.name: each.path.name for each in plan.entries}))
-        assert plan.request == options.request(Path("mine.py"), plan.problem.path)
+        asked.append(
+            (plan.request.problem.name, {each.name: each.path.name for each in plan.entries})
+        )
+        assert plan.request == options.request(Path("mine.py"), pair.problem.path)
         return answers[len(asked) - 1]
 
     (old,) = discover([SUBMISSIONS / "flat_index.py"]).submissions

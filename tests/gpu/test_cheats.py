@@ -11,13 +11,11 @@ import torch
 
 from harness.engines.processes import Processes
 from harness.evaluate import Request
-from harness.problems.discovery import discover
-from harness.problems.problem import load
 from harness.records.report import Report
 from harness.speed.contender import ContenderError
 from harness.speed.measure import measure
 from harness.speed.plan import Entry, SpeedPlan
-from harness.worker.supervisor import Deadlines, WorkerFailure
+from harness.worker.supervisor import Deadlines
 from tests.adversarial.expected import CHEATS, HONEST, text_of
 from tests.support import ROOT, request_for
 
@@ -64,21 +62,18 @@ def checked(reference: Path) -> Mapping[str, Report]:
 def told_by_timing(reference: Path, report: Report) -> str:
     """What timing says of a submission that passed its check, beside the plain reference."""
     asked = request(reference, report.submission)
-    (submission,) = discover([asked.submission]).submissions
     assert report.precision is not None
     plan = SpeedPlan(
-        problem=load(reference),
-        submission=submission,
-        entries=(Entry(submission.name, submission.path, report.precision),),
         request=asked,
+        entries=(Entry(report.submission, asked.submission, report.precision),),
         kinds=("eager",),
         seconds=1.0,
     )
     try:
         findings = measure(plan).findings
-    except (ContenderError, WorkerFailure) as error:
+    except ContenderError as error:
         return str(error)
-    return "\n".join(findings.get(submission.name, ("timed without a finding",)))
+    return "\n".join(findings.get(report.submission, ("timed without a finding",)))
 
 
 @pytest.mark.parametrize("name", ON_GPU)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.compiler.cache import digest
 from harness.evaluate import Request
 from harness.sandbox import bubblewrap, view
+from harness.speed.plan import SpeedPlan
 from harness.system import codec
 from harness.system.errors import UsageError
 
@@ -78,6 +79,37 @@ def pack(request: Request) -> Parcel:
         {path.relative_to(folder).as_posix(): path.read_bytes() for path in files},
         request.problem.read_bytes(),
     )
+
+
+@dataclass(frozen=True)
+class TimingParcel:
+    """A plan of what is to be timed, for another machine.
+
+    Attributes:
+        plan: As text; its paths are the sender's.
+        entries: For each contender, in the plan's order, a request for its file.
+    """
+
+    plan: str
+    entries: tuple[Parcel, ...]
+
+
+def pack_plan(plan: SpeedPlan) -> TimingParcel:
+    """Read what a plan names; raises as `pack` does."""
+    requests = (replace(plan.request, submission=entry.path) for entry in plan.entries)
+    bare = replace(plan.request, cache=Path(), readable=())
+    return TimingParcel(codec.encode(replace(plan, request=bare)), tuple(map(pack, requests)))
+
+
+def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> SpeedPlan:
+    """The plan with paths of this machine, where `unpacked` writes each parcel."""
+    plan = codec.decode(parcel.plan, SpeedPlan)
+    requests = [unpacked(each) for each in parcel.entries]
+    entries = tuple(
+        replace(entry, path=request.submission)
+        for entry, request in zip(plan.entries, requests, strict=True)
+    )
+    return replace(plan, request=requests[0], entries=entries)
 
 
 def pack_readable(paths: Iterable[Path]) -> Luggage:

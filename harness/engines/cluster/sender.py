@@ -1,4 +1,4 @@
-"""The sender's side: each evaluation as tasks of a cluster, until it has ended somewhere."""
+"""The sender's side: evaluations and timings as tasks of a cluster, until they ended somewhere."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from distributed import Future as Task
 from distributed import KilledWorker
@@ -19,12 +19,23 @@ from distributed import KilledWorker
 from harness.compiler.cache import digest, file_digest
 from harness.engines.cluster import tasks
 from harness.engines.cluster.connection import GPU, client_of, connect, local_cluster, members
-from harness.engines.cluster.parcel import Luggage, Parcel, key_of, pack, pack_readable
+from harness.engines.cluster.parcel import (
+    Luggage,
+    Parcel,
+    TimingParcel,
+    key_of,
+    pack,
+    pack_plan,
+    pack_readable,
+)
 from harness.engines.cluster.software import software
 from harness.engines.cluster.tasks import Order, Outcome
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import Report, not_run
+from harness.speed.contender import ContenderError
+from harness.speed.measurement import Measurement
+from harness.speed.plan import SpeedPlan
 from harness.system import codec
 
 _ATTEMPTS = 3
@@ -33,6 +44,8 @@ _MOST_QUEUED = 256
 _MOST_BUILDS = 512
 """Held in the cluster's memory, megabytes each."""
 _LOOK_SECONDS = 0.1
+
+T = TypeVar("T")
 
 
 class DaskEngine:
@@ -51,7 +64,9 @@ class DaskEngine:
         self._topic = f"harness-{secrets.token_hex(8)}"
         # Never held while Dask is asked for something: its own thread takes it as well.
         self._lock = threading.Lock()
-        self._evaluations: dict[str, _Evaluation] = {}
+        # What is asked for when something else has ended is sent by a thread of Dask's.
+        self._sending = threading.Lock()
+        self._sent: dict[str, _Sent[Any]] = {}
         self._luggage: dict[tuple[Path, ...], tuple[Luggage, Task[Luggage]]] = {}
         self._builds: dict[str, Task[tasks.Builds]] = {}
         self._is_closed = False
@@ -72,44 +87,76 @@ class DaskEngine:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._is_closed = True
-            left = list(self._evaluations.values())
-        under_way = [evaluation.task for evaluation in left if evaluation.task]
+            left = list(self._sent.values())
+        under_way = [each.task for each in left if each.task]
         with suppress(Exception):  # the cluster may have gone, which is what is wanted
             self._client.cancel([*under_way, *self._builds.values()])
             self._client.unsubscribe_topic(self._topic)
-        for evaluation in left:
-            evaluation.future.cancel()
+        for each in left:
+            each.future.cancel()
         self._stack.close()
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
         """Send a request with the contents of its files; it is evaluated when its turn comes."""
-        name = secrets.token_hex(8)
+        return self._begin(lambda: _Evaluation(self, request, on_progress, pack(request)))
+
+    def measure(self, plan: SpeedPlan) -> Future[Measurement]:
+        """Send a plan with the contents of its files; some GPU times it when that is free of all.
+
+        It goes before evaluations: what is asked for its times is right already.
+        """
+        return self._begin(lambda: _Timing(self, plan, pack_plan(plan)))
+
+    def _begin(self, pack_up: Callable[[], _Sent[T]]) -> Future[T]:
         try:
-            evaluation = _Evaluation(self, name, request, on_progress, pack(request))
+            sent = pack_up()
         except OSError as error:
-            failed: Future[Report] = Future()
+            failed: Future[T] = Future()
             failed.set_exception(EvaluationError(f"{error.filename}: {error.strerror}"))
             return failed
         with self._lock:
-            self._evaluations[name] = evaluation
-        evaluation.begin()
-        return evaluation.future
+            self._sent[sent.name] = sent
+        sent.begin()
+        return sent.future
 
     def send(self, evaluation: _Evaluation) -> Task[Outcome]:
         """Ask the cluster for an evaluation, of what is built before."""
         asked, parcel = evaluation.request, evaluation.parcel
         order = Order(software(), self._topic, evaluation.name)
-        luggage, carried = self._carry(asked.readable)
-        builds = self._build(parcel, luggage, carried, order)
+        with self._sending:
+            luggage, carried = self._carry(asked.readable)
+            builds = self._build(parcel, luggage, carried, order)
         task: Task[Outcome] = self._client.submit(
             tasks.evaluate,
             parcel,
             carried,
             builds,
             order,
-            key=f"evaluate {asked.title}-{evaluation.name}-{evaluation.attempts}",
+            key=f"evaluate {evaluation.key}",
             resources={GPU: self._share} if asked.device == "cuda" else None,
             workers=self._others(evaluation.failed_on),
+            pure=False,
+        )
+        return task
+
+    def send_timing(self, timing: _Timing) -> Task[Outcome]:
+        """Ask the cluster for times, of what is built before."""
+        order = Order(software(), self._topic, timing.name)
+        with self._sending:
+            luggage, carried = self._carry(timing.plan.request.readable)
+            builds = [self._build(each, luggage, carried, order) for each in timing.parcel.entries]
+        task: Task[Outcome] = self._client.submit(
+            tasks.measure,
+            timing.parcel,
+            carried,
+            builds,
+            order,
+            key=f"time {timing.key}",
+            # The whole of it: nobody else is on that GPU.
+            resources={GPU: 1},
+            # Else it would wait for all evaluations that are there: each takes a share at once.
+            priority=2,
+            workers=self._others(timing.failed_on),
             pure=False,
         )
         return task
@@ -162,10 +209,10 @@ class DaskEngine:
         """Whether nobody waits any more."""
         return self._is_closed
 
-    def forget(self, evaluation: _Evaluation) -> None:
-        """It has ended: what is told of it from now on is late."""
+    def forget(self, name: str) -> None:
+        """What is called so has ended: what is told of it from now on is late."""
         with self._lock:
-            self._evaluations.pop(evaluation.name, None)
+            self._sent.pop(name, None)
 
     def rejoin(self) -> None:
         """After the connection was lost: wait until the scheduler, or one in its place, is there.
@@ -178,45 +225,61 @@ class DaskEngine:
         if self._client.status != "running":
             raise EvaluationError(f"the scheduler {self._scheduler} has gone; check it again")
         # What Dask held of them went with the connection.
-        self._luggage.clear()
-        self._builds.clear()
+        with self._sending:
+            self._luggage.clear()
+            self._builds.clear()
         self._client.subscribe_topic(self._topic, self._on_event)
 
     def _on_event(self, event: tuple[float, Any]) -> None:
         name, text = event[1]
         with self._lock:
-            evaluation = self._evaluations.get(name)
-        if evaluation:
-            evaluation.on_progress(codec.decode(text, Progress))
+            sent = self._sent.get(name)
+        if sent:
+            sent.on_progress(codec.decode(text, Progress))
 
 
-class _Evaluation:
-    """One request, from the moment it is sent until there is a report."""
+class _Sent(Generic[T]):
+    """Something that was asked of the cluster, from that moment until there is a result.
 
-    def __init__(
-        self,
-        engine: DaskEngine,
-        name: str,
-        request: Request,
-        on_progress: OnProgress,
-        parcel: Parcel,
-    ) -> None:
-        self.name = name
-        self.request = request
+    Args:
+        engine: Which asks.
+        title: Of what it is about, for Dask's dashboard.
+        on_progress: Called with what a worker tells meanwhile.
+    """
+
+    def __init__(self, engine: DaskEngine, title: str, on_progress: OnProgress) -> None:
+        self.name = secrets.token_hex(8)
         self.on_progress = on_progress
-        self.parcel = parcel
-        self.future: Future[Report] = Future()
+        self.future: Future[T] = Future()
         self.task: Task[Outcome] | None = None
-        self.attempts = 0
         self.failed_on: set[str] = set()
+        self._title = title
+        self._attempts = 0
         self._deaths = 0
         self._engine = engine
 
+    @property
+    def key(self) -> str:
+        """Of its task, which no other one has."""
+        return f"{self._title}-{self.name}-{self._attempts}"
+
+    def _send(self) -> Task[Outcome]:
+        """Ask for it."""
+        raise NotImplementedError
+
+    def _read(self, outcome: Outcome) -> T:
+        """The result of what ended; raises what the future is to raise."""
+        raise NotImplementedError
+
+    def _killed(self, deaths: int) -> T:
+        """The result of what nothing survives, as above."""
+        raise NotImplementedError
+
     def begin(self) -> None:
         """Send it; again, where that was done before."""
-        self.attempts += 1
+        self._attempts += 1
         try:
-            self.task = self._engine.send(self)
+            self.task = self._send()
         except (OSError, ValueError) as error:
             self._fail(EvaluationError(str(error)))
             return
@@ -229,7 +292,7 @@ class _Evaluation:
             return
         try:
             self._take(task)
-        except EvaluationError as error:
+        except (ContenderError, EvaluationError) as error:
             self._fail(error)
         except Exception as error:
             # Whatever it is, somebody waits for this future.
@@ -249,8 +312,8 @@ class _Evaluation:
             self._take_outcome(task.result())
 
     def _take_outcome(self, outcome: Outcome) -> None:
-        if outcome.kind == "report":
-            self._finish(Report.from_json(outcome.text))
+        if outcome.kind in ("report", "measurement", "untimed"):
+            self._finish(self._read(outcome))
             return
         self.failed_on.add(outcome.worker)
         if outcome.kind == "lost":
@@ -262,18 +325,34 @@ class _Evaluation:
             raise EvaluationError(f"worker {outcome.worker}: {outcome.text}")
         self.begin()
 
-    def _finish(self, report: Report) -> None:
-        self._engine.forget(self)
+    def _finish(self, result: T) -> None:
+        self._engine.forget(self.name)
         with suppress(Exception):  # it was cancelled in this very moment
-            self.future.set_result(report)
+            self.future.set_result(result)
 
-    def _fail(self, error: EvaluationError) -> None:
-        self._engine.forget(self)
+    def _fail(self, error: Exception) -> None:
+        self._engine.forget(self.name)
         with suppress(Exception):  # as above
             self.future.set_exception(error)
 
+
+class _Evaluation(_Sent[Report]):
+    """One request."""
+
+    def __init__(
+        self, engine: DaskEngine, request: Request, on_progress: OnProgress, parcel: Parcel
+    ) -> None:
+        super().__init__(engine, request.title, on_progress)
+        self.request = request
+        self.parcel = parcel
+
+    def _send(self) -> Task[Outcome]:
+        return self._engine.send(self)
+
+    def _read(self, outcome: Outcome) -> Report:
+        return Report.from_json(outcome.text)
+
     def _killed(self, deaths: int) -> Report:
-        """The report of a submission that nothing survives."""
         request = self.request
         why = f"what saw to it was killed {deaths} times"
         versions: Mapping[str, str] = {"torch": software().torch, "nvcc": software().nvcc}
@@ -292,3 +371,23 @@ class _Evaluation:
             cases=tuple(not_run(case, f"not run: {why}") for case in request.cases),
             checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+
+class _Timing(_Sent[Measurement]):
+    """One plan."""
+
+    def __init__(self, engine: DaskEngine, plan: SpeedPlan, parcel: TimingParcel) -> None:
+        super().__init__(engine, plan.request.title, lambda _: None)
+        self.plan = plan
+        self.parcel = parcel
+
+    def _send(self) -> Task[Outcome]:
+        return self._engine.send_timing(self)
+
+    def _read(self, outcome: Outcome) -> Measurement:
+        if outcome.kind == "untimed":
+            raise ContenderError(outcome.text)
+        return codec.decode(outcome.text, Measurement)
+
+    def _killed(self, deaths: int) -> Measurement:
+        raise ContenderError(f"{self.plan.request.title}: what timed it was killed {deaths} times")

@@ -1,4 +1,4 @@
-"""What runs on a Dask worker: builds and evaluations, each in a process of its own beside it.
+"""What runs on a Dask worker: builds, evaluations, timing, each in a process of its own beside it.
 
 A Dask worker's own process never runs an evaluation: that can be killed when nobody waits for it
 any more, and what a submission does to the process that sees to it is not done to the worker.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,12 +20,20 @@ from distributed.utils import sync
 
 from harness.compiler.cache import Cache, default_root
 from harness.devices import default_jobs
-from harness.engines.cluster.parcel import Luggage, Parcel, UnpackError, unpack
+from harness.engines.cluster.parcel import (
+    Luggage,
+    Parcel,
+    TimingParcel,
+    UnpackError,
+    unpack,
+    unpack_plan,
+)
 from harness.engines.cluster.software import Software, software
 from harness.engines.evaluator import EvaluationError
 from harness.engines.processes import Lost, Processes
 from harness.evaluate import Progress, Request
 from harness.sandbox import layers
+from harness.speed.contender import ContenderError
 from harness.system import codec
 from harness.system.processors import usable_cores
 
@@ -36,18 +44,22 @@ Builds = Mapping[str, Mapping[str, bytes]]
 """Finished builds: the files of each, by its key."""
 
 
+Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "error"]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a task ended; it raises nothing, since what it raises would be tried again blindly.
 
     Attributes:
-        kind: `report`, with its text; `lost`, where the process that saw to it was killed;
-            `unlike`, where this worker has other versions; else `error`.
-        text: The report, or why there is none.
+        kind: `report` or `measurement`, with its text; `untimed`, where a contender cannot be
+            timed; `lost`, where the process that saw to it was killed; `unlike`, where this worker
+            has other versions; else `error`.
+        text: The report or measurement, or why there is none.
         worker: Address of the worker.
     """
 
-    kind: Literal["report", "lost", "unlike", "error"]
+    kind: Kind
     text: str
     worker: str
 
@@ -110,28 +122,62 @@ def build(parcel: Parcel, luggage: Luggage, order: Order) -> Builds:
 
 def evaluate(parcel: Parcel, luggage: Luggage, builds: Builds, order: Order) -> Outcome:
     """Evaluate a request with what is built already."""
+
+    def run(slots: Slots, engine: Processes) -> tuple[Kind, str]:
+        request = slots.unpacked(parcel, luggage)
+        _prepare(request, [builds])
+        report = engine.submit(request, _teller(order)).result()
+        return "report", replace(report, path=str(parcel.asked.submission)).to_json()
+
+    return _outcome(order, run)
+
+
+def measure(
+    parcel: TimingParcel, luggage: Luggage, builds: Sequence[Builds], order: Order
+) -> Outcome:
+    """Time what a plan names, with what is built already, on a GPU that no other task has."""
+
+    def run(slots: Slots, engine: Processes) -> tuple[Kind, str]:
+        plan = unpack_plan(parcel, lambda each: slots.unpacked(each, luggage))
+        _prepare(plan.request, builds)
+        return "measurement", codec.encode(engine.measure(plan).result())
+
+    return _outcome(order, run)
+
+
+def _outcome(order: Order, run: Callable[[Slots, Processes], tuple[Kind, str]]) -> Outcome:
+    """How something ended, unless this worker is not as the sender."""
     with _evaluator() as (slots, engine):
         address = slots.worker.address
         other = software().why_other(order.sender)
         if other:
             return Outcome("unlike", other, address)
         try:
-            request = slots.unpacked(parcel, luggage)
-            if request.untrusted and (reason := _open_layers()):
-                return Outcome("error", f"--untrusted: {reason}", address)
-            for key, files in builds.items():
-                Cache(request.cache).adopt(key, files)
-            report = engine.submit(request, _teller(order)).result()
+            kind, text = run(slots, engine)
         except Lost as lost:
             return Outcome("lost", str(lost), address)
+        except ContenderError as error:
+            return Outcome("untimed", str(error), address)
         except OSError as error:
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             return Outcome("error", said, address)
         except (EvaluationError, UnpackError) as error:
             return Outcome("error", str(error), address)
-        return Outcome(
-            "report", replace(report, path=str(parcel.asked.submission)).to_json(), address
-        )
+        return Outcome(kind, text, address)
+
+
+def _prepare(request: Request, builds: Iterable[Builds]) -> None:
+    """Have builds in this machine's cache.
+
+    Raises:
+        EvaluationError: Strangers' files may not run here.
+        OSError: They cannot be written.
+    """
+    if request.untrusted and (reason := _open_layers()):
+        raise EvaluationError(f"--untrusted: {reason}")
+    for each in builds:
+        for key, files in each.items():
+            Cache(request.cache).adopt(key, files)
 
 
 class Slots(WorkerPlugin):
