@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 
 from harness.problems.configuration import Configuration
 from harness.problems.problem import Problem
-from harness.problems.watching import Watching
+from harness.problems.watching import WatchingShapes
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,27 @@ class Operation:
     products: int
 
 
-def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Operation]:
+class TooManyError(RuntimeError):
+    """More operators are called than were asked for."""
+
+
+def operations_of(
+    problem: Problem, configuration: Configuration, most: float = math.inf
+) -> Sequence[Operation]:
     """List the operators of one call of forward.
 
     Args:
         problem: The reference.
         configuration: What `Model` is built with, and the shapes of its inputs.
+        most: How many there may be.
 
     Raises:
+        TooManyError: There are more.
         Exception: Whatever a reference raises, such as one that needs values.
     """
     with torch.device("meta"), torch.no_grad():
         model, arguments = on_meta(problem, configuration)
-        recorder = _Recorder()
+        recorder = _Recorder(most)
         with recorder:
             model(*arguments)
     return recorder.operations
@@ -60,25 +69,41 @@ def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, 
     return problem.build(configuration.arguments), problem.forward_arguments(inputs)
 
 
-class _Recorder(Watching):
-    def __init__(self) -> None:
+class _Recorder(WatchingShapes):
+    def __init__(self, most: float) -> None:
         super().__init__()
         self.operations: list[Operation] = []
+        self._most = most
+        self._alike: dict[Hashable, Operation] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        made = _sizes(result)
-        count = flop_registry.get(func.overloadpacket)
-        flop = count(*args, **(kwargs or {}), out_val=result) if count else 0
-        self.operations.append(
-            Operation(
-                name=func.name().partition(".")[0],
-                made=sum(made),
-                elements=max([*made, *_sizes((args, kwargs))], default=0),
-                products=int(flop) // 2,
-            )
-        )
-        return result
+    def called(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        key: Hashable | None,
+    ) -> None:
+        operation = self._alike.get(key) if key else None
+        if operation is None:
+            operation = _operation(func, args, kwargs, result)
+        if key:
+            self._alike[key] = operation
+        self.operations.append(operation)
+        if len(self.operations) > self._most:
+            raise TooManyError
+
+
+def _operation(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Operation:
+    made = _sizes(result)
+    count = flop_registry.get(func.overloadpacket)
+    flop = count(*args, **kwargs, out_val=result) if count else 0
+    return Operation(
+        name=func.name().partition(".")[0],
+        made=sum(made),
+        elements=max([*made, *_sizes((args, kwargs))], default=0),
+        products=int(flop) // 2,
+    )
 
 
 def _sizes(values: object) -> list[int]:
