@@ -38,26 +38,47 @@ class TooManyError(RuntimeError):
     """More operators are called than were asked for."""
 
 
-def operations_of(
-    problem: Problem, configuration: Configuration, most: float = math.inf
-) -> Sequence[Operation]:
+def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Operation]:
     """List the operators of one call of forward.
 
     Args:
         problem: The reference.
         configuration: What `Model` is built with, and the shapes of its inputs.
-        most: How many there may be.
+
+    Raises:
+        Exception: Whatever a reference raises, such as one that needs values.
+    """
+    _, operations = _recorded(problem, configuration, math.inf)
+    return operations
+
+
+def work_of(problem: Problem, configuration: Configuration, most: int) -> int:
+    """Count the numbers that a call of forward makes and multiplies, and those that a model keeps.
+
+    Args:
+        problem: As of `operations_of`.
+        configuration: As of `operations_of`.
+        most: How many operators there may be.
 
     Raises:
         TooManyError: There are more.
-        Exception: Whatever a reference raises, such as one that needs values.
+        Exception: As of `operations_of`.
     """
+    model, operations = _recorded(problem, configuration, most)
+    # A mask that is kept may be as large as the square of a size of which a call reads a part.
+    kept = sum(buffer.numel() for buffer in model.buffers())
+    return kept + sum(each.made + each.products for each in operations)
+
+
+def _recorded(
+    problem: Problem, configuration: Configuration, most: float
+) -> tuple[nn.Module, Sequence[Operation]]:
     with torch.device("meta"), torch.no_grad():
         model, arguments = on_meta(problem, configuration)
         recorder = _Recorder(most)
         with recorder:
             model(*arguments)
-    return recorder.operations
+    return model, recorder.operations
 
 
 def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, list[Any]]:

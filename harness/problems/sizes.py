@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from harness.problems.configuration import Configuration
 from harness.problems.instance import ModelInstance
-from harness.problems.operations import TooManyError, operations_of
+from harness.problems.operations import TooManyError, work_of
 from harness.problems.problem import Problem
 
 # Of one call on the CPU, which tells whether the reference works: above, its shapes must do.
@@ -44,7 +44,7 @@ class ProblemSizes:
         return _configuration(self._problem, problem, self._taken)
 
     def work(self, constants: Mapping[str, int]) -> float:
-        """Numbers that a call reads, makes and multiplies; infinite where it does not work.
+        """Numbers that a call reads, makes, multiplies or keeps; infinite where it does not work.
 
         So it is where too many operators are called. Of larger sizes that is not tried again: they
         make a loop no shorter.
@@ -86,13 +86,12 @@ def _work(own: Problem, constants: _Constants) -> float:
     try:
         problem = own.at(dict(constants))
         configuration = _configuration(own, problem, problem.arguments)
-        done = operations_of(problem, configuration, _MOST_OPERATORS)
+        work = work_of(problem, configuration, _MOST_OPERATORS)
     except TooManyError:
         raise
     except Exception:  # what a reference raises on sizes that it does not take is its own
         return math.inf
-    read = sum(math.prod(shape) for shape in problem.input_shapes)
-    return read + sum(each.made + each.products for each in done)
+    return work + sum(math.prod(shape) for shape in problem.input_shapes)
 
 
 @lru_cache(maxsize=1 << 12)

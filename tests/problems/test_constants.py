@@ -182,6 +182,39 @@ def test_loop_is_as_long_as_a_call_of_it_takes_little(tmp_path: Path) -> None:
     assert {1, 2, 3, 6, 7} <= layers
 
 
+MASKED = """
+import torch
+from torch import nn
+
+longest = 1024
+length = 64
+
+
+class Model(nn.Module):
+    def __init__(self, longest):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(longest, longest).tril())
+
+    def forward(self, x):
+        return x * self.mask[: x.shape[0], : x.shape[1]]
+
+
+def get_inputs():
+    return [torch.rand(min(length, longest), min(length, longest))]
+
+
+def get_init_inputs():
+    return [longest]
+"""
+
+
+def test_what_a_model_keeps_is_as_large_as_what_it_calculates(tmp_path: Path) -> None:
+    """A mask for the longest of all sequences has the square of its length."""
+    (longest,) = values_in_cases(tmp_path / "masked.py", MASKED, "longest")
+    assert {1, 2, 3, 5, 1023, 1025} <= longest
+    assert max(longest) < 4099
+
+
 def test_image_that_is_halved_often_is_not_too_small_for_any_case(tmp_path: Path) -> None:
     """Where small sizes do not work, others are varied beside what does."""
     sizes, batches = values_in_cases(tmp_path / "deep.py", DEEP, "height", "batch_size")

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves, tree_map
@@ -26,6 +28,7 @@ from harness.problems.rounding.tracked import (
     Rounding,
     Tracked,
     constant,
+    has_rule,
     rule_of,
 )
 
@@ -56,7 +59,10 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
 
 def _functional(function: Callable[..., Any], tensors: Sequence[Tensor]) -> GraphModule:
     functional = torch.func.functionalize(lambda *given: function(*given))
-    return make_fx(functional, decomposition_table=_table())(*tensors)
+    # make_fx notes what each result looks like, in a mode that it makes anew for each if none is
+    # given to it.
+    with tracing(TracingContext(FakeTensorMode(allow_fallback_kernels=True))):
+        return make_fx(functional, decomposition_table=_table())(*tensors)
 
 
 def _is_in_place(node: Node) -> bool:
@@ -70,11 +76,15 @@ def _is_in_place(node: Node) -> bool:
 
 
 def _table() -> Mapping[Any, Callable[..., Any]]:
-    """Decompositions of all operators that have no rule here."""
+    """Decompositions of all operators that have no rule here.
+
+    One that writes its result over an operand has that of the one that does not: what it would be
+    decomposed into loses more, such as a sigmoid by an exponential that overflows.
+    """
     return {
         overload: decomposition
         for overload, decomposition in decomposition_table.items()
-        if isinstance(overload, torch._ops.OpOverload) and rule_of(overload) is None
+        if isinstance(overload, torch._ops.OpOverload) and not has_rule(overload)
     }
 
 

@@ -192,6 +192,11 @@ def rule_of(operator: Any) -> Rule | None:
     return _RULES.get(operator.overloadpacket.__name__)
 
 
+def has_rule(operator: Any) -> bool:
+    """Whether an operator has one, or what it does has one where it is not done in place."""
+    return operator.overloadpacket.__name__.removesuffix("_") in _RULES
+
+
 def constant(value: Tensor) -> Tracked:
     """Numbers that were made in float64: a kernel may hold them in float32."""
     if not value.is_floating_point():

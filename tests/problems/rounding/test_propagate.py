@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.judging.oracle import CLASSES, PrecisionClass
@@ -311,6 +311,15 @@ def test_value_is_the_functions_own(name: str) -> None:
     with torch.no_grad():
         right = EVERY[name](x.clone())
     assert torch.allclose(expected(EVERY[name], x).value.to(right), right, rtol=1e-12, atol=1e-12)
+
+
+def test_gates_never_overflow() -> None:
+    """They are written over what they are made from; a sigmoid is within 1 all the same."""
+    torch.manual_seed(0)
+    layers = nn.LSTM(COLUMNS, 5, num_layers=2, bidirectional=True).double()
+    x = DRAWS["large"](torch.Generator().manual_seed(0))[None]
+    right = expected(lambda x: layers(x)[0], x)
+    assert 0.0 < float(right.bound(FP32).max()) < float(right.bound(BF16).max()) < 4.0
 
 
 def test_integers_that_are_added_at_places_are_exact() -> None:
