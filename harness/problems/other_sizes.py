@@ -157,6 +157,8 @@ def _around(
         {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
         # What halves an image several times needs more than small ones.
         *([{**company, name: value}] if company else []),
+        # What is split by numbers inside `Model` has to be a multiple of what works.
+        *([{**company, name: -(-value // company[name]) * company[name]}] if company else []),
     ):
         constants = {**own, **start}
         if sizes.work(constants) > _MOST_WORK_OF_WIDE:

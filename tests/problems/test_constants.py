@@ -182,6 +182,39 @@ def test_loop_is_as_long_as_a_call_of_it_takes_little(tmp_path: Path) -> None:
     assert {1, 2, 3, 6, 7} <= layers
 
 
+SPLIT = """
+import torch
+from torch import nn
+
+batch_size = 16
+channels = 480
+groups = 3
+
+
+class Model(nn.Module):
+    def __init__(self, channels, groups):
+        super().__init__()
+        self.parts = 4 * groups
+
+    def forward(self, x):
+        return x.unflatten(1, (self.parts, -1)).transpose(1, 2).flatten(1)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, channels)]
+
+
+def get_init_inputs():
+    return [channels, groups]
+"""
+
+
+def test_size_that_is_split_inside_is_a_multiple(tmp_path: Path) -> None:
+    """Of the smallest that works: of that alone each part would have one number."""
+    (channels,) = values_in_cases(tmp_path / "split.py", SPLIT, "channels")
+    assert len([each for each in channels if each > 12 and each % 12 == 0]) > 5
+
+
 MASKED = """
 import torch
 from torch import nn
