@@ -38,6 +38,30 @@ variance = ({x} * {x}).mean({dims}, keepdim=True) - mean * mean
 _NORM_PARAMETERS = "w, b = (p.view(-1, 1, 1) for p in (self.norm.weight, self.norm.bias))\n"
 
 
+_GATES = """
+y = x.transpose(0, 1)
+for layer in range(2):
+    w, u, b, v = self.layers.all_weights[layer]
+    h, c = state[layer], memory[layer]
+    steps = []
+    for step in y:
+        i, f, g, o = (step @ w.T + b + h @ u.T + v).chunk(4, 1)
+        i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+        c = {memory}
+        h = {state}
+        steps.append(h)
+    y = torch.stack(steps)
+return y.transpose(0, 1).contiguous()
+"""
+
+
+def _gated(memory: str = "f * c + i * g", state: str = "o * torch.tanh(c)") -> str:
+    return _GATES.format(memory=memory, state=state)
+
+
+_SHUFFLED = "y = y.unflatten(1, (self.groups, -1)).transpose(1, 2).flatten(1, 2)\n"
+
+
 def _in_one_pass(x: str, dims: str) -> str:
     return _FROM_SQUARES.format(x=x, dims=dims)
 
@@ -1038,6 +1062,77 @@ y = self.linear(x)
 most = y.amax(1, keepdim=True)
 return most + torch.log((y - most).exp().cumsum(1)[:, -1:])
 """,
+        },
+    ),
+    "gated_recurrence": Versions(
+        wrong={
+            "without the gate that forgets": _gated(memory="c + i * g"),
+            "the memory is not carried": _gated(memory="f * memory[layer] + i * g"),
+            "the two gates changed round": _gated(memory="i * c + f * g"),
+            "without the last tanh": _gated(state="o * c"),
+            "a second layer that starts from the first's state": _gated().replace(
+                "h, c = state[layer]", "h, c = state[0]"
+            ),
+        },
+        right={
+            "step by step": _gated(),
+            "without a difference of tanh": _gated(state="o * (2 * torch.sigmoid(2 * c) - 1)"),
+        },
+    ),
+    "shuffled_groups": Versions(
+        wrong={
+            "without the shuffle": (
+                "y = torch.relu(self.norm(self.first(x))); return torch.relu(self.last(y) + x)"
+            ),
+            "shuffled the other way": (
+                "y = torch.relu(self.norm(self.first(x)))\n"
+                "y = y.unflatten(1, (-1, self.groups)).transpose(1, 2).flatten(1, 2)\n"
+                "return torch.relu(self.last(y) + x)"
+            ),
+            "without the shortcut": (
+                "y = torch.relu(self.norm(self.first(x)))\n"
+                + _SHUFFLED
+                + "return torch.relu(self.last(y))"
+            ),
+            "the shortcut after the relu": (
+                "y = torch.relu(self.norm(self.first(x)))\n"
+                + _SHUFFLED
+                + "return torch.relu(self.last(y)) + x"
+            ),
+        },
+        right={
+            "the norm by hand": (
+                "y = self.first(x)\n"
+                + _in_one_pass("y", "(0, 2, 3)")
+                + _NORM_PARAMETERS
+                + "y = torch.relu((y - mean) * torch.rsqrt(variance + self.norm.eps) * w + b)\n"
+                + _SHUFFLED
+                + "return torch.relu(x + self.last(y))"
+            ),
+        },
+    ),
+    "circular_conv1d": Versions(
+        wrong={
+            "padded by 0": (
+                "c = self.conv; y = nn.functional.conv1d(x, c.weight, c.bias, padding='same')\n"
+                "return torch.tanh(y)"
+            ),
+            "the border repeated": (
+                "c = self.conv; k = c.kernel_size[0] - 1\n"
+                "y = nn.functional.pad(x, (k // 2, k - k // 2), mode='replicate')\n"
+                "return torch.tanh(nn.functional.conv1d(y, c.weight, c.bias))"
+            ),
+            "shifted by one": "return torch.tanh(self.conv(x)).roll(1, 2)",
+            "without the bias": (
+                "y = self.conv(x) - self.conv.bias[:, None]; return torch.tanh(y)"
+            ),
+        },
+        right={
+            "by rolling": (
+                "w, n = self.conv.weight, self.conv.kernel_size[0]\n"
+                "terms = [w[:, :, k] @ x.roll((n - 1) // 2 - k, 2) for k in range(n)]\n"
+                "return torch.tanh(sum(terms) + self.conv.bias[:, None])"
+            ),
         },
     ),
 }

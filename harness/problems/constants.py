@@ -41,29 +41,38 @@ def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
         tree: The file's, which stays as it is.
         values: By the names of `constants_of`.
     """
-    changed = deepcopy(tree)
-    for name, node in [*_places(changed)]:
-        if name in values:
-            _Replace(node, values[name]).visit(changed)
-    return ast.fix_missing_locations(changed)
+    # A file is mostly classes, which stay as they are.
+    body = [deepcopy(each) if _states(each) else each for each in tree.body]
+    changed = ast.Module(body, tree.type_ignores)
+    replace = _Replace({node: values[name] for name, node in _places(changed) if name in values})
+    for statement in filter(_states, body):
+        replace.visit(statement)
+    return changed
+
+
+def _states(statement: ast.stmt) -> bool:
+    """Whether it is one that constants stand in."""
+    return isinstance(statement, ast.Assign | ast.AnnAssign | ast.FunctionDef)
 
 
 class _Replace(ast.NodeTransformer):
-    def __init__(self, node: ast.expr, value: int) -> None:
-        self._node = node
-        self._value = value
+    def __init__(self, values: Mapping[ast.expr, int]) -> None:
+        self._values = values
 
     def visit(self, node: ast.AST) -> ast.AST:
-        if node is self._node:
-            return ast.copy_location(ast.Constant(self._value), node)
+        if isinstance(node, ast.expr) and node in self._values:
+            return ast.copy_location(ast.Constant(self._values[node]), node)
         return self.generic_visit(node)
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """Where an integer may stand that the two functions read, with its name."""
     read = _names_read(tree)
+    found = set()
     for name, expression in _named(tree):
-        if name.partition("[")[0] in read:
+        # What has two names is one size.
+        if name.partition("[")[0] in read and expression not in found:
+            found.add(expression)
             yield name, expression
     for reader in _readers(tree):
         for node in ast.walk(reader):
@@ -86,10 +95,13 @@ def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """Where the file's top level gives a name to an expression, or to a sequence of them."""
     for statement in tree.body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                pass
+            case ast.Assign(targets=targets, value=value) if all(
+                isinstance(each, ast.Name) for each in targets
+            ):
+                # height = width = 224
+                given = [each.id for each in targets if isinstance(each, ast.Name)]
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                pass
+                given = [name]
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
                 # height, width = 224, 224
                 for each, value in zip(names, values, strict=False):
@@ -98,11 +110,12 @@ def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 continue
             case _:
                 continue
-        if isinstance(value, ast.Tuple | ast.List):
-            for place, element in enumerate(value.elts):
-                yield f"{name}[{place}]", element
-        else:
-            yield name, value
+        for name in given:
+            if isinstance(value, ast.Tuple | ast.List):
+                for place, element in enumerate(value.elts):
+                    yield f"{name}[{place}]", element
+            else:
+                yield name, value
 
 
 def _integer(node: ast.expr) -> int | None:

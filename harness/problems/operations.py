@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 
 from harness.problems.configuration import Configuration
 from harness.problems.problem import Problem
-from harness.problems.watching import Watching
+from harness.problems.watching import WatchingShapes
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Operation:
     products: int
 
 
+class TooManyError(RuntimeError):
+    """More operators are called than were asked for."""
+
+
 def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Operation]:
     """List the operators of one call of forward.
 
@@ -43,12 +48,37 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
     Raises:
         Exception: Whatever a reference raises, such as one that needs values.
     """
+    _, operations = _recorded(problem, configuration, math.inf)
+    return operations
+
+
+def work_of(problem: Problem, configuration: Configuration, most: int) -> int:
+    """Count the numbers that a call of forward makes and multiplies, and those that a model keeps.
+
+    Args:
+        problem: As of `operations_of`.
+        configuration: As of `operations_of`.
+        most: How many operators there may be.
+
+    Raises:
+        TooManyError: There are more.
+        Exception: As of `operations_of`.
+    """
+    model, operations = _recorded(problem, configuration, most)
+    # A mask that is kept may be as large as the square of a size of which a call reads a part.
+    kept = sum(buffer.numel() for buffer in model.buffers())
+    return kept + sum(each.made + each.products for each in operations)
+
+
+def _recorded(
+    problem: Problem, configuration: Configuration, most: float
+) -> tuple[nn.Module, Sequence[Operation]]:
     with torch.device("meta"), torch.no_grad():
         model, arguments = on_meta(problem, configuration)
-        recorder = _Recorder()
+        recorder = _Recorder(most)
         with recorder:
             model(*arguments)
-    return recorder.operations
+    return model, recorder.operations
 
 
 def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, list[Any]]:
@@ -60,25 +90,41 @@ def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, 
     return problem.build(configuration.arguments), problem.forward_arguments(inputs)
 
 
-class _Recorder(Watching):
-    def __init__(self) -> None:
+class _Recorder(WatchingShapes):
+    def __init__(self, most: float) -> None:
         super().__init__()
         self.operations: list[Operation] = []
+        self._most = most
+        self._alike: dict[Hashable, Operation] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        made = _sizes(result)
-        count = flop_registry.get(func.overloadpacket)
-        flop = count(*args, **(kwargs or {}), out_val=result) if count else 0
-        self.operations.append(
-            Operation(
-                name=func.name().partition(".")[0],
-                made=sum(made),
-                elements=max([*made, *_sizes((args, kwargs))], default=0),
-                products=int(flop) // 2,
-            )
-        )
-        return result
+    def called(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        key: Hashable | None,
+    ) -> None:
+        operation = self._alike.get(key) if key else None
+        if operation is None:
+            operation = _operation(func, args, kwargs, result)
+        if key:
+            self._alike[key] = operation
+        self.operations.append(operation)
+        if len(self.operations) > self._most:
+            raise TooManyError
+
+
+def _operation(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Operation:
+    made = _sizes(result)
+    count = flop_registry.get(func.overloadpacket)
+    flop = count(*args, **kwargs, out_val=result) if count else 0
+    return Operation(
+        name=func.name().partition(".")[0],
+        made=sum(made),
+        elements=max([*made, *_sizes((args, kwargs))], default=0),
+        products=int(flop) // 2,
+    )
 
 
 def _sizes(values: object) -> list[int]:

@@ -61,17 +61,28 @@ def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
 
 
 def _own_sizes_within(sizes: Sizes, most_work: int) -> Configuration | None:
-    own = sizes.constants
+    for constants in _cut(sizes.constants, _CUTS):
+        if sizes.work(constants) <= most_work:
+            configuration = sizes.configuration(constants)
+            if configuration is not None:
+                return configuration
+    return None
+
+
+def _cut(own: Mapping[str, int], cuts: Sequence[int]) -> Iterator[Constants]:
     for few in (_FEW, max(own.values(), default=0)):
-        for most in _CUTS:
-            constants = {
+        for most in cuts:
+            yield {
                 name: min(value, most, few if _REPEATS.search(name) else most)
                 for name, value in own.items()
             }
-            if sizes.work(constants) <= most_work:
-                configuration = sizes.configuration(constants)
-                if configuration is not None:
-                    return configuration
+
+
+def _least(sizes: Sizes) -> Constants | None:
+    """The smallest sizes, cut alike, that the reference works with."""
+    for constants in _cut(sizes.constants, _CUTS[::-1]):
+        if sizes.work(constants) <= _MOST_WORK_OF_WIDE and sizes.configuration(constants):
+            return constants
     return None
 
 
@@ -84,6 +95,7 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
     """
     # The same ones in every run.
     chance = random.Random("other sizes")  # noqa: S311 - no secret
+    company = _least(sizes)
     for _ in range(turns):
         missing = [
             (name, value) for name, own in sizes.constants.items() for value in _values(name, own)
@@ -91,7 +103,7 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
         # The largest leave least room for others.
         missing.sort(key=lambda each: -each[1])
         while missing:
-            found = _around(sizes, missing.pop(0), missing, chance)
+            found = _around(sizes, missing.pop(0), missing, company, chance)
             if found is not None:
                 constants, configuration = found
                 missing = [each for each in missing if constants[each[0]] != each[1]]
@@ -123,7 +135,11 @@ def _values(name: str, own: int) -> tuple[int, ...]:
 
 
 def _around(
-    sizes: Sizes, lead: tuple[str, int], missing: Sequence[tuple[str, int]], chance: random.Random
+    sizes: Sizes,
+    lead: tuple[str, int],
+    missing: Sequence[tuple[str, int]],
+    company: Constants | None,
+    chance: random.Random,
 ) -> tuple[Constants, Configuration] | None:
     """A configuration with a given value, and others that are missing where they fit."""
     name, value = lead
@@ -139,6 +155,10 @@ def _around(
         {**_small(own, chance), **alike},
         alike,
         {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
+        # What halves an image several times needs more than small ones.
+        *([{**company, name: value}] if company else []),
+        # What is split by numbers inside `Model` has to be a multiple of what works.
+        *([{**company, name: -(-value // company[name]) * company[name]}] if company else []),
     ):
         constants = {**own, **start}
         if sizes.work(constants) > _MOST_WORK_OF_WIDE:

@@ -11,7 +11,7 @@ import inspect
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -31,7 +31,7 @@ from harness.problems.configuration import (
 from harness.problems.constants import constants_of, with_constants
 from harness.problems.families import FamilyError, family_of
 from harness.problems.families.family import Family
-from harness.problems.watching import Watching
+from harness.problems.watching import WatchingShapes
 from harness.system.errors import HarnessError
 
 
@@ -385,19 +385,26 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
     return tensors, numbers
 
 
-class _Chance(Watching):
+class _Chance(WatchingShapes):
     """Finds which operator draws random numbers while it is entered."""
 
     def __init__(self) -> None:
         super().__init__()
         self.name = ""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def called(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        key: Hashable | None,
+    ) -> None:
+        del args, kwargs, result, key
         # Those of attention draw only where they drop something, which they do by another one.
         name = func.overloadpacket.__name__
         if torch.Tag.nondeterministic_seeded in func.tags and "attention" not in name:
             self.name = self.name or name
-        return func(*args, **(kwargs or {}))
 
 
 def _checked_outputs(problem: Problem) -> int | None:

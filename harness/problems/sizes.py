@@ -8,11 +8,14 @@ from functools import lru_cache
 
 from harness.problems.configuration import Configuration
 from harness.problems.instance import ModelInstance
-from harness.problems.operations import operations_of
+from harness.problems.operations import TooManyError, work_of
 from harness.problems.problem import Problem
 
 # Of one call on the CPU, which tells whether the reference works: above, its shapes must do.
 _MOST_TRIED = 1 << 26
+
+# Of one call, such as of a recurrent model: an operator takes its time, however few its numbers.
+_MOST_OPERATORS = 1 << 11
 
 
 class ProblemSizes:
@@ -26,6 +29,7 @@ class ProblemSizes:
     def __init__(self, problem: Problem, taken: frozenset[str]) -> None:
         self._problem = problem
         self._taken = taken
+        self._endless: list[Mapping[str, int]] = []
 
     @property
     def constants(self) -> Mapping[str, int]:
@@ -40,8 +44,22 @@ class ProblemSizes:
         return _configuration(self._problem, problem, self._taken)
 
     def work(self, constants: Mapping[str, int]) -> float:
-        """Numbers that a call reads, makes and multiplies; infinite where it does not work."""
-        return _work(self._problem, _plain(constants))
+        """Numbers that a call reads, makes, multiplies or keeps; infinite where it does not work.
+
+        So it is where too many operators are called. Of larger sizes that is not tried again: they
+        make a loop no shorter.
+        """
+        if any(_is_no_less(constants, each) for each in self._endless):
+            return math.inf
+        try:
+            return _work(self._problem, _plain(constants))
+        except TooManyError:
+            self._endless.append(constants)
+            return math.inf
+
+
+def _is_no_less(constants: Mapping[str, int], than: Mapping[str, int]) -> bool:
+    return all(constants[name] >= value for name, value in than.items())
 
 
 _Constants = tuple[tuple[str, int], ...]
@@ -67,11 +85,13 @@ def _configuration(own: Problem, problem: Problem, taken: Collection[str]) -> Co
 def _work(own: Problem, constants: _Constants) -> float:
     try:
         problem = own.at(dict(constants))
-        done = operations_of(problem, _configuration(own, problem, problem.arguments))
+        configuration = _configuration(own, problem, problem.arguments)
+        work = work_of(problem, configuration, _MOST_OPERATORS)
+    except TooManyError:
+        raise
     except Exception:  # what a reference raises on sizes that it does not take is its own
         return math.inf
-    read = sum(math.prod(shape) for shape in problem.input_shapes)
-    return read + sum(each.made + each.products for each in done)
+    return work + sum(math.prod(shape) for shape in problem.input_shapes)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -80,7 +100,10 @@ def _works(own: Problem, constants: _Constants) -> bool:
 
     A call that gives nothing tells nothing.
     """
-    work = _work(own, constants)
+    try:
+        work = _work(own, constants)
+    except TooManyError:
+        return False
     if work > _MOST_TRIED:
         return math.isfinite(work)
     problem = own.at(dict(constants))

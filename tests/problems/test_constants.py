@@ -71,6 +71,8 @@ def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
         ("n = (3, 4 * 2)", {"n[0]": 3, "n[1]": 8}),
         ("other, n = 3, 4 * 2", {"n": 8}),
         ("a, b = 3, 4\nn = [a, b]", {"a": 3, "b": 4}),
+        ("m = n = 4", {"n": 4}),
+        ("m = n = 4\nn = n + m", {"m": 4}),
     ],
 )
 def test_arithmetic_on_literals_is_an_integer(text: str, found: dict[str, int]) -> None:
@@ -109,6 +111,148 @@ def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -
         values = {problem.at(case.constants).constants[name] for case in cases}
         assert values >= {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025}, name
     assert len(cases) < 40
+
+
+RECURRENT = """
+import torch
+from torch import nn
+
+batch_size = 10
+length = 512
+width = 128
+layers = 6
+
+
+class Model(nn.Module):
+    def __init__(self, width, layers):
+        super().__init__()
+        self.layers = nn.GRU(width, width, layers)
+
+    def forward(self, x):
+        return self.layers(x)[0]
+
+
+def get_inputs():
+    return [torch.rand(length, batch_size, width)]
+
+
+def get_init_inputs():
+    return [width, layers]
+"""
+
+DEEP = """
+import torch
+from torch import nn
+
+batch_size = 16
+height = width = 224
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        for _ in range(4):
+            x = nn.functional.max_pool2d(torch.relu(x), 2)
+        return x
+
+
+def get_inputs():
+    return [torch.rand(batch_size, 3, height, width)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def values_in_cases(path: Path, text: str, *names: str) -> list[set[int]]:
+    path.write_text(text)
+    reference = load(path)
+    each = [reference.at(case.constants).constants for case in cases_for(reference, ANY)]
+    return [{constants[name] for constants in each} for name in names]
+
+
+def test_loop_is_as_long_as_a_call_of_it_takes_little(tmp_path: Path) -> None:
+    """A step takes its time, however few its numbers: short sequences, and all other sizes."""
+    lengths, batches, layers = values_in_cases(
+        tmp_path / "recurrent.py", RECURRENT, "length", "batch_size", "layers"
+    )
+    assert {1, 2, 3, 5, 31, 33, 63, 65} <= lengths
+    assert max(lengths) < 512
+    assert {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025, 4099} <= batches
+    assert {1, 2, 3, 6, 7} <= layers
+
+
+SPLIT = """
+import torch
+from torch import nn
+
+batch_size = 16
+channels = 480
+groups = 3
+
+
+class Model(nn.Module):
+    def __init__(self, channels, groups):
+        super().__init__()
+        self.parts = 4 * groups
+
+    def forward(self, x):
+        return x.unflatten(1, (self.parts, -1)).transpose(1, 2).flatten(1)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, channels)]
+
+
+def get_init_inputs():
+    return [channels, groups]
+"""
+
+
+def test_size_that_is_split_inside_is_a_multiple(tmp_path: Path) -> None:
+    """Of the smallest that works: of that alone each part would have one number."""
+    (channels,) = values_in_cases(tmp_path / "split.py", SPLIT, "channels")
+    assert len([each for each in channels if each > 12 and each % 12 == 0]) > 5
+
+
+MASKED = """
+import torch
+from torch import nn
+
+longest = 1024
+length = 64
+
+
+class Model(nn.Module):
+    def __init__(self, longest):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(longest, longest).tril())
+
+    def forward(self, x):
+        return x * self.mask[: x.shape[0], : x.shape[1]]
+
+
+def get_inputs():
+    return [torch.rand(min(length, longest), min(length, longest))]
+
+
+def get_init_inputs():
+    return [longest]
+"""
+
+
+def test_what_a_model_keeps_is_as_large_as_what_it_calculates(tmp_path: Path) -> None:
+    """A mask for the longest of all sequences has the square of its length."""
+    (longest,) = values_in_cases(tmp_path / "masked.py", MASKED, "longest")
+    assert {1, 2, 3, 5, 1023, 1025} <= longest
+    assert max(longest) < 4099
+
+
+def test_image_that_is_halved_often_is_not_too_small_for_any_case(tmp_path: Path) -> None:
+    """Where small sizes do not work, others are varied beside what does."""
+    sizes, batches = values_in_cases(tmp_path / "deep.py", DEEP, "height", "batch_size")
+    assert {31, 33, 63, 65, 127, 129, 255, 257} <= sizes
+    assert {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257} <= batches
 
 
 def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:

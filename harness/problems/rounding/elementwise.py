@@ -16,6 +16,7 @@ from torch import Tensor
 
 from harness.problems.rounding.tracked import (
     SINGLE,
+    NoRuleError,
     Rounding,
     Tracked,
     between,
@@ -113,6 +114,21 @@ def _powered_by_any(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracke
     spread = torch.where(is_sure & ~spread.isnan(), spread, _INFINITE)
     logarithm = x.value.double().abs().clamp_min(1e-300).log().abs()
     return rounding.rounded(value, spread, units=8.0 + 4.0 * y.most * logarithm)
+
+
+@rule("remainder", "fmod")
+def remaining(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+    """Of integers, such as places.
+
+    Raises:
+        NoRuleError: Of other numbers rounding decides which multiple is the nearest.
+    """
+    del rounding
+    value = operator(_value(a), _value(b))
+    if value.is_floating_point():
+        raise NoRuleError(operator.overloadpacket.__name__)
+    certain(operator, number(a), number(b))
+    return Tracked(value)
 
 
 @rule("neg", "abs")
@@ -252,7 +268,12 @@ def compared(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     return Tracked(value, unsure.double() if bool(unsure.any()) else None)
 
 
-@rule("logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not")
+_OF_TRUTHS = """
+    logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
+"""
+
+
+@rule(*_OF_TRUTHS.split())
 def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
     """Uncertain where an operand is."""
     del rounding

@@ -1,4 +1,7 @@
-"""Pooling: a mean of each window; its extreme is as that of any elements (reductions.py)."""
+"""Pooling: a mean of each window; its extreme is as that of any elements (reductions.py).
+
+And what makes an image larger: weighted means of neighbours.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 import torch
 
-from harness.problems.rounding.tracked import Rounding, Tracked, rule
+from harness.problems.rounding.tracked import SINGLE, Rounding, Tracked, rule
 
 
 @rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")
@@ -28,3 +31,19 @@ def averaged(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Track
             window *= size
     result = rounding.summed(value, operator(x.bound, *args), most, window)
     return rounding.rounded(value, result.error, units=3.0)
+
+
+@rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def interpolated(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
+    """Weights that are not negative and sum to 1, applied in any order.
+
+    A place among n is off by at most 3 n u, whatever its scale is rounded to, and so are the two
+    weights that follow from it. It may so be between the next two; there the result is continuous.
+    """
+    dims = list(range(2, x.value.dim()))
+    value, spread = operator(x.value, *args), operator(x.bound, *args)
+    places = 6.0 * sum(x.value.shape[dim] for dim in dims)
+    largest = x.most.amax(dims, keepdim=True)
+    lost = (places + 6.0 * len(dims)) * SINGLE * largest
+    # Elsewhere than in corners nothing is exact that is calculated by such weights.
+    return rounding.rounded(value, spread + lost, units=2.0 + 2.0 * len(dims))

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves, tree_map
@@ -21,7 +23,14 @@ from harness.problems.rounding import (  # noqa: F401 - they register their rule
     reductions,
     structure,
 )
-from harness.problems.rounding.tracked import NoRuleError, Rounding, Tracked, rule_of
+from harness.problems.rounding.tracked import (
+    NoRuleError,
+    Rounding,
+    Tracked,
+    constant,
+    has_rule,
+    rule_of,
+)
 
 # All that is left of writing in place: it comes at the end, for what is given.
 _WRITES = torch.ops.aten.copy_.default
@@ -39,18 +48,43 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
     """
     try:
         with torch.no_grad():
-            functional = torch.func.functionalize(lambda *given: function(*given))
-            return make_fx(functional, decomposition_table=_table())(*tensors)
+            graph = _functional(function, tensors)
+            # Decompositions write in place as well: into views, and they lay tensors out otherwise.
+            return (
+                _functional(graph, tensors) if any(map(_is_in_place, graph.graph.nodes)) else graph
+            )
     except Exception as error:  # whatever torch says of what it cannot trace
         raise NoRuleError("what depends on the numbers in a tensor") from error
 
 
+def _functional(function: Callable[..., Any], tensors: Sequence[Tensor]) -> GraphModule:
+    functional = torch.func.functionalize(lambda *given: function(*given))
+    # make_fx notes what each result looks like, in a mode that it makes anew for each if none is
+    # given to it.
+    with tracing(TracingContext(FakeTensorMode(allow_fallback_kernels=True))):
+        return make_fx(functional, decomposition_table=_table())(*tensors)
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether it writes to something other than what is given."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return False
+    written = node.args[0]
+    is_given = isinstance(written, Node) and written.op == "placeholder"
+    return not (node.target is _WRITES and is_given)
+
+
 def _table() -> Mapping[Any, Callable[..., Any]]:
-    """Decompositions of all operators that have no rule here."""
+    """Decompositions of all operators that have no rule here.
+
+    One that writes its result over an operand has that of the one that does not: what it would be
+    decomposed into loses more, such as a sigmoid by an exponential that overflows.
+    """
     return {
         overload: decomposition
         for overload, decomposition in decomposition_table.items()
-        if isinstance(overload, torch._ops.OpOverload) and rule_of(overload) is None
+        if isinstance(overload, torch._ops.OpOverload) and not has_rule(overload)
     }
 
 
@@ -74,7 +108,7 @@ def propagate(graph: GraphModule, tensors: Sequence[Tensor], arithmetic: Arithme
             if node.op == "placeholder":
                 known[node] = rounding.given(next(given))
             elif node.op == "get_attr":
-                known[node] = rounding.given(_wide(getattr(graph, str(node.target))))
+                known[node] = _constant(rounding, getattr(graph, str(node.target)))
             elif node.op == "output":
                 (result,) = tree_leaves(_known(node.args[0], known), is_leaf=_is_tracked)
                 assert isinstance(result, Tracked)  # noqa: S101 - for the type checker
@@ -105,7 +139,8 @@ def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
         return args[0][args[1]]
     leaves = tree_leaves((args, kwargs), is_leaf=_is_tracked)
     if not any(map(_is_tracked, leaves)):
-        return tree_map(_constant, node.target(*args, **kwargs))  # type: ignore[operator]
+        made = node.target(*args, **kwargs)  # type: ignore[operator]
+        return tree_map(lambda value: _constant(rounding, value), made)
     applied = rule_of(node.target)
     if applied is None:
         raise NoRuleError(_name(node))
@@ -129,13 +164,16 @@ def _name(node: Node) -> str:
     return str(node.target).split(".")[1]
 
 
-def _constant(value: object) -> object:
-    return Tracked(_wide(value)) if isinstance(value, Tensor) else value
+def _constant(rounding: Rounding, value: object) -> object:
+    """In float64, though it was made in float32: what is computed from it is to be exact.
 
-
-def _wide(value: Tensor) -> Tensor:
-    """In float64, though it was made in float32: what is computed from it is to be exact."""
-    return value.double() if value.is_floating_point() else value
+    What was made in float64, of the kind that the inputs have, is float32 where they are.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    made = constant(value)
+    given = rounding.given(made.value)
+    return given if made.error is None else Tracked(made.value, given.bound + made.error)
 
 
 def _last_uses(graph: GraphModule) -> dict[Node, list[Node]]:

@@ -197,7 +197,7 @@ def extreme(
 _LARGEST = 2.0**127
 
 _PICKING = """
-    max min cummax cummin sort topk
+    max min cummax cummin sort topk median kthvalue
     max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d
 """
 

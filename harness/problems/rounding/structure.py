@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from harness.problems.rounding.tracked import NoRuleError, Rounding, Tracked, number, rule
+from harness.problems.rounding.elementwise import selected
+from harness.problems.rounding.tracked import (
+    NoRuleError,
+    Rounding,
+    Tracked,
+    certain,
+    constant,
+    is_whole,
+    number,
+    rule,
+)
 
 _MOVING = """
     view _unsafe_view reshape permute transpose t expand slice select squeeze unsqueeze clone alias
-    detach cat stack split split_with_sizes unbind flip roll tril triu repeat as_strided diagonal
+    detach cat stack split split_with_sizes unbind flip roll tril triu repeat diagonal
     unfold lift_fresh_copy lift_fresh slice_scatter select_scatter diag_embed narrow movedim
     view_copy expand_copy permute_copy pixel_shuffle im2col _reshape_alias diagonal_copy
 """
@@ -30,6 +41,29 @@ def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(values, Tensor):
         return Tracked(values, errors)
     return [Tracked(value, error) for value, error in zip(values, errors, strict=True)]
+
+
+@rule("as_strided")
+def restrided(
+    rounding: Rounding,
+    operator: Any,
+    x: Tracked,
+    size: Any,
+    stride: Any,
+    storage_offset: int | None = None,
+) -> Tracked:
+    """By places in memory, which are known of what lies there from its first element to its last.
+
+    Raises:
+        NoRuleError: It does not.
+    """
+    if not x.value.is_contiguous() or x.value.storage_offset():
+        raise NoRuleError("as_strided of a view")
+    where = (size, stride, storage_offset)
+    bound = x.bound.clone(memory_format=torch.contiguous_format)
+    del rounding
+    value, error = operator(x.value, *where), operator(bound, *where)
+    return Tracked(value, None if x.error is None else error)
 
 
 @rule("constant_pad_nd")
@@ -58,6 +92,77 @@ def picked(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     return Tracked(values, operator(*errors, **_part(kwargs, "value")))
 
 
+@rule("index_put", "scatter")
+def put(
+    rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
+) -> Tracked:
+    """Other elements at places that are certain; a mask may be uncertain, of which one is put."""
+    if kwargs or (len(what) > 1 and what[-1] is True):
+        return gathered(rounding, operator, x, where, *what, **kwargs)
+    if operator.overloadpacket.__name__ == "index_put" and len(where) == 1:
+        mask, source = where[0], what[0]
+        if mask.value.dtype is torch.bool and source.value.numel() == 1:
+            shape = (*mask.value.shape, *(1,) * (x.value.dim() - mask.value.dim()))
+            error = None if mask.error is None else mask.error.view(shape)
+            one = moved(rounding, torch.ops.aten.view.default, source, [])
+            chosen = Tracked(mask.value.view(shape), error)
+            return selected(rounding, torch.ops.aten.where.self, chosen, one, x)
+    _see_certain(operator, where, what)
+    places, *numbers = _part((where, *what), "value")
+    value = operator(x.value, places, *numbers)
+    if all(each.error is None for each in _tracked((x, what))):
+        return Tracked(value)
+    bounds = [_index_or_bound(number(each)) if _is_number(each) else each for each in what]
+    return Tracked(value, operator(x.bound, places, *map(_index_or_bound, bounds)))
+
+
+@rule("scatter_add")
+def gathered(
+    rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
+) -> Tracked:
+    """Sums, in any order, of what is put at one place and what was there.
+
+    Raises:
+        NoRuleError: Something else is made of them than a sum.
+    """
+    if kwargs:
+        raise NoRuleError(f"{operator.overloadpacket.__name__} with a reduction")
+    _see_certain(operator, where, what)
+
+    def joined(part: Callable[[Tracked], Tensor]) -> Tensor:
+        def of(each: Any) -> Any:
+            is_tracked = isinstance(each, Tracked)
+            return part(each) if is_tracked and each.value.is_floating_point() else each
+
+        def at(each: Any) -> Any:
+            return each.value if isinstance(each, Tracked) else each
+
+        result: Tensor = operator(*tree_map(at, tree_map(of, (x, where, *what))))
+        return result
+
+    value = joined(lambda each: each.value)
+    if not value.is_floating_point():
+        return Tracked(value)
+    most = joined(lambda each: each.most)
+    if is_whole(most, *(each for each in _tracked((x, what)) if each.value.is_floating_point())):
+        return Tracked(value)
+    terms = joined(lambda each: torch.ones_like(each.value)) - 1
+    return rounding.summed(value, joined(lambda each: each.bound), most, terms)
+
+
+def _see_certain(operator: Any, *values: Any) -> None:
+    """See that rounding decides of no place.
+
+    Raises:
+        NoRuleError: It does.
+    """
+    certain(operator, *(x for x in _tracked(values) if not x.value.is_floating_point()))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 @rule("_to_copy")
 def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
     """To another type; between floating-point types nothing is lost that is not counted."""
@@ -82,7 +187,7 @@ def replaced(rounding: Rounding, operator: Any, target: Tracked, source: Tracked
 def made(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """A constant of its shape."""
     del rounding
-    return Tracked(operator(x.value, *args, **kwargs))
+    return constant(operator(x.value, *args, **kwargs))
 
 
 def _tracked(values: Any) -> list[Tracked]:

@@ -192,10 +192,23 @@ def rule_of(operator: Any) -> Rule | None:
     return _RULES.get(operator.overloadpacket.__name__)
 
 
+def has_rule(operator: Any) -> bool:
+    """Whether an operator has one, or what it does has one where it is not done in place."""
+    return operator.overloadpacket.__name__.removesuffix("_") in _RULES
+
+
+def constant(value: Tensor) -> Tracked:
+    """Numbers that were made in float64: a kernel may hold them in float32."""
+    if not value.is_floating_point():
+        return Tracked(value)
+    exact = value.double()
+    lost = (exact.float().double() - exact).abs()
+    lost = torch.where(lost.isfinite(), lost, 0.0)
+    return Tracked(exact, lost if bool(lost.any()) else None)
+
+
 def number(value: object) -> Tracked:
-    """An operand that may be a plain number: a kernel may hold it in float32."""
+    """An operand that may be a plain number."""
     if isinstance(value, Tracked):
         return value
-    exact = torch.tensor(float(value), dtype=torch.float64)  # type: ignore[arg-type]
-    error = (exact.float().double() - exact).abs()
-    return Tracked(exact, error if bool(error > 0) and bool(error.isfinite()) else None)
+    return constant(torch.tensor(float(value), dtype=torch.float64))  # type: ignore[arg-type]

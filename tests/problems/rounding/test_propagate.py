@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.judging.oracle import CLASSES, PrecisionClass
@@ -89,7 +89,51 @@ PRODUCTS: dict[str, Function] = {
     ),
     "chain": lambda x: torch.softmax(torch.relu(x @ x.T) @ x, 1),
 }
-EVERY = {**ELEMENTWISE, **REDUCING, **PRODUCTS}
+
+
+def masked(x: Tensor) -> Tensor:
+    y = x.clone()
+    y[x * x > 0.2**2] = 0.3
+    y[:, 1:3] = y[:, 3:5] / 3
+    return y
+
+
+def laid_otherwise(x: Tensor) -> Tensor:
+    """An operator in place that changes a shape, and a result that lies as its operand does."""
+    image = (x / 3).t_().unsqueeze_(0)[:, :, :, None].contiguous(memory_format=torch.channels_last)
+    return functional.adaptive_avg_pool2d(image, 1) * 3
+
+
+PLACES = torch.arange(ROWS * COLUMNS).view(ROWS, COLUMNS) * 37 % ROWS // 2
+MOVING: dict[str, Function] = {
+    "circular": lambda x: functional.pad(x[None] / 3, (5, 9), mode="circular"),
+    "reflected": lambda x: functional.pad(x[None] / 3, (5, 9), mode="reflect"),
+    "masked": masked,
+    "laid_otherwise": laid_otherwise,
+    "threshold": lambda x: functional.threshold(x, 0.1, 0.2),
+    "full": lambda x: torch.lerp(x, x.flip(0), 0.3) + x.new_full((), 0.7),
+    "scatter": lambda x: (x / 3).scatter(0, PLACES[:1], x[:1] / 7),
+    "scatter_add": lambda x: torch.zeros_like(x).scatter_add(0, PLACES, x / 3),
+    "index_add": lambda x: torch.zeros_like(x).index_add(0, PLACES[:, 1], x / 3),
+    "index_put": lambda x: (x / 3).index_put((torch.tensor([1, 4]),), x[:2] / 7),
+    "fold": lambda x: functional.fold(
+        functional.unfold(x[None, :, :144].view(1, ROWS, 12, 12), 3, padding=1), 12, 3, padding=1
+    ),
+    "unpool": lambda x: functional.max_unpool1d(
+        *functional.max_pool1d(x[None], 3, return_indices=True), [3]
+    ),
+    "interpolated": lambda x: functional.interpolate(
+        x[None, :, :144].view(1, ROWS, 12, 12), scale_factor=2, mode="bilinear"
+    ),
+    "interpolated_by_corners": lambda x: functional.interpolate(
+        x[None] / 3, size=401, mode="linear", align_corners=True
+    ),
+    "median": lambda x: (x / 3).median(1).values,
+    "third": lambda x: (x / 3).kthvalue(3, 1).values,
+}
+# Where the largest is, storing may decide.
+STORED = [name for name in MOVING if name != "unpool"]
+EVERY = {**ELEMENTWISE, **REDUCING, **PRODUCTS, **MOVING}
 DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
     "uniform": lambda g: torch.rand(ROWS, COLUMNS, generator=g),
     "normal": lambda g: torch.randn(ROWS, COLUMNS, generator=g),
@@ -123,7 +167,9 @@ def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
             assert share(EVERY[name](x), expected(EVERY[name], x), FP32) <= 1.0, seed
 
 
-@pytest.mark.parametrize("name", [*ELEMENTWISE, *PRODUCTS, "softmax", "mean", "rms_norm", "cumsum"])
+@pytest.mark.parametrize(
+    "name", [*ELEMENTWISE, *PRODUCTS, *STORED, "softmax", "mean", "rms_norm", "cumsum"]
+)
 def test_lower_precisions_are_within_theirs(name: str) -> None:
     """Operands in TF32, and everything stored in bfloat16 or float16."""
     function = EVERY[name]
@@ -213,6 +259,9 @@ WRONG: list[tuple[str, Function]] = [
     ("variance", lambda x: x.var(1, correction=0)),
     ("max_pool", lambda x: functional.max_pool1d(x[None], 5, 2, 1, 1)[..., :93]),
     ("average_pool", lambda x: functional.avg_pool1d(x[None], 5, 2, 1, count_include_pad=False)),
+    ("circular", lambda x: functional.pad(x[None] / 3, (5, 9), mode="reflect")),
+    ("interpolated_by_corners", lambda x: functional.interpolate(x[None] / 3, 401, mode="linear")),
+    ("scatter_add", lambda x: torch.zeros_like(x).scatter(0, PLACES, x / 3)),
 ]
 
 
@@ -255,6 +304,37 @@ def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
     assert float(right.bound(BF16).max()) < 2000 * float(x.abs().max()) * 2.0**-6
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_value_is_the_functions_own(name: str) -> None:
+    """What is traced gives what it was traced from, whatever that writes to in place."""
+    x = DRAWS["normal"](torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        right = EVERY[name](x.clone())
+    assert torch.allclose(expected(EVERY[name], x).value.to(right), right, rtol=1e-12, atol=1e-12)
+
+
+def test_gates_never_overflow() -> None:
+    """They are written over what they are made from; a sigmoid is within 1 all the same."""
+    torch.manual_seed(0)
+    layers = nn.LSTM(COLUMNS, 5, num_layers=2, bidirectional=True).double()
+    x = DRAWS["large"](torch.Generator().manual_seed(0))[None]
+    right = expected(lambda x: layers(x)[0], x)
+    assert 0.0 < float(right.bound(FP32).max()) < float(right.bound(BF16).max()) < 4.0
+
+
+def test_integers_that_are_added_at_places_are_exact() -> None:
+    """As any sums; in others each place loses by as many terms as it has."""
+    x = torch.randint(-7, 8, (4, 6), generator=torch.Generator().manual_seed(0)).float()
+    places = torch.tensor([[0, 0, 0, 0, 0, 0], [1, 0, 1, 1, 1, 1], [1] * 6, [1] * 6])
+
+    def added(x: Tensor) -> Tensor:
+        return torch.zeros(2, 6, dtype=x.dtype).scatter_add(0, places, x)
+
+    assert not bool(expected(added, x).bound(FP32).any())
+    rest = expected(added, x / 3).bound(FP32) / expected(added, x.abs() / 3).value
+    assert float(rest[1].max()) > 1.02 * float(rest[0, 0])
+
+
 def test_index_is_certain_where_its_operands_are() -> None:
     """Of exact inputs the first of the largest; of rounded ones any that may be the largest."""
     x = torch.tensor([[0.0, 1.0, 1.0, 0.5], [0.25, 3.0, 1.0, 3.0 - 2.0**-9]])
@@ -294,6 +374,9 @@ def test_decision_by_rounding_allows_both_outcomes() -> None:
         (lambda x: torch.atan2(x, x + 1), "atan2"),
         (lambda x: x * float(x.sum() > 0), "what depends on the numbers"),
         (functional.dropout, "bernoulli"),
+        (lambda x: x.fmod(0.3), "fmod"),
+        (lambda x: x.scatter_reduce(0, (x * 2).long(), x, "amax"), "scatter_reduce"),
+        (lambda x: x.as_strided((2, 2), (1, 1)).mT.as_strided((2,), (2,)), "as_strided of a view"),
     ],
 )
 def test_what_has_no_rule_is_named(function: Function, name: str) -> None:
