@@ -34,8 +34,9 @@ _TRIES = 4
 _REPEATS = re.compile("batch|head", re.IGNORECASE)
 _FEW = 4
 _CUTS = tuple(size for power in range(16, 1, -1) for size in (1 << power, 3 << power - 2))
-# Sizes of the company that a wide size is in.
+# Sizes of the company that a wide size is in; none but few for the widest, nor 1 alone.
 _SMALL = (2, 3, 5, 1)
+_FEW_OF_WIDEST = (2, 3)
 _UNLIKE = (2, 3, 5)
 
 
@@ -84,6 +85,7 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
     """
     # The same ones in every run.
     chance = random.Random("other sizes")  # noqa: S311 - no secret
+    least = _least(sizes)
     for _ in range(turns):
         missing = [
             (name, value) for name, own in sizes.constants.items() for value in _values(name, own)
@@ -91,7 +93,7 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
         # The largest leave least room for others.
         missing.sort(key=lambda each: -each[1])
         while missing:
-            found = _around(sizes, missing.pop(0), missing, chance)
+            found = _around(sizes, missing.pop(0), missing, least, chance)
             if found is not None:
                 constants, configuration = found
                 missing = [each for each in missing if constants[each[0]] != each[1]]
@@ -122,8 +124,28 @@ def _values(name: str, own: int) -> tuple[int, ...]:
     return tuple(v for v in (*_SETTINGS, own + 1) if v != own) if own > 0 else ()
 
 
+def _least(sizes: Sizes) -> Constants:
+    """The least sizes that the reference works with, one after the other; its own if with no less.
+
+    A window of 11 leaves nothing of 5 rows.
+    """
+    least = dict(sizes.constants)
+    for configuration in own_sizes(sizes):
+        least |= configuration.constants
+    for name, own in sizes.constants.items():
+        if _is_size(name, own):
+            smaller = (least | {name: size} for size in _SMALL if size < least[name])
+            works = (each for each in smaller if sizes.configuration(each) is not None)
+            least = next(works, least)
+    return least
+
+
 def _around(
-    sizes: Sizes, lead: tuple[str, int], missing: Sequence[tuple[str, int]], chance: random.Random
+    sizes: Sizes,
+    lead: tuple[str, int],
+    missing: Sequence[tuple[str, int]],
+    least: Mapping[str, int],
+    chance: random.Random,
 ) -> tuple[Constants, Configuration] | None:
     """A configuration with a given value, and others that are missing where they fit."""
     name, value = lead
@@ -131,10 +153,14 @@ def _around(
     # What is equal in the file may have to be, and one size a multiple of another: of 1 all are.
     alike = {each: value for each, size in own.items() if size == own[name]}
     settings = {each: size for each, size in own.items() if not _is_size(each, size)}
+    company = _SMALL if value < max(_SIZES) else _FEW_OF_WIDEST
     several = sorted({size for size in settings.values() if size > 1})
     for start in (
-        *({**_small(own, chance), name: value} for _ in range(_TRIES)),
+        *({**_small(own, chance, company), name: value} for _ in range(_TRIES)),
+        {**least, name: value},
+        {**least, **alike},
         *({**_small(own, chance), name: -(-value // s) * s} for s in settings.values() if s > 1),
+        *({**least, name: -(-value // s) * s} for s in several),
         *(_multiples({**_small(own, chance), name: value}, settings, s) for s in several),
         {**_small(own, chance), **alike},
         alike,
@@ -176,8 +202,8 @@ def _filled(
     return constants
 
 
-def _small(own: Mapping[str, int], chance: random.Random) -> Constants:
+def _small(own: Mapping[str, int], chance: random.Random, of: Sequence[int] = _SMALL) -> Constants:
     """Small sizes, equal where the reference's are, and its own settings."""
     sizes = {name: value for name, value in own.items() if _is_size(name, value)}
-    small = {value: chance.choice(_SMALL) for value in sorted(set(sizes.values()))}
+    small = {value: chance.choice(of) for value in sorted(set(sizes.values()))}
     return {name: small[value] for name, value in sizes.items()}
