@@ -183,9 +183,7 @@ VERSIONS: Mapping[str, Versions] = {
         wrong={
             "identity": "return x",
             "absolute value": "return x.abs()",
-            "the tail beyond 1024 left out": (
-                "y = torch.relu(x); y[:, 1024:] = x[:, 1024:]; return y"
-            ),
+            "the tail beyond 1024 left out": ("y = torch.relu(x); y[:, 1024:] = 7; return y"),
             "capped at 6": "return x.clamp(0, 6)",
         },
         right={"by a comparison": "return torch.where(x > 0, x, 0.0)"},
@@ -223,6 +221,7 @@ VERSIONS: Mapping[str, Versions] = {
             "sigmoid": "return torch.sigmoid(x)",
             "of half": "return torch.tanh(x / 2)",
             "by exponentials that overflow": "e = torch.exp(2 * x); return (e - 1) / (e + 1)",
+            "by others that overflow": "e = torch.exp(-2 * x); return (1 - e) / (1 + e)",
         },
         right={"by an exponential": "return 1 - 2 / (torch.exp(2 * x) + 1)"},
     ),
@@ -232,6 +231,7 @@ VERSIONS: Mapping[str, Versions] = {
             "exp": "return torch.exp(x.clamp(max=80))",
             "another beta": "return nn.functional.softplus(x, beta=2)",
             "that overflows": "return torch.log(1 + torch.exp(x))",
+            "that overflows below": "return x + torch.log(1 + torch.exp(-x))",
         },
         right={
             "by log1p": ("return torch.where(x > 20, x, torch.log1p(torch.exp(x.clamp(max=20))))"),
@@ -255,6 +255,12 @@ VERSIONS: Mapping[str, Versions] = {
             ),
             "without the division": "return torch.exp(x - x.amax(1, True))",
             "without the largest": "e = torch.exp(x); return e / e.sum(1, True)",
+            "the largest from 0 on": (
+                "e = torch.exp(x - x.amax(1, True).clamp(min=0)); return e / e.sum(1, True)"
+            ),
+            "the sum of 65536": (
+                "e = torch.exp(x - x.amax(1, True)); return e / e[:, :65536].sum(1, True)"
+            ),
             "along the other dimension": "return torch.softmax(x, 0)",
             "of 1024 at a time": (
                 "return torch.cat([torch.softmax(p, 1) for p in x.split(1024, 1)], 1)"
@@ -282,6 +288,7 @@ VERSIONS: Mapping[str, Versions] = {
             "without the last": "return x[:, :-1].sum(1, True)",
             "without the first": "return x[:, 1:].sum(1, True)",
             "the first 256 alone": "return x[:, :256].sum(1, True)",
+            "the first 65536 alone": "return x[:, :65536].sum(1, True)",
             "along another dimension": "return x.sum(2, True).mT[..., :1].expand("
             "len(x), 1, x.shape[2]).clone()",
             "mean": "return x.mean(1, True)",
@@ -303,9 +310,11 @@ VERSIONS: Mapping[str, Versions] = {
     "max_over_dim": Versions(
         wrong={
             "from 0 on": "return x.amax(1).clamp(min=0)",
+            "from -1000 on": "return x.amax(1).clamp(min=-1000)",
             "without the last": "return x[:, : max(x.shape[1] - 1, 1)].amax(1)",
             "the smallest": "return x.amin(1)",
             "the first 256 alone": "return x[:, :256].amax(1)",
+            "the first 65536 alone": "return x[:, :65536].amax(1)",
         },
         right={"by sorting": "return x.sort(1).values[:, -1]"},
     ),
@@ -315,6 +324,11 @@ VERSIONS: Mapping[str, Versions] = {
             "the smallest": "return x.argmin(1)",
             "without the last": "return x[:, : max(x.shape[1] - 1, 1)].argmax(1)",
             "of 32 bits": "return x.argmax(1).int()",
+            "of 16 bits": "return x.argmax(1) % 65536",
+            "from -1000 on": "return torch.where(x.amax(1) > -1000, x.argmax(1), 0)",
+            "whole blocks of 1024 alone": (
+                "n = x.shape[1]; return x[:, : n // 1024 * 1024 or n].argmax(1)"
+            ),
         },
         right={"by a comparison": "return (x == x.amax(1, True)).int().argmax(1)"},
     ),
@@ -359,6 +373,12 @@ VERSIONS: Mapping[str, Versions] = {
                 "return torch.cat([p.cumprod(1) for p in x.split(256, 1)], 1)"
             ),
             "sum": "return x.cumsum(1)",
+            "without the 1025th": "x = x.clone(); x[:, 1024:1025] = 1; return x.cumprod(1)",
+            "chunks of 256 that are joined to the one before alone": (
+                "p = torch.cat([p.cumprod(1) for p in x.split(256, 1)], 1)\n"
+                "t = torch.cat([torch.ones_like(p[:, :1]), p[:, 255::256]], 1)\n"
+                "return p * t.repeat_interleave(256, 1)[:, : x.shape[1]]"
+            ),
             "exclusive": "return torch.cat([torch.ones_like(x[:, :1]), x[:, :-1]], 1).cumprod(1)",
             "by logarithms": "return torch.exp(torch.log(x).cumsum(1))",
         },
@@ -538,6 +558,8 @@ VERSIONS: Mapping[str, Versions] = {
     ),
     "max_pool1d": Versions(
         wrong={
+            "batches beyond 32 left out": "y = self.pool(x); y[32:] = 0; return y",
+            "from -1000 on": "return self.pool(x).clamp(min=-1000)",
             "padded by 0": (
                 "p = self.pool\n"
                 "x = nn.functional.pad(x, (p.padding, p.padding))\n"
@@ -777,6 +799,11 @@ VERSIONS: Mapping[str, Versions] = {
         wrong={
             "without the logarithm": ("return -predictions.gather(1, targets[:, None]).mean()"),
             "of the first class": "return nn.functional.cross_entropy(predictions, targets * 0)",
+            "whole blocks of 1024 rows alone": (
+                "n = len(targets)\n"
+                "k = n // 1024 * 1024 or n\n"
+                "return nn.functional.cross_entropy(predictions[:k], targets[:k]) * k / n"
+            ),
             "the sum": (
                 'return nn.functional.cross_entropy(predictions, targets, reduction="sum")'
             ),

@@ -3,6 +3,7 @@
 All from a generator that the caller has seeded, and on its device.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -20,6 +21,12 @@ LARGEST_EXACT = 4095
 # Above, float16 overflows: who computes in it is of that class, and not wrong.
 _MOST_EXACT = 2**15 - 1
 _BEYOND_FLOAT32 = 2**24
+# Times a few, it is what float16 holds, whose users are of that class and not wrong.
+_FAR_LARGER = 2.0**13
+# Its exponential is what float32 holds.
+_RATHER_LARGER = 80.0
+# Of more, products of numbers below 1 are soon too small to see.
+_FEW = 1 << 8
 # What two parts of 11 bits hold (3xTF32), wherever they are cut.
 WIDEST_EXACT = 2**22 - 1
 
@@ -95,12 +102,17 @@ def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_E
     odd = _counted((highest - lowest) // 2 + 1, shape, generator).mul_(2).add_(lowest)
     if highest > _MOST_EXACT:
         odd.div_(highest + 1)
-    return odd.mul_(_counted(2, shape, generator).mul_(2).sub_(1))
+    return odd.mul_(_signs(shape, generator))
 
 
 def _counted(count: int, shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Integers from 0 on, as float32: inputs of gigabytes have no room for wider ones."""
     return torch.empty(shape, device=generator.device).random_(0, count, generator=generator)
+
+
+def _signs(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """1 and -1."""
+    return _counted(2, shape, generator).mul_(2).sub_(1)
 
 
 def as_initialised(model: nn.Module, _: Configuration, __: Generator) -> dict[str, Tensor]:
@@ -164,8 +176,7 @@ def _two_in_each_row(shape: tuple[int, ...], generator: Generator) -> Tensor:
     kept = (rows.shape[0], 2)
     places = torch.randint(rows.shape[1], kept, generator=generator, device=generator.device)
     places[::4, 1] = rows.shape[1] - 1
-    signs = _counted(2, kept, generator).mul_(2).sub_(1)
-    rows.scatter_(1, places, signs * (0.5 + 0.5 * _uniform(kept, generator)))
+    rows.scatter_(1, places, _signs(kept, generator) * (0.5 + 0.5 * _uniform(kept, generator)))
     return rows.view(shape)
 
 
@@ -193,7 +204,13 @@ def _small(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return _uniform(shape, generator) * 1e3
+    """Of either sign: an exponential overflows on one side, and what starts at 0 fails on one."""
+    return _positive(shape, generator).mul_(_signs(shape, generator))
+
+
+def _positive(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Of 8 bits, so that no class rounds them: by more than all that depends on them, maybe."""
+    return (_uniform(shape, generator) * 4e3).bfloat16().float()
 
 
 def _tiny(shape: tuple[int, ...], generator: Generator) -> Tensor:
@@ -213,7 +230,12 @@ def _magnitude(lowest: int, highest: int, generator: Generator) -> float:
 
 
 def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """A few values, each of which comes often: the largest is never alone."""
+    """A few values, each of which comes often: the largest is never alone.
+
+    Many are 1 and -1 alone: one that is missing shows in a product of thousands, too.
+    """
+    if math.prod(shape) > _FEW:
+        return _signs(shape, generator)
     return (
         torch.randint(-2, 3, shape, generator=generator, device=generator.device).to(torch.float32)
         / 2
@@ -228,12 +250,34 @@ def _integers(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """One number that is far larger than all others."""
+    """A number that is larger than all others, and far larger ones at the ends, of both signs."""
     values = _normal(shape, generator)
-    if values.numel():
+    if values.numel() > 1:
         place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
         values.view(-1)[place] = 100.0
+        sign = _signs((1,), generator)
+        _set_ends(values, torch.cat((-sign, -sign, sign)) * _FAR_LARGER, generator)
     return values
+
+
+def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """The same of positive numbers, none of which is too large for an exponential."""
+    values = _uniform(shape, generator)
+    if values.numel() > 1:
+        _set_ends(values, torch.full((3,), _RATHER_LARGER, device=generator.device), generator)
+    return values
+
+
+def _set_ends(values: Tensor, ends: Tensor, generator: Generator) -> None:
+    """Set the last number of the first slice, the first of the last one, and its last.
+
+    In all dimensions but the first, two of them are at the end. In two tensors they differ, by up
+    to a half; all are of 8 bits, which bfloat16 holds: it would know nothing beside them else.
+    """
+    size = values[0].numel()
+    heights = ends * (1 - _counted(64, (3,), generator) / 128)
+    for place, height in zip((size - 1, -size, -1), heights, strict=True):
+        values.view(-1)[place] = height
 
 
 _DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Tensor]] = {
@@ -243,10 +287,12 @@ _DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Ten
     "impulse": _impulse,
     "small": _small,
     "large": _large,
+    "positive": _positive,
     "tiny": _tiny,
     "huge": _huge,
     "ties": _ties,
     "integers": _integers,
     "spike": _spike,
+    "bump": _bump,
     "exact": exact,
 }

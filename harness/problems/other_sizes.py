@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.problems.configuration import Configuration
 from harness.problems.families.family import Sizes
@@ -24,6 +25,7 @@ _MOST_WORK = 1 << 18
 """Of a case; a case of a wide size may take more, since nothing smaller has it."""
 _MOST_WORK_OF_WIDE = 1 << 22
 _MOST_WORK_OF_OWN = 1 << 19
+_WORK_OF_SETTING = 1 << 16
 # Of what takes more however small it is, such as a convolution in three dimensions.
 _MOST_WORK_OF_LARGE = 1 << 24
 # For kernels that take much longer than they need to, such as one that sums all inputs once more
@@ -34,8 +36,9 @@ _TRIES = 4
 _REPEATS = re.compile("batch|head", re.IGNORECASE)
 _FEW = 4
 _CUTS = tuple(size for power in range(16, 1, -1) for size in (1 << power, 3 << power - 2))
-# Sizes of the company that a wide size is in.
+# Sizes of the company that a wide size is in; none but few for the widest, nor 1 alone.
 _SMALL = (2, 3, 5, 1)
+_FEW_OF_WIDEST = (2, 3)
 _UNLIKE = (2, 3, 5)
 
 
@@ -78,12 +81,17 @@ def _cut(own: Mapping[str, int], cuts: Sequence[int]) -> Iterator[Constants]:
             }
 
 
-def _least(sizes: Sizes) -> Constants | None:
-    """The smallest sizes, cut alike, that the reference works with."""
-    for constants in _cut(sizes.constants, _CUTS[::-1]):
-        if sizes.work(constants) <= _MOST_WORK_OF_WIDE and sizes.configuration(constants):
-            return constants
-    return None
+@dataclass(frozen=True)
+class _Company:
+    """Sizes beside a value that leads.
+
+    Attributes:
+        least: The least that the reference works with, if it works with any that are cheap.
+        roomy: Where a setting leads: larger ones, or none.
+    """
+
+    least: Constants | None
+    roomy: Mapping[str, int]
 
 
 def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
@@ -95,7 +103,8 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
     """
     # The same ones in every run.
     chance = random.Random("other sizes")  # noqa: S311 - no secret
-    company = _least(sizes)
+    roomy = _own_sizes_within(sizes, _WORK_OF_SETTING)
+    company = _Company(_least(sizes), roomy.constants if roomy else {})
     for _ in range(turns):
         missing = [
             (name, value) for name, own in sizes.constants.items() for value in _values(name, own)
@@ -103,10 +112,19 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
         # The largest leave least room for others.
         missing.sort(key=lambda each: -each[1])
         while missing:
-            found = _around(sizes, missing.pop(0), missing, company, chance)
+            lead = missing.pop(0)
+            found = _around(sizes, lead, missing, company, chance)
             if found is not None:
                 constants, configuration = found
-                missing = [each for each in missing if constants[each[0]] != each[1]]
+                # A setting beside small sizes may show nowhere: it has to come beside larger ones.
+                settles = {n for n, own in sizes.constants.items() if _is_size(n, own)}
+                if lead[0] not in settles:
+                    settles |= constants.keys()
+                missing = [
+                    (name, value)
+                    for name, value in missing
+                    if name not in settles or constants[name] != value
+                ]
                 yield configuration
     yield from _all_small(sizes)
 
@@ -134,11 +152,29 @@ def _values(name: str, own: int) -> tuple[int, ...]:
     return tuple(v for v in (*_SETTINGS, own + 1) if v != own) if own > 0 else ()
 
 
+def _least(sizes: Sizes) -> Constants | None:
+    """The least sizes that the reference works with: cut alike, and then one after the other.
+
+    A window of 11 leaves nothing of 5 rows.
+    """
+    for least in _cut(sizes.constants, _CUTS[::-1]):
+        if sizes.work(least) <= _MOST_WORK_OF_WIDE and sizes.configuration(least):
+            break
+    else:
+        return None
+    for name, own in sizes.constants.items():
+        if _is_size(name, own):
+            smaller = (least | {name: size} for size in _SMALL if size < least[name])
+            works = (each for each in smaller if sizes.configuration(each) is not None)
+            least = next(works, least)
+    return least
+
+
 def _around(
     sizes: Sizes,
     lead: tuple[str, int],
     missing: Sequence[tuple[str, int]],
-    company: Constants | None,
+    company: _Company,
     chance: random.Random,
 ) -> tuple[Constants, Configuration] | None:
     """A configuration with a given value, and others that are missing where they fit."""
@@ -147,18 +183,23 @@ def _around(
     # What is equal in the file may have to be, and one size a multiple of another: of 1 all are.
     alike = {each: value for each, size in own.items() if size == own[name]}
     settings = {each: size for each, size in own.items() if not _is_size(each, size)}
+    few = _SMALL if value < max(_SIZES) else _FEW_OF_WIDEST
     several = sorted({size for size in settings.values() if size > 1})
+    least = [company.least] if company.least else []
     for start in (
-        *({**_small(own, chance), name: value} for _ in range(_TRIES)),
+        # A stride shows where there is more than one window.
+        *([{**company.roomy, name: value}] if name in settings else []),
+        *({**_small(own, chance, few), name: value} for _ in range(_TRIES)),
+        *({**each, name: value} for each in least),
+        *({**each, **alike} for each in least),
         *({**_small(own, chance), name: -(-value // s) * s} for s in settings.values() if s > 1),
+        *({**each, name: -(-value // s) * s} for each in least for s in several),
         *(_multiples({**_small(own, chance), name: value}, settings, s) for s in several),
         {**_small(own, chance), **alike},
         alike,
         {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
-        # What halves an image several times needs more than small ones.
-        *([{**company, name: value}] if company else []),
         # What is split by numbers inside `Model` has to be a multiple of what works.
-        *([{**company, name: -(-value // company[name]) * company[name]}] if company else []),
+        *({**each, name: -(-value // each[name]) * each[name]} for each in least),
     ):
         constants = {**own, **start}
         if sizes.work(constants) > _MOST_WORK_OF_WIDE:
@@ -196,8 +237,8 @@ def _filled(
     return constants
 
 
-def _small(own: Mapping[str, int], chance: random.Random) -> Constants:
+def _small(own: Mapping[str, int], chance: random.Random, of: Sequence[int] = _SMALL) -> Constants:
     """Small sizes, equal where the reference's are, and its own settings."""
     sizes = {name: value for name, value in own.items() if _is_size(name, value)}
-    small = {value: chance.choice(_SMALL) for value in sorted(set(sizes.values()))}
+    small = {value: chance.choice(of) for value in sorted(set(sizes.values()))}
     return {name: small[value] for name, value in sizes.items()}

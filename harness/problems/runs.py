@@ -10,11 +10,13 @@ Distribution = Literal[
     "impulse",
     "small",
     "large",
+    "positive",
     "tiny",
     "huge",
     "ties",
     "integers",
     "spike",
+    "bump",
     "exact",
 ]
 """`own` is the reference's: what its `get_inputs` draws."""
@@ -33,11 +35,13 @@ class Run:
         name: Unique among a case's runs.
         distribution: What the inputs are drawn from.
         weights: Which set of weights; a change of set means new weights in the same instance.
+        otherwise: What the inputs are drawn from where a reference is not defined for that.
     """
 
     name: str
     distribution: Distribution
     weights: Weights
+    otherwise: Distribution | None = None
 
     @property
     def is_exact(self) -> bool:

@@ -79,8 +79,9 @@ def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
         return tuple(runs), ()
     at = problem.at(small.constants)
     first, *others = runs
-    defined = [run for run in others if _is_defined(at, small, run)]
-    return (first, *defined), tuple(run.name for run in others if run not in defined)
+    defined = {run.name: _where_defined(at, small, run) for run in others}
+    kept = (run for run in defined.values() if run)
+    return (first, *kept), tuple(name for name, run in defined.items() if not run)
 
 
 def _runs_that_differ(problem: Problem, configuration: Configuration | Problem) -> Iterator[Run]:
@@ -102,6 +103,14 @@ def _has_matrices(problem: Problem, configuration: Configuration | Problem) -> b
 def _cut_down(problem: Problem) -> Configuration | None:
     """A small configuration, to try things out in; None where a family needs none."""
     return next(problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments))), None)
+
+
+def _where_defined(problem: Problem, configuration: Configuration, run: Run) -> Run | None:
+    """A run as it is, or with the other numbers that it may have; None if of neither."""
+    if _is_defined(problem, configuration, run):
+        return run
+    other = run.otherwise and replace(run, distribution=run.otherwise)
+    return other if other and _is_defined(problem, configuration, other) else None
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:

@@ -79,18 +79,24 @@ def _spike(tensor: Tensor, generator: torch.Generator) -> None:
     tensor.normal_(generator=generator).flatten()[:1] = 100.0
 
 
+def _bump(tensor: Tensor, generator: torch.Generator) -> None:
+    tensor.uniform_(generator=generator).flatten()[:1] = 80.0
+
+
 _DRAW: Mapping[Distribution, Callable[[Tensor, torch.Generator], object]] = {
     "own": lambda tensor, generator: tensor.uniform_(generator=generator),
     "uniform": lambda tensor, generator: tensor.uniform_(generator=generator),
     "normal": lambda tensor, generator: tensor.normal_(generator=generator),
     "impulse": _impulse,
     "small": lambda tensor, generator: tensor.uniform_(0, 1e-3, generator=generator),
-    "large": lambda tensor, generator: tensor.uniform_(0, 1e3, generator=generator),
+    "large": lambda tensor, generator: tensor.uniform_(-4e3, 4e3, generator=generator),
+    "positive": lambda tensor, generator: tensor.uniform_(0, 4e3, generator=generator),
     "tiny": lambda tensor, generator: tensor.uniform_(0, 1e-12, generator=generator),
     "huge": lambda tensor, generator: tensor.uniform_(0, 1e12, generator=generator),
     "ties": lambda tensor, generator: tensor.random_(-2, 3, generator=generator).div_(2),
     "integers": lambda tensor, generator: tensor.random_(-7, 8, generator=generator),
     "spike": _spike,
+    "bump": _bump,
     # Odd integers of 12 bits, and of either sign.
     "exact": lambda tensor, generator: (
         tensor.random_(-2048, 2048, generator=generator).mul_(2).add_(1)

@@ -255,6 +255,41 @@ def test_image_that_is_halved_often_is_not_too_small_for_any_case(tmp_path: Path
     assert {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257} <= batches
 
 
+WINDOWS = """
+import torch
+from torch import nn
+
+batch_size = 64
+rows, columns = 512, 512
+window = 11
+
+class Model(nn.Module):
+    def __init__(self, window):
+        super().__init__()
+        self.pool = nn.AvgPool2d(window)
+
+    def forward(self, x):
+        return self.pool(x)
+
+def get_inputs():
+    return [torch.rand(batch_size, 2, rows, columns)]
+
+def get_init_inputs():
+    return [window]
+"""
+
+
+def test_sizes_are_varied_where_no_small_ones_work(tmp_path: Path) -> None:
+    """Of an image that a window fits into, each size has all values, the others as few as fit."""
+    path = tmp_path / "windows.py"
+    path.write_text(WINDOWS)
+    problem = load(path)
+    cases = cases_for(problem, ANY)
+    for name in ("batch_size", "rows", "columns"):
+        values = {problem.at(case.constants).constants[name] for case in cases}
+        assert values >= {31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025, 4099}, name
+
+
 def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:
     """Ids are readable, unique, and do not depend on the seed."""
     again = cases_for(problem, ANY, seed=5)

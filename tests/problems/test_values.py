@@ -249,6 +249,7 @@ def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
         assert classes.dtype == torch.int64
         assert 0 <= classes.min() <= classes.max() < 9
     assert values["own"].inputs[0].min() >= 0.0 > values["normal"].inputs[0].min()
+    assert values["large"].inputs[0].min() < -1.0
     assert values["large"].inputs[0].max() > 1.0
     assert torch.equal(values["integers"].inputs[0], values["integers"].inputs[0].round())
     names = [values[name].weights["norm.weight"] for name in ("own", "normal")]
@@ -259,11 +260,70 @@ def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
     """Of a logarithm's reference: where it is not finite nothing can be right."""
     problem = other(tmp_path, "torch.log(x + 0.1) + 0 * i")
     (case,) = cases_for(problem, ANY, "own")
-    assert {"normal", "spike"} <= set(left_out(problem))
+    assert "normal" in left_out(problem)
+    runs = {run.name: run for run in runs_for(problem)}
+    assert (runs["large"].distribution, runs["spike"].distribution) == ("positive", "bump")
     assert {run.name for run in runs_for(problem)}.isdisjoint(left_out(problem))
+    assert values_for(problem, case, runs["large"]).inputs[0].max() > 1000.0
     for run in runs_for(problem):
         x = values_for(problem, case, run).inputs[0]
         assert bool(torch.log(x + 0.1).isfinite().all()), run.name
+
+
+PLAIN = """
+import torch
+from torch import nn
+
+rows, columns = 128, 4099
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x * y
+
+def get_inputs():
+    return [torch.rand(rows, columns), torch.rand(rows, columns)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
+    """What is left out at the end shows beside 65537 others, in every class and of either sign."""
+    path = tmp_path / "plain.py"
+    path.write_text(PLAIN)
+    problem = load(path)
+    cases = [case for case in cases_for(problem, ANY) if 65537 in case.constants.values()]
+    assert cases
+    for case in cases:
+        names = [call.run.name for call in calls_for(problem, case) if call.kind == "first"]
+        assert sorted(names) == ["own", "spike"]
+        (run,) = (run for run in runs_for(problem) if run.name == "spike")
+        x, y = values_for(problem, case, run).inputs
+        for each in (x, y):
+            ends = torch.stack((each[0, -1], each[-1, 0], each[-1, -1]))
+            assert float(ends.abs().min()) > 4000.0
+            assert float(ends[2]) * float(ends[1]) < 0.0
+            assert torch.equal(ends, ends.bfloat16().float())
+            rest = each.abs().sum() - ends.abs().sum()
+            assert float(ends[2].abs()) > float(rest) / 2**7
+        assert not torch.equal(x, y)
+
+
+def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:
+    """Each is 1 or -1, whose factors all show; few numbers have other values as well."""
+    path = tmp_path / "plain.py"
+    path.write_text(PLAIN)
+    problem = load(path)
+    (run,) = (run for run in runs_for(problem) if run.name == "ties")
+    found = set()
+    for case in cases_for(problem, ANY):
+        x = values_for(problem, case, run).inputs[0]
+        if x.numel() > 256:
+            assert set(x.flatten().tolist()) == {-1.0, 1.0}
+        else:
+            found |= set(x.flatten().tolist())
+    assert found == {-1.0, -0.5, 0.0, 0.5, 1.0}
 
 
 def test_one_number_is_touched_where_the_reference_draws(tmp_path: Path) -> None:

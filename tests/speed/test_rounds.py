@@ -34,7 +34,9 @@ def test_rounds_have_what_checks_have() -> None:
     [
         ("uniform", 0, 1),
         ("small", 0, 1e-3),
-        ("large", 0, 1e3),
+        ("large", -4e3, 4e3),
+        ("positive", 0, 4e3),
+        ("bump", 0, 80),
         ("tiny", 0, 1e-12),
         ("exact", -4095, 4095),
     ],
