@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from harness.speed.outcome import speed_result
 from harness.speed.plan import Entry, SpeedPlan
 from harness.speed.result import SpeedResult
 from harness.system.errors import UsageError
+from harness.system.futures import settle
 from harness.system.processors import cores_each
 from harness.worker.supervisor import Deadlines
 
@@ -216,12 +217,7 @@ class Client:
         result: Future[SpeedResult] = Future()
 
         def conclude(measured: Future[Measurement]) -> None:
-            try:
-                result.set_result(speed_result(report, precision, measured.result()))
-            except CancelledError:
-                result.cancel()
-            except Exception as error:
-                result.set_exception(error)
+            settle(result, lambda: speed_result(report, precision, measured.result()))
 
         self._engine.measure(plan).add_done_callback(conclude)
         return result

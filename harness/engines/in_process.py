@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import TypeVar
 
 import torch
 
@@ -18,6 +20,8 @@ from harness.records.report import Report
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
+
+T = TypeVar("T")
 
 
 class InProcess:
@@ -36,24 +40,22 @@ class InProcess:
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
         """Evaluate a request; it has ended when this returns."""
-        future: Future[Report] = Future()
-        try:
-            # What a reference prints is no part of what the caller has to say.
-            with contextlib.redirect_stdout(sys.stderr):
-                future.set_result(attempt(request, on_progress))
-        except EvaluationError as error:
-            future.set_exception(error)
-        return future
+        return _ended(lambda: attempt(request, on_progress))
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
         """Time what a plan names; it has ended when this returns."""
-        future: Future[Measurement] = Future()
-        try:
-            with contextlib.redirect_stdout(sys.stderr):
-                future.set_result(attempt_measure(plan))
-        except (ContenderError, EvaluationError) as error:
-            future.set_exception(error)
-        return future
+        return _ended(lambda: attempt_measure(plan))
+
+
+def _ended(function: Callable[[], T]) -> Future[T]:
+    future: Future[T] = Future()
+    try:
+        # What a reference prints is no part of what the caller has to say.
+        with contextlib.redirect_stdout(sys.stderr):
+            future.set_result(function())
+    except (ContenderError, EvaluationError) as error:
+        future.set_exception(error)
+    return future
 
 
 ENGINE = EngineKind(1, lambda _jobs, _scheduler: InProcess())

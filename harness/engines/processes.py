@@ -61,15 +61,15 @@ class Processes:
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
         """Evaluate a request when its turn comes; `on_progress` is called from another thread."""
-        return self._later(self._gpu.many, "report", request, Report.from_json, on_progress)
+        return self._later("report", request, Report.from_json, on_progress)
 
     def build(self, request: Request, on_progress: OnProgress) -> Future[tuple[Path, ...]]:
         """Build what a request's submission needs, as `building.build` does."""
-        return self._later(self._gpu.many, "builds", request, _paths, on_progress)
+        return self._later("builds", request, _paths, on_progress)
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
         """Time what a plan names, when everything that was asked for before has ended."""
-        return self._later(self._gpu.alone, "times", plan, _measurement)
+        return self._later("times", plan, _measurement, alone=True)
 
     @property
     def is_closed(self) -> bool:
@@ -89,16 +89,17 @@ class Processes:
 
     def _later(
         self,
-        among: Callable[[], contextlib.AbstractContextManager[None]],
         what: str,
         asked: Request | SpeedPlan,
         read: Callable[[str], T],
         on_progress: OnProgress = lambda _: None,
+        *,
+        alone: bool = False,
     ) -> Future[T]:
-        """Ask for something when its turn comes; `among` says what else may run meanwhile."""
+        """Ask for something when its turn comes; `alone`, when nothing else is under way."""
 
         def ask() -> T:
-            with among():
+            with self._gpu.entered(alone=alone):
                 return read(self._ask(what, asked, on_progress))
 
         try:
@@ -150,35 +151,22 @@ class _OneOrMany:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._many = 0
-        self._waiting = 0
+        self._inside = 0
+        self._claims = 0
 
     @contextlib.contextmanager
-    def many(self) -> Iterator[None]:
-        """With others of its kind; who waits to be alone goes first."""
+    def entered(self, *, alone: bool) -> Iterator[None]:
+        """With nobody, or with others who need not be alone; who waits to be alone goes first."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting)
-            self._many += 1
+            self._claims += alone
+            self._changed.wait_for(lambda: not (self._inside if alone else self._claims))
+            self._inside += 1
         try:
             yield
         finally:
             with self._changed:
-                self._many -= 1
-                self._changed.notify_all()
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """With nobody."""
-        with self._changed:
-            self._waiting += 1
-            self._changed.wait_for(lambda: not self._many)
-            self._many += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._many -= 1
-                self._waiting -= 1
+                self._inside -= 1
+                self._claims -= alone
                 self._changed.notify_all()
 
 

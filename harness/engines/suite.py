@@ -22,6 +22,7 @@ from harness.records.report import CaseReport, Report
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.system.escape import printable
+from harness.system.futures import settle
 from harness.system.output import CarefulWriter
 
 # After which a person wonders what is going on.
@@ -124,12 +125,7 @@ class PendingEvaluation:
             self._times.set_result(None)
 
     def _take_times(self, measured: Future[Measurement]) -> None:
-        if measured.cancelled():
-            self._times.cancel()
-        elif error := measured.exception():
-            self._times.set_exception(error)
-        else:
-            self._times.set_result(measured.result())
+        settle(self._times, measured.result)
 
     def is_done(self) -> bool:
         """Whether the report is there, or about to be: nothing is left to run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 
 from harness.problems.configuration import Configuration
 from harness.problems.problem import Problem
-from harness.problems.watching import WatchingShapes
+from harness.problems.watching import Call, WatchingShapes
 
 
 @dataclass(frozen=True)
@@ -97,32 +97,25 @@ class _Recorder(WatchingShapes):
         self._most = most
         self._alike: dict[Hashable, Operation] = {}
 
-    def called(
-        self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        key: Hashable | None,
-    ) -> None:
-        operation = self._alike.get(key) if key else None
+    def called(self, call: Call) -> None:
+        operation = self._alike.get(call.key) if call.key else None
         if operation is None:
-            operation = _operation(func, args, kwargs, result)
-        if key:
-            self._alike[key] = operation
+            operation = _operation(call)
+            if call.key:
+                self._alike[call.key] = operation
         self.operations.append(operation)
         if len(self.operations) > self._most:
             raise TooManyError
 
 
-def _operation(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Operation:
-    made = _sizes(result)
-    count = flop_registry.get(func.overloadpacket)
-    flop = count(*args, **kwargs, out_val=result) if count else 0
+def _operation(call: Call) -> Operation:
+    made = _sizes(call.result)
+    count = flop_registry.get(call.func.overloadpacket)
+    flop = count(*call.args, **call.kwargs, out_val=call.result) if count else 0
     return Operation(
-        name=func.name().partition(".")[0],
+        name=call.func.name().partition(".")[0],
         made=sum(made),
-        elements=max([*made, *_sizes((args, kwargs))], default=0),
+        elements=max([*made, *_sizes((call.args, call.kwargs))], default=0),
         products=int(flop) // 2,
     )
 

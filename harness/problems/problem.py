@@ -11,7 +11,7 @@ import inspect
 import json
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -31,7 +31,7 @@ from harness.problems.configuration import (
 from harness.problems.constants import constants_of, with_constants
 from harness.problems.families import FamilyError, family_of
 from harness.problems.families.family import Family
-from harness.problems.watching import WatchingShapes
+from harness.problems.watching import Call, WatchingShapes
 from harness.system.errors import HarnessError
 
 
@@ -392,18 +392,10 @@ class _Chance(WatchingShapes):
         super().__init__()
         self.name = ""
 
-    def called(
-        self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        key: Hashable | None,
-    ) -> None:
-        del args, kwargs, result, key
+    def called(self, call: Call) -> None:
         # Those of attention draw only where they drop something, which they do by another one.
-        name = func.overloadpacket.__name__
-        if torch.Tag.nondeterministic_seeded in func.tags and "attention" not in name:
+        name = call.func.overloadpacket.__name__
+        if torch.Tag.nondeterministic_seeded in call.func.tags and "attention" not in name:
             self.name = self.name or name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +29,23 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
 
+class Call(NamedTuple):
+    """A call of an operator.
+
+    Attributes:
+        func: The operator.
+        args, kwargs: What it was given.
+        result: What it gave.
+        key: The same for all calls of it with the same shapes; None where that is not known.
+    """
+
+    func: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    result: Any
+    key: Hashable | None = None
+
+
 class WatchingShapes(Watching):
     """A mode for a call on the meta device, where nothing but shapes is worked out.
 
@@ -47,7 +64,7 @@ class WatchingShapes(Watching):
             key = (func, *map(_described, args), *map(_described, kwargs.items()))
         except _UnlikeOthersError:
             result = func(*args, **kwargs)
-            self.called(func, args, kwargs, result, None)
+            self.called(Call(func, args, kwargs, result))
             return result
         known = self._known.get(key)
         if known is None:
@@ -60,18 +77,11 @@ class WatchingShapes(Watching):
             result = args[0]
         else:
             result = _each(_of_shape, known)
-        self.called(func, args, kwargs, result, key)
+        self.called(Call(func, args, kwargs, result, key))
         return result
 
-    def called(
-        self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        key: Hashable | None,
-    ) -> None:
-        """Take note of a call; calls of one operator with the same shapes have one key."""
+    def called(self, call: Call) -> None:
+        """Take note of a call."""
 
 
 _WRITTEN = object()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from harness.problems.watching import WatchingShapes
+from harness.problems.watching import Call, WatchingShapes
 
 Seen = list[tuple[str, list[tuple[Any, ...]]]]
 
@@ -21,18 +20,10 @@ class Recording(WatchingShapes):
         super().__init__()
         self.seen: Seen = []
 
-    def called(
-        self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        key: Hashable | None,
-    ) -> None:
+    def called(self, call: Call) -> None:
         """As `WatchingShapes`."""
-        del args, kwargs, key
-        tensors = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
-        self.seen.append((str(func), [(x.shape, x.stride(), x.dtype) for x in tensors]))
+        tensors = [each for each in tree_leaves(call.result) if isinstance(each, Tensor)]
+        self.seen.append((str(call.func), [(x.shape, x.stride(), x.dtype) for x in tensors]))
 
 
 def call(x: Tensor, n: Tensor) -> Tensor:

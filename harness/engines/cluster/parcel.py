@@ -75,7 +75,7 @@ def pack(request: Request) -> Parcel:
     folder = request.submission.parent
     files = view.of_submission(request.submission)
     return Parcel(
-        codec.encode(replace(request, cache=Path(), readable=())),
+        codec.encode(_bare(request)),
         {path.relative_to(folder).as_posix(): path.read_bytes() for path in files},
         request.problem.read_bytes(),
     )
@@ -97,8 +97,13 @@ class TimingParcel:
 def pack_plan(plan: SpeedPlan) -> TimingParcel:
     """Read what a plan names; raises as `pack` does."""
     requests = (replace(plan.request, submission=entry.path) for entry in plan.entries)
-    bare = replace(plan.request, cache=Path(), readable=())
-    return TimingParcel(codec.encode(replace(plan, request=bare)), tuple(map(pack, requests)))
+    bare = replace(plan, request=_bare(plan.request))
+    return TimingParcel(codec.encode(bare), tuple(map(pack, requests)))
+
+
+def _bare(request: Request) -> Request:
+    """Without the places that are of the sender's machine alone."""
+    return replace(request, cache=Path(), readable=())
 
 
 def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> SpeedPlan:

@@ -131,13 +131,11 @@ def gathered(
 
     def joined(part: Callable[[Tracked], Tensor]) -> Tensor:
         def of(each: Any) -> Any:
-            is_tracked = isinstance(each, Tracked)
-            return part(each) if is_tracked and each.value.is_floating_point() else each
+            if not isinstance(each, Tracked):
+                return each
+            return part(each) if each.value.is_floating_point() else each.value
 
-        def at(each: Any) -> Any:
-            return each.value if isinstance(each, Tracked) else each
-
-        result: Tensor = operator(*tree_map(at, tree_map(of, (x, where, *what))))
+        result: Tensor = operator(*tree_map(of, (x, where, *what)))
         return result
 
     value = joined(lambda each: each.value)
