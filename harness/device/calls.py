@@ -15,7 +15,7 @@ from harness.device.executor import Executor
 from harness.device.operators import LEAST_OF_A_CALL, Operators
 from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Record
 from harness.device.streams import Streams
-from harness.device.values import Malformed
+from harness.device.values import Malformed, bytes_to_tell
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
 from harness.simulator.hardware.geometry import Extent
@@ -237,7 +237,7 @@ class Calls:
         address, values = _number(data[: _NUMBER.size]), data[_NUMBER.size :]
         self._memory.require(address, len(values))
         self._submit("a copy from the host", lambda: self._memory.write(address, values), len(data))
-        self._came(len(values))
+        self._came(bytes_to_tell(values))
         return b""
 
     def _copy(self, data: bytes) -> bytes:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -29,6 +29,7 @@ from harness.problems.configuration import (
     forward_arguments,
 )
 from harness.problems.constants import constants_of, with_constants
+from harness.problems.default_device import on_default_device
 from harness.problems.families import FamilyError, family_of
 from harness.problems.families.family import Family
 from harness.problems.watching import Call, WatchingShapes
@@ -233,7 +234,7 @@ def _of_module(
         init_inputs=call,
         constants=MappingProxyType(dict(constants)),
         numbers=MappingProxyType(numbers),
-        get_inputs=module.get_inputs,
+        get_inputs=partial(on_default_device, module.get_inputs),
         tree=tree,
     )
 
@@ -360,11 +361,11 @@ def _fits_json(value: object) -> bool:
 def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...], dict[int, Number]]:
     try:
         with torch.device("meta"):
-            given = module.get_inputs()
+            given = on_default_device(module.get_inputs)
     except Exception as error:
         raise ProblemError(
             f"{path}: get_inputs() fails on torch's meta device ({_first_line(error)}); "
-            "create tensors with torch's factories, and leave device and values alone"
+            "create tensors with torch's factories, and leave their values alone"
         ) from error
     if not isinstance(given, list | tuple):
         raise ProblemError(f"{path}: get_inputs() must give a list of tensors")

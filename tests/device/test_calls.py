@@ -95,7 +95,7 @@ def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceCl
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
     place = plain(Place(int.from_bytes(data, "little"), (16,), (1,), 6))
     ask(device, "end", parameters={})
-    write = bytes(RequestEntry(Call.WRITE, 0, 72)) + data + bytes(64)
+    write = bytes(RequestEntry(Call.WRITE, 0, 72)) + data + bytes(range(64))
     device.worker_socket.sendall(write)
     for _ in range(2):
         writers = ask(device, "read", places=[place]).tensors[1]

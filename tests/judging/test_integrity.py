@@ -151,6 +151,11 @@ FORWARDS = {
     ),
     "honest": "os.environ['MAX_JOBS'] = '2'; torch.backends.cudnn.benchmark = True\n"
     "        return self.own(x.contiguous()).to(x.dtype)",
+    "constants": (
+        "y = self.own(x)\n"
+        "        lowest = torch.full(y.shape, -torch.inf).cuda()\n"
+        "        return torch.maximum(y, lowest.clone().copy_(torch.full(y.shape, -1e30)))"
+    ),
     "prepacks": (
         "w = self.conv.weight\n"
         "        if getattr(self, 'version', None) != w._version:\n"
@@ -231,6 +236,11 @@ def test_work_of_a_library_is_none_of_its_own(bench: Bench) -> None:
     report = bench.report("laundered")
     assert report.own_work == 0
     assert "did 0 floating-point operations" in messages(report)
+
+
+def test_constants_of_the_host_are_no_answers(bench: Bench) -> None:
+    """A tensor of one number, made on the host as large as the output, tells that number alone."""
+    assert bench.report("constants").verdict == "passed"
 
 
 @pytest.mark.parametrize("way", ["by_version", "by_sample"])

@@ -211,6 +211,24 @@ def test_says_why_a_file_is_no_reference(tmp_path: Path, text: str, word: str) -
         load(path)
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "[torch.rand(2, 4, 5).cuda()]",
+        "[torch.rand(2, 4, 5, device='cuda', pin_memory=True)]",
+        "[torch.rand(2, 4, 5, device=torch.device('cuda', 1)).double().to('cuda', torch.float32)]",
+        "[torch.rand(2, 4, 5).to('cuda:0').to(device='cuda', non_blocking=True)]",
+    ],
+)
+def test_inputs_may_name_a_device(tmp_path: Path, inputs: str) -> None:
+    """Whether it is here or not: the harness puts inputs where they are needed."""
+    problem = load(write(tmp_path, inputs=inputs))
+    assert problem.inputs == (InputSpec((2, 4, 5), "float32"),)
+    (made,) = problem.make_inputs(seed=0)
+    (expected,) = load(write(tmp_path)).make_inputs(seed=0)
+    assert torch.equal(made, expected)
+
+
 def test_missing_file(tmp_path: Path) -> None:
     """A path that does not exist is a ProblemError as well."""
     with pytest.raises(ProblemError, match="cannot be read"):

@@ -1,0 +1,40 @@
+"""Tensors on the default device, whatever device a reference names for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+# Of what `Tensor.to` takes.
+_NO_DEVICE = (torch.dtype, Tensor)
+_HOW_TO_COPY = frozenset({"non_blocking", "copy", "memory_format"})
+
+T = TypeVar("T")
+
+
+def on_default_device(make: Callable[[], T]) -> T:
+    """Call `make`, which is a reference's, as though it named no device.
+
+    Shapes are read on the meta device, and answers computed on the CPU; where a submission is, the
+    harness puts what it is given.
+    """
+    with _OnDefaultDevice():
+        return make()
+
+
+class _OnDefaultDevice(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in (Tensor.cuda, Tensor.cpu, Tensor.pin_memory):
+            return args[0]
+        kwargs.pop("device", None)
+        kwargs.pop("pin_memory", None)
+        if func is Tensor.to:
+            args = (args[0], *(each for each in args[1:] if isinstance(each, _NO_DEVICE)))
+            if len(args) == 1 and kwargs.keys() <= _HOW_TO_COPY:
+                return args[0]
+        return func(*args, **kwargs)
