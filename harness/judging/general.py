@@ -1,7 +1,8 @@
 """Name the mistake behind wrong outputs of a reference of which no mistakes are known.
 
-What is tried are mistakes that can be made of anything: an operand or the output that is moved,
-scaled, left as it is, or taken without a part of it. The reference itself computes what they give.
+What is tried are mistakes that can be made of anything: an operator that is called otherwise, an
+operand or the output that is moved, scaled, left as it is, or taken without a part of it. The
+reference itself computes what they give.
 Only what gives every wrong output is told; where nothing does, it is told where what is wrong lies.
 """
 
@@ -12,12 +13,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from harness.judging.diagnose import Diagnosis
 from harness.judging.oracle import CLASSES, expected
+from harness.judging.other_calls import Change, changed, changes, shortened
 from harness.judging.picture import WrongOutput
 from harness.judging.resemblance import factor_of, where_wrong_along
 from harness.problems.bounds import Expected
@@ -41,8 +44,18 @@ _TF32, _LOOSEST = CLASSES[1], CLASSES[-1]
 
 Made = tuple[Tensor, Tensor]
 """What a mistake gives, and how far rounding may lead from that; both float64."""
-Compute = Callable[[Mapping[str, Tensor], Sequence[Tensor]], Made]
-"""Of weights and inputs; raises whatever the reference raises."""
+
+
+class Compute(Protocol):
+    """Computes the reference; raises whatever that raises."""
+
+    def __call__(
+        self,
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
+        change: Change | None = None,
+    ) -> Made:
+        """For such weights and inputs, with one of its operators called otherwise."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +96,33 @@ class Seen:
     def _instance(self) -> ModelInstance:
         return ModelInstance(self.problem, self.case)
 
-    def roughly(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Made:
+    def values(self, problem: Problem) -> Tensor:
+        """What another reference gives in this call."""
+        return ModelInstance(problem, self.case)(self.wrong.values.weights, self.inputs)
+
+    def roughly(
+        self,
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
+        change: Change | None = None,
+    ) -> Made:
         """What the reference gives for other weights and inputs, and more than rounding makes."""
-        value = self._instance(weights, inputs).double()
+        instance = self._instance
+        if change:
+            instance = ModelInstance(changed(self.problem, change), self.case)
+        value = instance(weights, inputs).double()
         allowed = self.right.bound(_LOOSEST).max() + _ROUGH * value.abs().max()
         return value, allowed.expand(value.shape)
 
-    def exactly(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Made:
+    def exactly(
+        self,
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
+        change: Change | None = None,
+    ) -> Made:
         """The same with its own bound, which takes much longer."""
-        return _made(expected(self.problem, self.case, weights, inputs))
+        problem = changed(self.problem, change) if change else self.problem
+        return _made(expected(problem, self.case, weights, inputs))
 
 
 @dataclass(frozen=True)
@@ -168,6 +199,7 @@ def _guesses(first: Seen) -> Iterator[_Guess]:
             f"The output is {name} as it is; look at what the kernel computes of it at all.",
             lambda seen, _, place=place: _copied(seen, place),  # type: ignore[misc]
         )
+    yield from map(_called_otherwise, changes(first.problem, first.values))
     yield from _of_output(first)
     yield from _of_weights(first)
     # What says more than a part does comes before parts.
@@ -176,6 +208,15 @@ def _guesses(first: Seen) -> Iterator[_Guess]:
     for place, name in enumerate(names):
         for dim in range(first.inputs[place].dim()):
             yield from _of_input(place, name, dim)
+    yield from map(_called_otherwise, shortened(first.problem, first.values))
+
+
+def _called_otherwise(change: Change) -> _Guess:
+    return _Guess(
+        change.name,
+        change.advice,
+        lambda seen, compute: compute(seen.wrong.values.weights, seen.inputs, change),
+    )
 
 
 def _of_weights(first: Seen) -> Iterator[_Guess]:

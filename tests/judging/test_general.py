@@ -26,28 +26,91 @@ NAMES = {
     ("relu", "identity"): ("input copied", "x as it is"),
     ("relu", "the tail beyond 1024 left out"): ("wrong in one part", "from index 1024 on"),
     ("square_matmul", "without the last term"): ("the last term missing", "a along dimension 1"),
-    ("square_matmul", "the second transposed"): ("operand transposed", "of b changed"),
+    ("square_matmul", "the second transposed"): (
+        "operand transposed",
+        "the second operand of matmul",
+    ),
     ("square_matmul", "the result transposed"): ("output transposed", "last two dimensions"),
     ("sum_over_dim", "without the first"): ("the first term missing", "x along dimension 1"),
     ("sum_over_dim", "the first 256 alone"): ("the first block alone", "beyond the first 256"),
-    ("mean_over_dim", "sum"): ("a size as a factor", "multiplied by the size of x along"),
+    ("mean_over_dim", "sum"): ("sum in place of mean", "sum in place of mean in line"),
     ("mse_loss", "half"): ("output scaled", "0.5 times"),
-    ("max_pool2d", "from 0 on"): ("results below 0 lost", "0 for all that is negative"),
+    ("max_pool2d", "from 0 on"): ("the largest starts from 0", "negative after max_pool2d"),
+    ("max_pool2d", "mean"): ("avg in place of max", "avg_pool2d in place of max_pool2d"),
+    ("relu", "capped at 6"): ("relu6 in place of relu", "relu6 in place of relu"),
+    ("hardtanh", "tanh"): ("tanh in place of hardtanh", "tanh in place of hardtanh"),
+    ("hardtanh", "without the lower limit"): ("min_val left out", "without min_val in hardtanh"),
+    ("leaky_relu", "relu"): ("negative_slope taken for 0.0", "0.0 in place of 0.01"),
+    ("softmax", "along the other dimension"): ("dim taken for 0", "dim 0 in place of 1"),
+    ("hinge_loss", "without the clamp"): ("clamp left out", "without clamp in line"),
+    ("layer_norm", "another eps"): ("eps taken for 0.001", "eps 0.001 in place of 1e-05"),
+    ("layer_norm", "without weights"): ("weight and bias left out", "in layer_norm in line"),
     ("cumsum", "chunks of 256 that are not joined"): ("chunks not joined", "Each 256"),
     ("cumsum", "exclusive"): ("output shifted", "one place too late"),
-    ("conv1d", "without the bias"): ("weight left out", "zeros in place of conv.bias"),
+    ("conv1d", "without the bias"): ("bias left out", "without bias in conv1d in line"),
     ("conv1d", "turned round"): ("weight turned round", "conv.weight"),
     ("conv1d", "without the last tap"): ("part of a weight missing", "along dimension 2"),
-    ("scaled_sum", "without y"): ("operand left out", "zeros in place of y"),
+    ("scaled_sum", "without y"): ("add left out", "with the first operand in its place"),
     ("scaled_sum", "one row of y for all"): ("one for all", "index 0 of y along dimension 0"),
 }
-UNNAMED = [("gelu", "by a sigmoid"), ("hardtanh", "tanh"), ("softmax", "without the last term")]
+OF_A_CONVOLUTION = {
+    "stride ignored": ("stride taken for (1, 1)", "(1, 1) in place of (2, 2) in conv2d in line 17"),
+    "padding ignored": ("padding taken for (0, 0)", "(0, 0) in place of (1, 2)"),
+    "padding changed round": ("padding taken for (2, 1)", "(2, 1) in place of (1, 2)"),
+    "dilation ignored": ("dilation taken for (1, 1)", "(1, 1) in place of (2, 2)"),
+    "without the relu": ("relu left out", "without relu in line 17"),
+    "another factor": ("the second operand taken for 2.0", "2.0 in place of 0.5 in mul"),
+}
+CONVOLUTION = """
+import torch
+from torch import nn
+
+batch_size = 4
+in_channels = 16
+out_channels = 16
+height, width = 32, 48
+
+class Model(nn.Module):
+    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation):
+        super().__init__()
+        sizes = {"stride": stride, "padding": padding, "dilation": dilation}
+        self.conv = nn.Conv2d(in_channels, out_channels, kernel_size, **sizes)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x) * 0.5)
+
+def get_inputs():
+    return [torch.rand(batch_size, in_channels, height, width)]
+
+def get_init_inputs():
+    return [in_channels, out_channels, 3, 2, (1, 2), 2]
+"""
+# A kernel's output is as large as it should be, and what is read behind the end of an input is 0.
+CHANGED = """
+c, right = self.conv, self.conv(x)
+sizes = {{"stride": c.stride, "padding": c.padding, "dilation": c.dilation, {other}}}
+y = nn.functional.conv2d(nn.functional.pad(x, (0, 9, 0, 9)), c.weight, c.bias, **sizes)
+return torch.relu(y[:, :, : right.shape[2], : right.shape[3]] * 0.5)
+"""
+CHANGES = {
+    "stride ignored": CHANGED.format(other="'stride': 1"),
+    "padding ignored": CHANGED.format(other="'padding': 0"),
+    "padding changed round": CHANGED.format(other="'padding': c.padding[::-1]"),
+    "dilation ignored": CHANGED.format(other="'dilation': 1"),
+    "without the relu": "return self.conv(x) * 0.5",
+    "another factor": "return torch.relu(self.conv(x) * 2.0)",
+}
+UNNAMED = [("gelu", "by a sigmoid"), ("softmax", "without the last term")]
 
 
 def seen(name: str, wrong: str, folder: Path) -> list[Seen]:
     """The first wrong output of each of some cases that a wrong version fails."""
-    path = REFERENCES / f"{name}.py"
-    reference, other = load(path), version(path, VERSIONS[name].wrong[wrong], folder)
+    return seen_of(REFERENCES / f"{name}.py", VERSIONS[name].wrong[wrong], folder)
+
+
+def seen_of(path: Path, forward: str, folder: Path) -> list[Seen]:
+    """The same of a version of any reference."""
+    reference, other = load(path), version(path, forward, folder)
     # The small ones come last.
     outputs = (_first_wrong(reference, other, case) for case in reversed(every_case(reference)))
     return [*itertools.islice(filter(None, outputs), CASES)]
@@ -70,6 +133,20 @@ def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: P
     """What gives every wrong output is told, with the operand and the dimension."""
     diagnosis = guess(seen(name, wrong, tmp_path))
     title, words = NAMES[name, wrong]
+    assert diagnosis is not None
+    assert diagnosis.name == title
+    assert words in diagnosis.advice
+
+
+@pytest.mark.parametrize("wrong", CHANGES)
+def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -> None:
+    """An operator that is called otherwise, between others, with an output of the right shape."""
+    path = tmp_path / "convolution.py"
+    path.write_text(CONVOLUTION)
+    folder = tmp_path / "version"
+    folder.mkdir()
+    diagnosis = guess(seen_of(path, CHANGES[wrong], folder))
+    title, words = OF_A_CONVOLUTION[wrong]
     assert diagnosis is not None
     assert diagnosis.name == title
     assert words in diagnosis.advice

@@ -1,0 +1,541 @@
+"""A reference in which one operator is called otherwise, as people get it wrong.
+
+What a kernel does is often the reference with one thing of it forgotten or read wrong: a relu, an
+eps, a stride, the dimension of a sum. Which operators a reference calls, and with what, is seen
+when it runs; then it can run once more with one of these calls changed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode, get_testing_overrides
+
+from harness.problems.problem import Problem
+
+# What moves numbers, or makes them of nothing: a result without it is of another shape, or none.
+_MOVING = frozenset(
+    {
+        *("view", "reshape", "permute", "transpose", "contiguous", "clone", "detach", "expand"),
+        *("unsqueeze", "squeeze", "flatten", "to", "float", "double", "type_as", "chunk", "split"),
+        *(
+            "empty_like",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+            "new_zeros",
+            "new_empty",
+            "new_full",
+        ),
+        *("new_ones", "expand_as", "broadcast_to", "movedim", "swapaxes", "t", "dropout", "copy_"),
+        *("__get__", "__getitem__", "__setitem__", "requires_grad_", "fill_", "zero_"),
+    }
+)
+# Each with what it is taken for.
+_TAKEN_FOR: Mapping[str, Sequence[str]] = {
+    "add": ("sub",),
+    "sub": ("add",),
+    "mul": ("div",),
+    "div": ("mul",),
+    "sum": ("mean", "amax"),
+    "mean": ("sum", "amax"),
+    "amax": ("amin", "sum", "mean"),
+    "amin": ("amax",),
+    "argmax": ("argmin",),
+    "argmin": ("argmax",),
+    "var": ("std",),
+    "std": ("var",),
+    "softmax": ("log_softmax",),
+    "log_softmax": ("softmax",),
+    "cumsum": ("cumprod",),
+    "cumprod": ("cumsum",),
+}
+# Each is taken for each other.
+_ACTIVATIONS = (
+    *("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus"),
+    *("sigmoid", "tanh", "hardtanh", "hardsigmoid", "hardswish", "softsign", "abs"),
+)
+_NORMS = ("batch_norm", "layer_norm", "group_norm", "instance_norm")
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "linear"})
+_TURNED = frozenset({"sub", "div", "pow", "matmul", "mm", "bmm"})
+_LARGEST = ("amax", "max_pool", "maximum")
+# Of these -inf is nothing; of others 0.
+_OF_LARGEST = frozenset({"amax", "softmax", "log_softmax", "logsumexp"})
+# Sizes of a window, as they are where nobody says it.
+_USUAL = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
+# Whole numbers that tell of shapes.
+_NOT_TRIED = frozenset(
+    {
+        *("dim", "dims", "dim0", "dim1", "axis", "kernel_size", "normalized_shape", "output_size"),
+        *("size", "groups", "names", "k", "_stacklevel", "diagonal", "inplace", "return_indices"),
+        *("momentum", "dropout_p", "keepdim"),
+    }
+)
+_OF_CHANNELS = "num_groups"
+_EPS = (0.0, 1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
+_SMALL = 1e-2
+_WORDS: Mapping[str, Sequence[str]] = {
+    "reduction": ("mean", "sum"),
+    "approximate": ("none", "tanh"),
+}
+# Operands that there need not be.
+_OPTIONAL = frozenset({"weight", "bias", "attn_mask", "pos_weight"})
+_POOLS = {"max": "avg", "avg": "max"}
+_OF_POOLS = ("kernel_size", "stride")
+_LIMITS = {"min": -torch.inf, "max": torch.inf, "min_val": -1e30, "max_val": 1e30}
+_MOST_CALLS = 48
+
+Call = Callable[..., Tensor]
+_Make = Callable[[Call, Mapping[str, Any]], Tensor]
+
+
+@dataclass(frozen=True)
+class _Called:
+    """A call that a reference makes.
+
+    Attributes:
+        function: The operator, or the function of `torch.nn.functional`.
+        number: Which of the calls of that function it is, from 0.
+        where: The line in the reference's file, in words; empty where that is not known.
+        given: Names of the arguments by place, in order.
+        arguments: All by name, those left to defaults too.
+        result: What it gave.
+    """
+
+    function: Any
+    number: int
+    where: str
+    given: tuple[str, ...]
+    arguments: Mapping[str, Any]
+    result: Tensor
+
+    @property
+    def name(self) -> str:
+        """As people call it."""
+        return _name_of(self.function)
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Its operands."""
+        return {name: v for name, v in self.arguments.items() if isinstance(v, Tensor)}
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One call, made otherwise.
+
+    Attributes:
+        name: Of the mistake.
+        advice: What the kernel does, in one sentence.
+        called: The call.
+        make: Gives the other result, of the function and the arguments by name.
+    """
+
+    name: str
+    advice: str
+    called: _Called
+    make: _Make
+
+
+@lru_cache(maxsize=64)
+def changed(problem: Problem, change: Change) -> Problem:
+    """Give the reference with that change."""
+    return _within(problem, lambda: _Changing(change))
+
+
+def changes(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Change]:
+    """List what can be made otherwise in a reference, the most telling first.
+
+    Args:
+        problem: The reference.
+        run: Calls a reference on some input.
+    """
+    calls = _calls(problem, run)
+    for ways in (_left_out, _settings, _other_functions, _dimensions, _starts):
+        for called in calls:
+            yield from ways(called)
+
+
+def shortened(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Change]:
+    """List where a reference can be without the last term; the arguments are those of `changes`."""
+    for called in _calls(problem, run):
+        yield from _ends(called)
+
+
+def _calls(problem: Problem, run: Callable[[Problem], object]) -> Sequence[_Called]:
+    seen = _Recording(str(problem.path))
+    run(_within(problem, lambda: seen))
+    return seen.calls[:_MOST_CALLS]
+
+
+def _within(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
+    """The reference with a forward that runs in a mode."""
+    model = problem.model
+
+    def forward(self: nn.Module, *given: Any) -> Any:
+        with mode():
+            return model.forward(self, *given)
+
+    its = {"forward": forward, "__module__": model.__module__}
+    return replace(problem, model=type(model.__name__, (model,), its))
+
+
+class _Counting(TorchFunctionMode):
+    """Counts the calls of each function while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[Any, int] = {}
+
+    def _number(self, function: Any) -> int:
+        number = self._counts.get(function, 0)
+        self._counts[function] = number + 1
+        return number
+
+
+class _Changing(_Counting):
+    def __init__(self, change: Change) -> None:
+        super().__init__()
+        self._change = change
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        called = self._change.called
+        if func is not called.function or self._number(func) != called.number:
+            return func(*args, **kwargs)
+        names = _signature(func)
+        return self._change.make(
+            partial(_by_name, func, called.given),
+            {**dict(zip(names, args, strict=False)), **kwargs},
+        )
+
+
+class _Recording(_Counting):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.calls: list[_Called] = []
+        self._path = path
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        number = self._number(func)
+        signature = _signature(func)
+        is_known = len(args) <= len(signature) and func.__name__ not in _MOVING
+        if is_known and isinstance(result, Tensor):
+            given = tuple(signature)[: len(args)]
+            arguments = {**signature, **dict(zip(given, args, strict=True)), **kwargs}
+            where = _line_in(self._path)
+            self.calls.append(_Called(func, number, where, given, arguments, result))
+        return result
+
+
+def _name_of(function: Any) -> str:
+    """`add` of all of `add`, `add_`, `__add__` and `__iadd__`."""
+    name = str(function.__name__).strip("_")
+    return name[1:] if name[:1] == "i" and name[1:] in _TAKEN_FOR else name
+
+
+def _by_name(function: Call, given: Sequence[str], arguments: Mapping[str, Any]) -> Tensor:
+    """Call it; what it takes by place alone stays there."""
+    rest = {name: value for name, value in arguments.items() if name not in given}
+    return function(*(arguments[name] for name in given), **rest)
+
+
+def _line_in(path: str) -> str:
+    """The line of a file that is being run, in words."""
+    frame = sys._getframe()
+    while frame.f_code.co_filename != path:
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    return f" in line {frame.f_lineno} of the reference"
+
+
+@lru_cache(maxsize=256)
+def _signature(function: Any) -> Mapping[str, Any]:
+    """Names of parameters, in order, with their defaults; torch has them for its own tests."""
+    try:
+        parameters = inspect.signature(get_testing_overrides().get(function, function)).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {
+        name: None if each.default is each.empty else each.default
+        for name, each in parameters.items()
+    }
+
+
+def _change(called: _Called, name: str, words: str, make: _Make) -> Change:
+    """A change of which it is said how the output comes about."""
+    where = f"{called.name}{called.where}"
+    return Change(name, f"The output is what it is {words.format(where)}.", called, make)
+
+
+def _with(called: _Called, parameter: str, value: object) -> Change:
+    """A call with another argument."""
+    was = called.arguments[parameter]
+    is_limit, words = parameter in _LIMITS, _operand(parameter)
+    return _change(
+        called,
+        f"{parameter} left out" if is_limit else f"{words} taken for {value}",
+        f"without {parameter} in {{}}"
+        if is_limit
+        else f"with {words} {value} in place of {was} in {{}}",
+        lambda call, given: _fitted(called.name, call, given, parameter, value),
+    )
+
+
+def _fitted(
+    name: str, call: Call, given: Mapping[str, Any], parameter: str, value: object
+) -> Tensor:
+    """The result with another argument, in the shape that the kernel's output has anyway."""
+    changed = {**given, parameter: value}
+    if parameter not in _USUAL:
+        return call(changed)
+    right = call(given)
+    if parameter == "padding" and "transpose" not in name:
+        # What lies behind the end is nothing.
+        first = next(iter(given))
+        more = _of_each_dimension(given["padding"], right.dim() - 2)
+        behind = [each for size in reversed(more) for each in (0, 2 * size)]
+        nothing = -torch.inf if "max" in name else 0.0
+        changed[first] = functional.pad(given[first], behind, value=nothing)
+    return call(changed)[tuple(slice(size) for size in right.shape)]
+
+
+def _of_each_dimension(sizes: int | Sequence[int], dimensions: int) -> Sequence[int]:
+    """The sizes of a window or its surroundings, one of which may stand for all."""
+    return [sizes] * dimensions if isinstance(sizes, int) else sizes
+
+
+def _operand(name: str) -> str:
+    """What torch calls an operand, in words that tell somebody which one it is."""
+    return {"input": "the first operand", "self": "the first operand"}.get(
+        name, "the second operand" if name in ("other", "mat2") else name
+    )
+
+
+def _left_out(called: _Called) -> Iterator[Change]:
+    """An operand that stays as it is, or another one that is missing."""
+    alike = {n: v for n, v in called.tensors.items() if v.shape == called.result.shape}
+    for name in alike:
+        words = f", with {_operand(name)} in its place" if len(alike) > 1 else ""
+        yield _change(
+            called,
+            f"{called.name} left out",
+            f"without {{}}{words}",
+            lambda _, given, name=name: given[name].clone(),  # type: ignore[misc]
+        )
+    # An operand that may be left out has a default, which is none.
+    optional = [
+        name
+        for name in [*called.tensors][1:]
+        if name in _OPTIONAL and _signature(called.function).get(name, 0) is None
+    ]
+    both = [optional] if len(optional) > 1 else []
+    for names in (*([name] for name in optional), *both):
+        words = " and ".join(names)
+        yield _change(
+            called,
+            f"{words} left out",
+            f"without {words} in {{}}",
+            lambda call, given, names=names: call(  # type: ignore[misc]
+                {**given, **dict.fromkeys(names)}
+            ),
+        )
+
+
+def _settings(called: _Called) -> Iterator[Change]:
+    """Other arguments than those that it has."""
+    arguments = called.arguments
+    if called.name in ("var", "std") and not {"correction", "unbiased"} & arguments.keys():
+        yield _change(
+            called,
+            "n in place of n - 1",
+            "with a division by n in {}",
+            lambda call, given: call({**given, "correction": 0}),
+        )
+    for name, value in arguments.items():
+        for other in _values(called, name, value):
+            yield _with(called, name, other)
+    if called.name in _NORMS:
+        yield _change(
+            called,
+            "n - 1 in place of n",
+            "with a division by n - 1 in the variance of {}",
+            lambda call, given: _with_unbiased_variance(called, call, given),
+        )
+
+
+def _with_unbiased_variance(called: _Called, call: Call, given: Mapping[str, Any]) -> Tensor:
+    """A norm by n - 1: v n / (n - 1) + eps is n / (n - 1) times v + eps (n - 1) / n."""
+    values = given[next(iter(given))]
+    rows = math.prod(values.shape[:2])
+    count = {
+        "batch_norm": values.numel() // values.shape[1],
+        "instance_norm": values.numel() // rows,
+        "group_norm": values[0].numel() // given.get("num_groups", 1),
+        "layer_norm": math.prod(given.get("normalized_shape", ())),
+    }[called.name]
+    factor: float = (count - 1) / count
+    changed = {**given, "eps": factor * called.arguments["eps"]}
+    return call(changed) - (1.0 - math.sqrt(factor)) * call({**changed, "bias": None})
+
+
+def _values(called: _Called, name: str, value: object) -> Iterator[object]:
+    """What an argument may be taken for."""
+    if name in _USUAL:
+        yield from _sizes(value, _USUAL[name])
+    elif isinstance(value, bool):
+        yield from [not value] if name not in _NOT_TRIED else []
+    elif name == "eps" or (isinstance(value, float) and 0 < value < _SMALL):
+        yield from (each for each in _EPS if each != value)
+    elif name in _LIMITS and isinstance(value, int | float):
+        yield _LIMITS[name]
+    elif name == _OF_CHANNELS:
+        yield from {1, called.result.shape[1]} - {value}
+    elif isinstance(value, int | float) and name not in _NOT_TRIED:
+        default = _signature(called.function).get(name)
+        usual = (default,) if isinstance(default, int | float) else ()
+        inverse = (1 / value,) if value else ()
+        others = dict.fromkeys((*usual, 0.0, 1.0, -value, *inverse))
+        yield from (each for each in others if each != value)
+    elif isinstance(value, str):
+        yield from (each for each in _WORDS.get(name, ()) if each != value)
+
+
+def _sizes(value: object, usual: int) -> Iterator[object]:
+    """What a size of each dimension, or of all, may be taken for."""
+    if isinstance(value, int):
+        yield from [usual] if value != usual else []
+    elif isinstance(value, list | tuple) and value:
+        ignored = (usual,) * len(value)
+        yield from dict.fromkeys(
+            each for each in (ignored, tuple(value)[::-1]) if each != tuple(value)
+        )
+
+
+def _other_functions(called: _Called) -> Iterator[Change]:
+    """Another function in its place, or its operands in each other's."""
+    first = next(iter(called.arguments))
+    for other in _TAKEN_FOR.get(called.name, ()):
+        function = _beside(called.function, other)
+        yield _change(
+            called,
+            f"{other} in place of {called.name}",
+            f"with {other} in place of {{}}",
+            lambda _, given, function=function: _by_name(function, called.given, given),  # type: ignore[misc]
+        )
+    for other in _ACTIVATIONS if called.name in _ACTIVATIONS else ():
+        function = getattr(functional, other, None) or getattr(torch, other)
+        if other != called.name:
+            yield _change(
+                called,
+                f"{other} in place of {called.name}",
+                f"with {other} in place of {{}}",
+                lambda _, given, function=function: function(given[first]),  # type: ignore[misc]
+            )
+    kind, _, dimensions = called.name.partition("_pool")
+    if dimensions in ("1d", "2d", "3d") and kind in _POOLS:
+        function = getattr(functional, f"{_POOLS[kind]}_pool{dimensions}")
+        yield _change(
+            called,
+            f"{_POOLS[kind]} in place of {kind}",
+            f"with {function.__name__} in place of {{}}",
+            lambda _, given: function(
+                given[first], *(given.get(each) for each in _OF_POOLS), given.get("padding", 0)
+            ),
+        )
+    names = [*called.tensors]
+    if called.name in _TURNED and len(names) > 1:
+        second = names[1]
+        yield _change(
+            called,
+            "operands changed round",
+            "with the operands of {} changed round",
+            lambda call, given: call({**given, first: given[second], second: given[first]}),
+        )
+    for name in names[:2] if called.name in _PRODUCTS else []:
+        yield _change(
+            called,
+            "operand transposed",
+            f"with {_operand(name)} of {{}} transposed",
+            lambda call, given, name=name: call({**given, name: given[name].mT}),  # type: ignore[misc]
+        )
+
+
+def _beside(function: Any, other: str) -> Any:
+    """A function where another one is."""
+    for place in (Tensor, functional, torch):
+        if getattr(place, function.__name__, None) is function:
+            return getattr(place, other, None)
+    return None
+
+
+def _dimensions(called: _Called) -> Iterator[Change]:
+    """Along another dimension."""
+    dim, tensors = called.arguments.get("dim"), [*called.tensors.values()]
+    if not isinstance(dim, int) or isinstance(dim, bool) or not tensors:
+        return
+    dimensions = tensors[0].dim()
+    for other in range(dimensions):
+        if other != dim % dimensions:
+            yield _with(called, "dim", other)
+
+
+def _starts(called: _Called) -> Iterator[Change]:
+    """What the largest is found among."""
+    if not any(name in called.name for name in _LARGEST):
+        return
+    yield _change(
+        called,
+        "the largest starts from 0",
+        "with 0 for what is negative after {}",
+        lambda call, given: call(given).clamp_min(0.0),
+    )
+    padding = called.arguments.get("padding")
+    if padding and "adaptive" not in called.name:
+        more = _of_each_dimension(padding, called.result.dim() - 2)
+        around = [size for size in reversed(more) for _ in range(2)]
+        first = next(iter(called.arguments))
+        yield _change(
+            called,
+            "0 in the padding",
+            "with zeros around the input of {}",
+            lambda call, given: call(
+                {**given, first: functional.pad(given[first], around), "padding": 0}
+            ),
+        )
+
+
+def _ends(called: _Called) -> Iterator[Change]:
+    """Without the last of what it sums, or finds the largest of."""
+    name, value = next(iter(called.tensors.items()), ("", None))
+    if value is None or not value.dim() or not value.is_floating_point():
+        return
+    dim = -1 if called.name in _PRODUCTS else called.arguments.get("dim")
+    nothing = -torch.inf if called.name in _OF_LARGEST else 0.0
+    for each in [dim] if isinstance(dim, int) else dim if isinstance(dim, list | tuple) else []:
+        yield _change(
+            called,
+            "the last term missing",
+            f"without the last of {_operand(name)} along dimension {each} in {{}}",
+            lambda call, given, each=each: call(  # type: ignore[misc]
+                {**given, name: _without_last(given[name], each, nothing)}
+            ),
+        )
+
+
+def _without_last(values: Tensor, dim: int, nothing: float) -> Tensor:
+    kept = values.narrow(dim, 0, values.shape[dim] - 1)
+    last = torch.full_like(values.narrow(dim, 0, 1), nothing)
+    return torch.cat([kept, last], dim)
