@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.evaluate import evaluate
 from harness.records.report import Report
-from tests.support import harness, reports
+from tests.support import harness, reports, request_for
 
 REFERENCE = """
 import torch
@@ -550,6 +551,19 @@ def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) ->
     assert larger[0].startswith(f"reduced with inputs of {', '.join(map(str, quick))}: not run: ")
     for note in larger:
         assert "more than 0.2 G thread-instructions in one call" in note
+
+
+def test_case_that_takes_long_has_fewer_runs(tmp_path: Path) -> None:
+    """Those of the numbers that tell most are left once its calls have taken some seconds."""
+    (tmp_path / "reference.py").write_text(REFERENCE.replace("torch.relu(y)", "y.max()"))
+    (tmp_path / "combine.py").write_text(QUADRATIC)
+    files = tmp_path / "combine.py", tmp_path / "reference.py"
+    sizes = {case.id: math.prod(case.input_shapes[0]) for case in request_for(*files).cases}
+    long = next(name for name, size in sizes.items() if 1 << 13 < size < 1 << 14)
+    short = next(name for name, size in sizes.items() if size < 1 << 10)
+    cases = {case.id: case for case in evaluate(request_for(*files, long, short)).cases}
+    assert [cases[each].verdict for each in (long, short)] == ["passed", "passed"]
+    assert {"own", "spike"} <= cases[long].errors.keys() < cases[short].errors.keys()
 
 
 LARGEST = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,7 +25,7 @@ from harness.judging.layouts import WORDS, promises
 from harness.judging.picture import WrongOutput
 from harness.messages.channel import Message
 from harness.messages.digests import digest
-from harness.problems.grid import Case
+from harness.problems.grid import OWN, Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Weights
 from harness.problems.values import (
@@ -50,6 +50,9 @@ _OTHER_SCHEDULE = 5
 
 # A diagnosis needs small outputs, and many large ones would fill the memory.
 _MAX_REMEMBERED = 1 << 20
+# Thread-instructions, some seconds of them. A block of 256 threads for each of 4099 small matrices
+# takes ten times that in all runs, of which the last show little that the first do not.
+_MOST_OF_ALL_RUNS = 3 * 10**8
 # Of numbers in inputs that a processor draws: all of what runs on the simulator.
 _MOST_DRAWN = 1 << 22
 
@@ -163,7 +166,7 @@ class CaseCheck:
         sent = None
         with ThreadPoolExecutor(1, thread_name_prefix="judge") as aside:
             judged: Future[None] | None = None
-            for call in self._calls:
+            for call in self._bearable_calls():
                 known = self._drawn.get(call.run.weights)
                 values = values_of_call(
                     self._problem, self._case, call, known, self._drawing_device
@@ -189,6 +192,22 @@ class CaseCheck:
                     del values, answer
             if judged:
                 judged.result()
+
+    def _bearable_calls(self) -> Iterator[Call]:
+        """Each call; where the simulator takes long for them, of the others those that tell most.
+
+        What is left out is no call of the case. Of the problem's own configuration nothing is.
+        """
+        made, is_short = 0, self._case.label in OWN
+        while made < len(self._calls):
+            if self._spent > _MOST_OF_ALL_RUNS and not is_short:
+                left = self._calls[made:]
+                needed = self._problem.family.indispensable(runs_for(self._problem))
+                telling = [each for each in left if each.run in needed and each.kind == "first"]
+                self._calls = (*self._calls[:made], *(telling or left[-1:]))
+                is_short = True
+            yield self._calls[made]
+            made += 1
 
     def _why(self, failure: WorkerFailure) -> verdict.Stop:
         """What it means that the worker had to be given up; of a slow one, beside what."""

@@ -159,8 +159,11 @@ class AnyReference:
         Among very many numbers what is left out at the end is less than rounding, unless it is far
         larger than the rest.
         """
-        if self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS:
-            return runs
+        is_small = self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS
+        return runs if is_small else self.indispensable(runs)
+
+    def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """The author's own and one in which ends show."""
         named = {run.distribution: run for run in runs if run.weights != "D"}
         other = named.get("spike", named.get("normal"))
         return [run for run in runs if run.name == "own" or run is other]

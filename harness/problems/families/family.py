@@ -174,6 +174,9 @@ class Family(Protocol):
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """Those of the runs that a configuration is small enough for; the first is one of them."""
 
+    def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Those of the runs that are left where a case's calls turn out to take long."""
+
     def spell(self, configuration: Configuration) -> str:
         """The id of a case: short, readable, and the same in every run."""
 

@@ -149,6 +149,10 @@ class ConvTranspose1d(AnyReference):
         del configuration
         return runs
 
+    def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """All of them."""
+        return runs
+
     def spell(self, configuration: Configuration) -> str:
         """Kernel and stride, then what is not neutral, then the shapes."""
         return grid.spell(Convolution.of(configuration))
