@@ -206,7 +206,7 @@ def _around(
         {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
         # In three dimensions a wide size is much work beside anything but the least there is.
         {**{each: 1 for each in own if each not in settings}, name: value},
-        {**dict.fromkeys(own, 1), name: value},
+        {**{each: min(size, 1) for each, size in own.items()}, name: value},
         # What is split by numbers inside `Model` has to be a multiple of what works.
         *({**each, name: -(-value // each[name]) * each[name]} for each in least if each[name]),
     ):
