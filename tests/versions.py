@@ -780,6 +780,39 @@ VERSIONS: Mapping[str, Versions] = {
             ),
         },
     ),
+    "upsampled_volume": Versions(
+        wrong={
+            "without the padding": (
+                "c = self.conv; y = self.conv(x)\n"
+                "z = nn.functional.conv_transpose3d(x, c.weight, None, c.stride)\n"
+                "return z[(..., *map(slice, y.shape[2:]))].clone()"
+            ),
+            "planes beyond a block": "y = self.conv(x).clone(); y[:, :, 64:] = 0; return y",
+            "channels beyond a block": ("y = self.conv(x).clone(); y[:, 128:] = 0; return y"),
+            "weights counted in 16 bits": (
+                "c = self.conv; w = c.weight.flatten()\n"
+                "w = w[torch.arange(w.numel()) % 65536].view_as(c.weight)\n"
+                "return nn.functional.conv_transpose3d(x, w, None, c.stride, c.padding)"
+            ),
+            "rows and columns of the kernel changed round": (
+                "c = self.conv; w = c.weight.mT\n"
+                "return nn.functional.conv_transpose3d(x, w, None, c.stride, c.padding)"
+            ),
+        },
+        right={
+            "tap by tap": (
+                "c = self.conv; s = c.stride; n = x.shape[2:]\n"
+                "k = c.kernel_size; p = c.padding\n"
+                "y = x.new_zeros(len(x), c.out_channels, *(\n"
+                "    (n[i] - 1) * s[i] + k[i] for i in range(3)))\n"
+                "for tap in torch.cartesian_prod(*map(torch.arange, k)).tolist():\n"
+                "    at = tuple(slice(t, t + (m - 1) * d + 1, d) for t, m, d in zip(tap, n, s))\n"
+                "    w = c.weight[(..., *tap)]\n"
+                '    y[(..., *at)] += torch.einsum("bcdhw,co->bodhw", x, w)\n'
+                "return y[(..., *(slice(q, m - q) for q, m in zip(p, y.shape[2:])))].clone()"
+            ),
+        },
+    ),
     "mse_loss": Versions(
         wrong={
             "absolute": "return (predictions - targets).abs().mean()",

@@ -8,10 +8,12 @@ configuration is the file's own text with another number there.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from copy import deepcopy
+from typing import Any
 
-_READERS = ("get_inputs", "get_init_inputs")
+_INPUTS = "get_inputs"
+_READERS = (_INPUTS, "get_init_inputs")
 # A smaller number in a function may be a dimension's, or say how something is drawn.
 _LEAST_SIZE = 8
 
@@ -34,6 +36,16 @@ def constants_of(tree: ast.Module) -> dict[str, int]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def names_of_inputs(tree: ast.Module) -> frozenset[str]:
+    r"""Find which of the constants say how large an input is: those that `get_inputs` reads.
+
+    >>> text = "n = 8; k = 3\ndef get_inputs(): return [n]\ndef get_init_inputs(): return [k]"
+    >>> names_of_inputs(ast.parse(text))
+    frozenset({'n'})
+    """
+    return frozenset(name for name, _ in _places(tree, (_INPUTS,)))
+
+
 def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
     """Give the file with other values for some of its constants.
 
@@ -41,13 +53,22 @@ def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
         tree: The file's, which stays as it is.
         values: By the names of `constants_of`.
     """
-    # A file is mostly classes, which stay as they are.
-    body = [deepcopy(each) if _states(each) else each for each in tree.body]
-    changed = ast.Module(body, tree.type_ignores)
-    replace = _Replace({node: values[name] for name, node in _places(changed) if name in values})
-    for statement in filter(_states, body):
-        replace.visit(statement)
-    return changed
+    # By identity: what a copy finds here it takes as the copy of it.
+    others: dict[int, Any] = {
+        id(node): ast.copy_location(ast.Constant(values[name]), node)
+        for name, node in _places(tree)
+        if name in values
+    }
+    body = [
+        deepcopy(statement, {**others}) if _has_any(statement, others) else statement
+        for statement in tree.body
+    ]
+    return ast.Module(body, tree.type_ignores)
+
+
+def _has_any(statement: ast.stmt, places: Container[int]) -> bool:
+    """Whether something in a statement is replaced: a file is mostly classes, which stay."""
+    return _states(statement) and any(id(node) in places for node in ast.walk(statement))
 
 
 def _states(statement: ast.stmt) -> bool:
@@ -55,26 +76,19 @@ def _states(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign | ast.AnnAssign | ast.FunctionDef)
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, values: Mapping[ast.expr, int]) -> None:
-        self._values = values
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.expr) and node in self._values:
-            return ast.copy_location(ast.Constant(self._values[node]), node)
-        return self.generic_visit(node)
-
-
-def _places(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Where an integer may stand that the two functions read, with its name."""
-    read = _names_read(tree)
+def _places(
+    tree: ast.Module, functions: Collection[str] = _READERS
+) -> Iterator[tuple[str, ast.expr]]:
+    """Where an integer may stand that some of the two functions read, with its name."""
+    readers = [*_readers(tree, functions)]
+    read = _names_read(tree, readers)
     found = set()
     for name, expression in _named(tree):
         # What has two names is one size.
         if name.partition("[")[0] in read and expression not in found:
             found.add(expression)
             yield name, expression
-    for reader in _readers(tree):
+    for reader in readers:
         for node in ast.walk(reader):
             # One number is one size, as often as it stands there.
             if (
@@ -85,9 +99,9 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 yield f"n{node.value}", node
 
 
-def _readers(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+def _readers(tree: ast.Module, functions: Collection[str]) -> Iterator[ast.FunctionDef]:
     for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name in _READERS:
+        if isinstance(statement, ast.FunctionDef) and statement.name in functions:
             yield statement
 
 
@@ -153,9 +167,9 @@ def _calculated(op: ast.operator, a: int, b: int) -> int | None:
             return None
 
 
-def _names_read(tree: ast.Module) -> set[str]:
-    """Names that the two functions read, and those that are derived from at the top level."""
-    read = {name for reader in _readers(tree) for name in _loaded(reader)}
+def _names_read(tree: ast.Module, readers: Sequence[ast.FunctionDef]) -> set[str]:
+    """Names that some functions read, and those that are derived from at the top level."""
+    read = {name for reader in readers for name in _loaded(reader)}
     # `heads = width // 64` makes `width` a constant that is read: to its end, as each may be
     # derived from another.
     derived: dict[str, set[str]] = {}

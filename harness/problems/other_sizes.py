@@ -21,6 +21,9 @@ Constants = dict[str, int]
 _LEAST_SIZE = 16
 _SIZES = (1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025, 4099, 65537)
 _SETTINGS = (1, 2, 3)
+# Of an input's size that is as small as a setting, such as three channels: beyond tiles of a warp
+# and of a block.
+_BEYOND_TILES = (33, 129)
 _MOST_WORK = 1 << 18
 """Of a case; a case of a wide size may take more, since nothing smaller has it."""
 _MOST_WORK_OF_WIDE = 1 << 22
@@ -106,9 +109,7 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
     roomy = _own_sizes_within(sizes, _WORK_OF_SETTING)
     company = _Company(_least(sizes), roomy.constants if roomy else {})
     for _ in range(turns):
-        missing = [
-            (name, value) for name, own in sizes.constants.items() for value in _values(name, own)
-        ]
+        missing = [(name, value) for name in sizes.constants for value in _values(sizes, name)]
         # The largest leave least room for others.
         missing.sort(key=lambda each: -each[1])
         while missing:
@@ -146,10 +147,15 @@ def _is_size(name: str, own: int) -> bool:
     return own >= _LEAST_SIZE or _REPEATS.search(name) is not None
 
 
-def _values(name: str, own: int) -> tuple[int, ...]:
+def _values(sizes: Sizes, name: str) -> tuple[int, ...]:
+    own = sizes.constants[name]
     if _is_size(name, own):
         return _SIZES
-    return tuple(v for v in (*_SETTINGS, own + 1) if v != own) if own > 0 else ()
+    # What is below 0 counts dimensions from the end; a 0 may be a padding.
+    if own < 0:
+        return ()
+    larger = _BEYOND_TILES if name in sizes.of_inputs else ()
+    return tuple(value for value in (*_SETTINGS, own + 1, *larger) if value != own)
 
 
 def _least(sizes: Sizes) -> Constants | None:
@@ -198,8 +204,11 @@ def _around(
         {**_small(own, chance), **alike},
         alike,
         {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
+        # In three dimensions a wide size is much work beside anything but the least there is.
+        {**{each: 1 for each in own if each not in settings}, name: value},
+        {**{each: min(size, 1) for each, size in own.items()}, name: value},
         # What is split by numbers inside `Model` has to be a multiple of what works.
-        *({**each, name: -(-value // each[name]) * each[name]} for each in least),
+        *({**each, name: -(-value // each[name]) * each[name]} for each in least if each[name]),
     ):
         constants = {**own, **start}
         if sizes.work(constants) > _MOST_WORK_OF_WIDE:

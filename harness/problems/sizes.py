@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from harness.problems.configuration import Configuration
+from harness.problems.constants import names_of_inputs
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import TooManyError, work_of
 from harness.problems.problem import Problem
@@ -35,6 +36,11 @@ class ProblemSizes:
     def constants(self) -> Mapping[str, int]:
         """The reference's own, by name."""
         return self._problem.constants
+
+    @property
+    def of_inputs(self) -> frozenset[str]:
+        """Names of those that its inputs are made from."""
+        return names_of_inputs(self._problem.tree)
 
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
         """What some values give; None where the reference does not work with them."""

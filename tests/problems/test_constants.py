@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,66 @@ def test_sizes_are_varied_where_no_small_ones_work(tmp_path: Path) -> None:
     for name in ("batch_size", "rows", "columns"):
         values = {problem.at(case.constants).constants[name] for case in cases}
         assert values >= {31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025, 4099}, name
+
+
+VOLUMES = """
+import torch
+from torch import nn
+
+batch_size = 16
+channels = 3
+depth = 12
+height, width = 64, 64
+kernel_size = 5
+stride = 2
+padding = 0
+
+class Model(nn.Module):
+    def __init__(self, channels, kernel_size, stride, padding):
+        super().__init__()
+        self.conv = nn.ConvTranspose3d(channels, 8, kernel_size, stride, padding)
+
+    def forward(self, x):
+        return self.conv(x)
+
+def get_inputs():
+    return [torch.rand(batch_size, channels, depth, height, width)]
+
+def get_init_inputs():
+    return [channels, kernel_size, stride, padding]
+"""
+
+
+@pytest.fixture(scope="module")
+def volumes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[int]]:
+    """Which values each constant of `VOLUMES` has in some case."""
+    names = (
+        *("batch_size", "channels", "depth", "height", "width"),
+        *("kernel_size", "stride", "padding"),
+    )
+    path = tmp_path_factory.mktemp("volumes") / "volumes.py"
+    return dict(zip(names, values_in_cases(path, VOLUMES, *names), strict=True))
+
+
+def test_small_sizes_of_inputs_are_varied_beyond_tiles(volumes: Mapping[str, set[int]]) -> None:
+    """Three channels and twelve planes may be more than a block; a kernel's taps stay few."""
+    assert volumes["channels"] >= {1, 2, 3, 4, 33, 129}
+    assert volumes["depth"] >= {1, 2, 3, 12, 13, 33, 129}
+    assert max(volumes["kernel_size"]) == 6
+
+
+def test_what_is_not_padded_is_padded_in_some_case(volumes: Mapping[str, set[int]]) -> None:
+    """A padding of 0 is a setting as a stride of 1 is: who does not read it is told."""
+    assert volumes["padding"] >= {0, 1, 2, 3}
+    assert volumes["stride"] >= {1, 2, 3}
+
+
+def test_wide_sizes_in_three_dimensions_come_beside_the_least(
+    volumes: Mapping[str, set[int]],
+) -> None:
+    """Beside anything else they are too much work, and no index beyond 16 bits would be seen."""
+    for name in ("batch_size", "height", "width"):
+        assert max(volumes[name]) >= 65537, name
 
 
 def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:

@@ -59,6 +59,14 @@ def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
     assert 120 <= len(cases_for(plain, submission(*NEUTRAL), "full")) <= 300
 
 
+def test_some_case_has_many_rows_and_some_many_weights(everything: tuple[Case, ...]) -> None:
+    """Rows beyond a grid's or a tile's, and an index of weights that 16 bits do not hold."""
+    sizes = [Convolution.of(case) for case in everything if case.label == "corner"]
+    assert max(each.batch for each in sizes) > 64
+    weights = [each.in_channels * each.out_channels * each.kernel_size for each in sizes]
+    assert max(weights) > 1 << 16
+
+
 def test_random_cases_are_of_their_seed(plain: Problem) -> None:
     """Nobody knows their sizes before the seed is drawn; with it they are the same again."""
     found = submission(*NEUTRAL)

@@ -55,6 +55,10 @@ class Sizes(Protocol):
     def constants(self) -> Mapping[str, int]:
         """Its own, by name."""
 
+    @property
+    def of_inputs(self) -> frozenset[str]:
+        """Names of those that its inputs are made from."""
+
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
         """What some values give; None where the reference does not work with them."""
 

@@ -96,6 +96,10 @@ _CORNERS: Sequence[Mapping[str, Any]] = (
     {"kernel_size": 3, "length": _MANY + 3, "in_channels": 1, "out_channels": 1},
     # The same number of outputs for a kernel that looks at the whole input for each of them.
     {"kernel_size": 3, "length": _MANY // 256 + 3, "in_channels": 1, "out_channels": 256},
+    # More weights than 16 bits count, of more channels than a block has threads.
+    {"kernel_size": 1, "length": 1, "in_channels": 257, "out_channels": 259},
+    # More rows than the problem's own batch on the simulator, and than a tile or a grid has.
+    {"kernel_size": 3, "batch": 65, "length": 5},
 )
 
 # A thread block has 48 KiB of shared memory without asking, and 227 KiB at most. The weights of one
