@@ -20,6 +20,7 @@ from harness.problems.rounding import (  # noqa: F401 - they register their rule
     complex_numbers,
     elementwise,
     functions,
+    normalising,
     pooling,
     products,
     reductions,

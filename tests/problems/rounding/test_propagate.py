@@ -484,6 +484,17 @@ def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
     assert not expected(torch.relu, x).is_of(x[:1].relu())
 
 
+def test_shares_and_deviations_are_bounded_whatever_rounding_did_before() -> None:
+    """Where nothing is left of their operands: a share is 1 at most, a deviation the root of n."""
+    x = DRAWS["large"](torch.Generator().manual_seed(0))
+    shares = expected(lambda x: torch.softmax(1000 * x, 1), x)
+    assert float(shares.bound(BF16).max()) < 1.1
+    differences = expected(
+        lambda x: functional.layer_norm((x + 1e4) - 1e4, x.shape[1:], eps=0.1), x
+    )
+    assert float(differences.bound(FP32).max()) < 8.0 * COLUMNS**0.5
+
+
 def test_what_a_mask_hides_leaves_the_rest_bounded() -> None:
     """Minus infinity is added to what has errors: it stays, and its exponential is nothing."""
     x = DRAWS["normal"](torch.Generator().manual_seed(0))
