@@ -66,6 +66,18 @@ def _in_one_pass(x: str, dims: str) -> str:
     return _FROM_SQUARES.format(x=x, dims=dims)
 
 
+_LOOKING_BACK = """
+b, t, c = x.shape
+h = self.heads
+q, k, v = (p.view(b, t, h, c // h).transpose(1, 2) for p in self.joint(x).split(c, 2))
+s = q / (c // h) ** 0.5 @ k.mT
+s = s.masked_fill(~torch.ones(t, t, dtype=torch.bool).tril(), -1e30)
+e = torch.exp(s - s.amax(-1, True))
+e = e / e.sum(-1, True)
+y = e @ v
+return y.transpose(1, 2).reshape(b, t, c)
+"""
+
 VERSIONS: Mapping[str, Versions] = {
     "mean_and_variance": Versions(
         wrong={
@@ -972,6 +984,45 @@ VERSIONS: Mapping[str, Versions] = {
                 "    y = y * torch.exp(m - n) + e @ v[:, :, h:]\n"
                 "    t = t * torch.exp(m - n) + e.sum(-1, True)\n"
                 "return y / t"
+            ),
+        },
+    ),
+    "causal_attention": Versions(
+        wrong={
+            "without a mask": _LOOKING_BACK.replace(".tril()", ""),
+            "without the token itself": _LOOKING_BACK.replace(".tril()", ".tril(-1)"),
+            "by the whole width": _LOOKING_BACK.replace("(c // h) ** 0.5", "c**0.5"),
+            "without the last head": _LOOKING_BACK.replace("y = e @ v", "y = e @ v\ny[:, -1] = 0"),
+            "heads not joined": _LOOKING_BACK.replace("y.transpose(1, 2)", "y"),
+        },
+        right={"by its own triangle": _LOOKING_BACK},
+    ),
+    "spectral_filter": Versions(
+        wrong={
+            "around the end": (
+                "return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(self.taps), x.shape[-1])"
+            ),
+            "correlated": (
+                "n = 2 * x.shape[-1]\n"
+                "s = torch.fft.rfft(x, n=n) * torch.fft.rfft(self.taps, n=n).conj()\n"
+                "return torch.fft.irfft(s, n=n)[..., : x.shape[-1]]"
+            ),
+            "without the last tap": (
+                "n = 2 * x.shape[-1]\n"
+                "s = torch.fft.rfft(x, n=n) * torch.fft.rfft(self.taps[:, :-1], n=n)\n"
+                "return torch.fft.irfft(s, n=n)[..., : x.shape[-1]]"
+            ),
+            "half of it": (
+                "n = 2 * x.shape[-1]\n"
+                "s = torch.fft.rfft(x, n=n) * torch.fft.rfft(self.taps, n=n)\n"
+                "return torch.fft.irfft(s, n=n)[..., : x.shape[-1]] / 2"
+            ),
+        },
+        right={
+            "as a convolution": (
+                "n, c = x.shape[-1], x.shape[1]\n"
+                "w = self.taps.flip(1)[:, None]\n"
+                "return nn.functional.conv1d(nn.functional.pad(x, (n - 1, 0)), w, groups=c)"
             ),
         },
     ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,27 @@ class Operation:
         made: How many numbers it made.
         elements: Of the largest tensor that it was given, or made.
         products: How many products it formed; 0 where torch does not count them.
+        met: The shapes of what it joined element by element, if that was more than one tensor.
     """
 
     name: str
     made: int
     elements: int
     products: int
+    met: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a call of forward does.
+
+    Attributes:
+        numbers: How many it makes and multiplies, and a model keeps.
+        operations: Its operators, in their order.
+    """
+
+    numbers: int
+    operations: Sequence[Operation]
 
 
 class TooManyError(RuntimeError):
@@ -52,8 +68,8 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
     return operations
 
 
-def work_of(problem: Problem, configuration: Configuration, most: int) -> int:
-    """Count the numbers that a call of forward makes and multiplies, and those that a model keeps.
+def work_of(problem: Problem, configuration: Configuration, most: int) -> Work:
+    """Find what a call of forward does.
 
     Args:
         problem: As of `operations_of`.
@@ -67,7 +83,37 @@ def work_of(problem: Problem, configuration: Configuration, most: int) -> int:
     model, operations = _recorded(problem, configuration, most)
     # A mask that is kept may be as large as the square of a size of which a call reads a part.
     kept = sum(buffer.numel() for buffer in model.buffers())
-    return kept + sum(each.made + each.products for each in operations)
+    return Work(kept + sum(each.made + each.products for each in operations), operations)
+
+
+def is_stretched(operations: Sequence[Operation], own: Sequence[Operation]) -> bool:
+    """Whether something of size 1 is joined with all of what has a size that was its own.
+
+    Args:
+        operations: Of other sizes.
+        own: Of the reference's own. Where others join elements, or more of them, nothing is said.
+    """
+    joining, were_joining = ([x for x in each if x.met] for each in (operations, own))
+    if [x.name for x in joining] != [x.name for x in were_joining]:
+        return False
+    return any(map(_is_stretched, (x.met for x in joining), (x.met for x in were_joining)))
+
+
+def _is_stretched(shapes: Sequence[Sequence[int]], own: Sequence[Sequence[int]]) -> bool:
+    for sizes, were in zip(_dimensions(shapes), _dimensions(own), strict=False):
+        if len(sizes) != len(were):
+            continue
+        for a, was_a in zip(sizes, were, strict=True):
+            for b, was_b in zip(sizes, were, strict=True):
+                if a == 1 < b and was_a == was_b > 1:
+                    return True
+    return False
+
+
+def _dimensions(shapes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """The sizes of all in each dimension, from the last one on; 0 where one has fewer."""
+    reversed_shapes = (tuple(reversed(shape)) for shape in shapes)
+    return itertools.zip_longest(*reversed_shapes, fillvalue=0)
 
 
 def _recorded(
@@ -117,7 +163,15 @@ def _operation(call: Call) -> Operation:
         made=sum(made),
         elements=max([*made, *_sizes((call.args, call.kwargs))], default=0),
         products=int(flop) // 2,
+        met=_met(call),
     )
+
+
+def _met(call: Call) -> tuple[tuple[int, ...], ...]:
+    if torch.Tag.pointwise not in call.func.tags:
+        return ()
+    shapes = tuple(tuple(x.shape) for x in tree_leaves(call.args) if isinstance(x, Tensor))
+    return shapes if len(shapes) > 1 else ()
 
 
 def _sizes(values: object) -> list[int]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from harness.problems.configuration import Configuration
 from harness.problems.constants import names_of_inputs
 from harness.problems.instance import ModelInstance
-from harness.problems.operations import TooManyError, work_of
+from harness.problems.operations import Operation, TooManyError, is_stretched, work_of
 from harness.problems.problem import Problem
 
 # Of one call on the CPU, which tells whether the reference works: above, its shapes must do.
@@ -51,6 +51,9 @@ class ProblemSizes:
 
     def work(self, constants: Mapping[str, int]) -> float:
         """Numbers that a call reads, makes, multiplies or keeps; infinite where it does not work.
+
+        It does not where torch stretches what has size 1, such as a mask of one row and column,
+        over what it has to be as large as: that says nothing of what the reference means.
 
         So it is where too many operators are called. Of larger sizes that is not tried again: they
         make a loop no shorter.
@@ -97,7 +100,18 @@ def _work(own: Problem, constants: _Constants) -> float:
         raise
     except Exception:  # what a reference raises on sizes that it does not take is its own
         return math.inf
-    return work + sum(math.prod(shape) for shape in problem.input_shapes)
+    if is_stretched(work.operations, _own_operations(own)):
+        return math.inf
+    return work.numbers + sum(math.prod(shape) for shape in problem.input_shapes)
+
+
+@lru_cache(maxsize=1 << 4)
+def _own_operations(own: Problem) -> Sequence[Operation]:
+    """Those of its own sizes; none where they are too many, or only values tell."""
+    try:
+        return work_of(own, _configuration(own, own, own.arguments), _MOST_OPERATORS).operations
+    except Exception:  # as above
+        return ()
 
 
 @lru_cache(maxsize=1 << 12)

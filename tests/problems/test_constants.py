@@ -101,6 +101,16 @@ def test_sizes_that_the_reference_refuses_are_an_error(tmp_path: Path) -> None:
         load(path).at({"heads": 9})
 
 
+def test_nothing_of_size_1_is_stretched_over_what_it_has_to_fit() -> None:
+    """A mask for one step works for 31 as far as torch is concerned, and hides nothing then."""
+    reference = load(Path(__file__).parents[1] / "references" / "causal_attention.py")
+    constants = [{**reference.constants, **case.constants} for case in cases_for(reference, ANY)]
+    assert all(each["length"] <= each["longest"] for each in constants)
+    # What has to be 1 in the file as well may be: a batch meets weights that have none.
+    assert {1, 2, 3, 5, 31} <= {each["batch_size"] for each in constants}
+    assert 1 in {each["longest"] for each in constants}
+
+
 @pytest.fixture
 def cases(problem: Problem) -> tuple[Case, ...]:
     return cases_for(problem, ANY)

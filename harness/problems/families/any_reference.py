@@ -185,9 +185,15 @@ class AnyReference:
         """By the bounds that its operators carry on; estimated where one has no rule."""
         instance = new_instance()
         try:
-            return Propagated(*instance.traced(weights, inputs))
+            right = Propagated(*instance.traced(weights, inputs))
         except NoRuleError as error:
             return _estimated(new_instance, weights, inputs, f"no bound is known of {error}")
+        if right.is_of(new_instance()(weights, inputs)):
+            return right
+        why = (
+            "no bound is known of an operator that torch takes to pieces otherwise than it runs it"
+        )
+        return _estimated(new_instance, weights, inputs, why)
 
     def need(self, configuration: Configuration) -> Need | None:
         """Not known."""

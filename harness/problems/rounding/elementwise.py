@@ -16,7 +16,6 @@ from torch import Tensor
 
 from harness.problems.rounding.tracked import (
     SINGLE,
-    NoRuleError,
     Rounding,
     Tracked,
     between,
@@ -77,8 +76,7 @@ def divided(
     """Two ulps, as `__fdividef` has."""
     x, y = number(a), number(b)
     if rounding_mode is not None:
-        certain(operator, x, y)
-        return Tracked(operator(_value(a), _value(b), rounding_mode=rounding_mode))
+        return _divided_whole(operator, a, b, rounding_mode)
     value = operator(_value(a), _value(b))
     spread = None
     if not _none(x, y):
@@ -86,6 +84,28 @@ def divided(
         spread = (x.bound + value.abs() * y.bound) / room
         spread = torch.where(room > 0, spread, _INFINITE)
     return rounding.rounded(value, spread, units=4.0)
+
+
+def _divided_whole(operator: Any, a: Any, b: Any, rounding_mode: str) -> Tracked:
+    """A whole quotient; of integers, such as places, rounding must not decide it."""
+    x, y = number(a), number(b)
+    value = operator(_value(a), _value(b), rounding_mode=rounding_mode)
+    if not value.is_floating_point():
+        certain(operator, x, y)
+        return Tracked(value)
+    turns = _turns(torch.floor if rounding_mode == "floor" else torch.trunc, x, y)
+    return Tracked(value, turns if bool(turns.any()) else None)
+
+
+def _turns(step: Callable[[Tensor], Tensor], x: Tracked, y: Tracked) -> Tensor:
+    """By how much a whole quotient may be off; exact multiples of exact numbers are found."""
+    quotient = x.value.double() / y.value.double()
+    apart = y.value.double().abs() - y.bound
+    reach = torch.where(apart > 0, (x.bound + quotient.abs() * y.bound) / apart, _INFINITE)
+    is_sure = (quotient == quotient.round()) & (reach == 0)
+    reach = torch.where(is_sure, 0.0, reach + 4.0 * SINGLE * quotient.abs())
+    least, most = step(quotient - reach), step(quotient + reach)
+    return torch.maximum(most - step(quotient), step(quotient) - least)
 
 
 @rule("pow")
@@ -118,17 +138,28 @@ def _powered_by_any(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracke
 
 @rule("remainder", "fmod")
 def remaining(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Of integers, such as places.
+    """Exact (CUDA), or x - b floor(x / b) as it is written here.
+
+    Where rounding decides which multiple is subtracted, as far off as so many of them are. Of
+    integers, such as places, it must not.
 
     Raises:
-        NoRuleError: Of other numbers rounding decides which multiple is the nearest.
+        NoRuleError: It does, of integers.
     """
-    del rounding
+    x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
-    if value.is_floating_point():
-        raise NoRuleError(operator.overloadpacket.__name__)
-    certain(operator, number(a), number(b))
-    return Tracked(value)
+    if not value.is_floating_point():
+        certain(operator, x, y)
+        return Tracked(value)
+    step = torch.floor if operator.overloadpacket.__name__ == "remainder" else torch.trunc
+    turns = _turns(step, x, y)
+    whole = (x.value.double() / y.value.double()).abs().ceil()
+    # What is left over of a product that is rounded.
+    lost = torch.where((turns == 0) & (value == 0), 0.0, 2.0 * SINGLE * x.most)
+    spread = x.bound + whole * y.bound + torch.where(turns > 0, turns * y.most, 0.0)
+    # No remainder is beyond its divisor.
+    spread = torch.minimum(spread, value.abs() + y.most)
+    return rounding.rounded(value, spread, units=2.0, absolute=lost)
 
 
 @rule("neg", "abs")
@@ -141,17 +172,16 @@ def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 @rule("relu", "clamp", "clamp_min", "clamp_max", "hardtanh")
 def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """It grows with its operand and with its limits, which a kernel may hold in float32."""
-    del rounding
     given = [x, *(each for each in (*args, *kwargs.values()) if each is not None)]
     value = operator(x.value, *map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
-    if _none(*(number(each) for each in given)):
+    if _none(*(rounding.held(each) for each in given)):
         return Tracked(value)
 
     def at(end: int) -> Tensor:
         def part(each: Any) -> Any:
             if isinstance(each, Tracked):
                 return each.ends[end]
-            return None if each is None else float(number(each).ends[end])
+            return None if each is None else float(rounding.held(each).ends[end])
 
         low: Tensor = operator(
             x.ends[end], *map(part, args), **{k: part(v) for k, v in kwargs.items()}
@@ -169,8 +199,8 @@ def chosen(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked
 
 
 def _exponential(x: Tensor, _: Tensor) -> Tensor:
-    # __expf: 2 + floor(abs(1.173 x)) ulps.
-    return 4.0 + 2.4 * x.abs()
+    # __expf: 2 + floor(abs(1.173 x)) ulps; beyond a thousand it is nothing, or infinite.
+    return 4.0 + 2.4 * x.abs().clamp_max(1000.0)
 
 
 def _logistic(x: Tensor, y: Tensor) -> Tensor:
@@ -240,17 +270,29 @@ def _spread(function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor) -> 
 
 @rule("sin", "cos")
 def periodic(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Lipschitz with 1, and never beyond 1; two ulps, and what reducing the argument leaves."""
+    """Lipschitz with 1, and never beyond 1; two ulps, and what `__sinf` and `__cosf` are off by."""
     value = operator(x.value)
     spread = None if x.error is None else torch.minimum(x.error, 1.0 + value.abs())
-    return rounding.rounded(value, spread, units=4.0, absolute=2.0 * SINGLE)
+    return rounding.rounded(value, spread, units=4.0, absolute=of_intrinsics(x.value))
+
+
+def of_intrinsics(x: Tensor) -> Tensor:
+    """What sin.approx and cos.approx lose: 2^-20.5 up to pi (PTX ISA, 9.7.3.18).
+
+    Beyond that by as much as a rounded quotient of the argument by 2 pi is off, times 4.
+    """
+    beyond = torch.where(x.abs() > math.pi, x.abs(), 0.0)
+    return beyond.mul(4.0 * SINGLE).add(2.0**-20.5)
 
 
 @rule("floor", "ceil", "round", "trunc", "sign")
-def stepped(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Exact, but where rounding decides which step it is."""
-    del rounding
-    return between(operator, x)
+def stepped(rounding: Rounding, operator: Any, x: Tracked, decimals: int = 0) -> Tracked:
+    """Exact, but where rounding decides which step it is; of decimals, after a product."""
+    if not decimals:
+        return between(operator, x)
+    moved = Tracked(x.value, x.bound + 2.0 * SINGLE * x.most)
+    steps = between(lambda each: operator(each, decimals=decimals), moved)
+    return rounding.rounded(steps.value, steps.error, units=4.0)
 
 
 @rule("gt", "ge", "lt", "le", "eq", "ne")
@@ -289,8 +331,7 @@ def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
 @rule("where")
 def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
     """One of the two; where the condition is uncertain, as far as either may be."""
-    del rounding
-    x, y = number(a), number(b)
+    x, y = rounding.held(a), rounding.held(b)
     value = operator(condition.value, _value(a), _value(b))
     if _none(condition, x, y):
         return Tracked(value)
@@ -309,7 +350,8 @@ def filled(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: A
     value = operator(x.value, mask.value, _value(fill))
     if mask.error is not None:
         return selected(rounding, torch.ops.aten.where.self, mask, number(fill), x)
-    if x.error is None:
+    held = rounding.held(fill)
+    if _none(x, held):
         return Tracked(value)
-    bound = number(fill).bound if math.isfinite(float(_value(fill))) else 0.0
-    return Tracked(value, torch.where(mask.value, bound, x.error))
+    bound = held.bound if math.isfinite(float(_value(fill))) else 0.0
+    return Tracked(value, torch.where(mask.value, bound, x.bound))

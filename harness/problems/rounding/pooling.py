@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from harness.problems.rounding.tracked import SINGLE, Rounding, Tracked, rule
+from harness.problems.rounding.tracked import SINGLE, NoRuleError, Rounding, Tracked, rule
 
 
 @rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")
@@ -47,3 +47,28 @@ def interpolated(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> T
     lost = (places + 6.0 * len(dims)) * SINGLE * largest
     # Elsewhere than in corners nothing is exact that is calculated by such weights.
     return rounding.rounded(value, spread + lost, units=2.0 + 2.0 * len(dims))
+
+
+@rule("grid_sampler_2d", "grid_sampler_3d")
+def sampled(rounding: Rounding, operator: Any, x: Tracked, grid: Tracked, *how: Any) -> Tracked:
+    """Weights as of `interpolated`, at places that are given.
+
+    Along each dimension it is continuous, and steepest where neighbours are farthest apart, which
+    is no more than twice the largest of them. A place is ((g + 1) n - 1) / 2, with four roundings.
+
+    Raises:
+        NoRuleError: The nearest is taken, which rounding decides, or a cubic curve.
+    """
+    if how[0] != 0:
+        raise NoRuleError("grid_sampler of the nearest, or of a cubic curve")
+    dims = list(range(2, x.value.dim()))
+    value = operator(x.value, grid.value, *how)
+    largest = x.most.amax(dims, keepdim=True)
+    # A grid's coordinates are those of the last dimension first.
+    sizes = torch.tensor(x.value.shape[2:][::-1], dtype=torch.float64, device=grid.value.device)
+    off = (grid.bound + 4.0 * SINGLE * (1.0 + grid.most)) * sizes / 2.0 + 4.0 * SINGLE * sizes
+    moved = off.sum(-1).unsqueeze(1) * 2.0 * largest
+    spread = torch.minimum(moved, largest + value.abs()) + x.bound.amax(dims, keepdim=True)
+    return rounding.rounded(
+        value, spread + 12.0 * len(dims) * SINGLE * largest, units=2.0 + 2.0 * len(dims)
+    )

@@ -17,12 +17,16 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from harness.problems.bounds import Arithmetic
 from harness.problems.rounding import (  # noqa: F401 - they register their rules
+    complex_numbers,
     elementwise,
+    functions,
+    normalising,
     pooling,
     products,
     reductions,
     structure,
 )
+from harness.problems.rounding.looking import WithoutLooking
 from harness.problems.rounding.tracked import (
     NoRuleError,
     Rounding,
@@ -34,6 +38,8 @@ from harness.problems.rounding.tracked import (
 
 # All that is left of writing in place: it comes at the end, for what is given.
 _WRITES = torch.ops.aten.copy_.default
+# Integers, which torch would have calculated by roots.
+_PLACES = (torch.ops.aten.tril_indices.default, torch.ops.aten.triu_indices.default)
 
 
 def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphModule:
@@ -61,7 +67,8 @@ def _functional(function: Callable[..., Any], tensors: Sequence[Tensor]) -> Grap
     functional = torch.func.functionalize(lambda *given: function(*given))
     # make_fx notes what each result looks like, in a mode that it makes anew for each if none is
     # given to it.
-    with tracing(TracingContext(FakeTensorMode(allow_fallback_kernels=True))):
+    fake = FakeTensorMode(allow_fallback_kernels=True)
+    with tracing(TracingContext(fake)), WithoutLooking():
         return make_fx(functional, decomposition_table=_table())(*tensors)
 
 
@@ -84,7 +91,9 @@ def _table() -> Mapping[Any, Callable[..., Any]]:
     return {
         overload: decomposition
         for overload, decomposition in decomposition_table.items()
-        if isinstance(overload, torch._ops.OpOverload) and not has_rule(overload)
+        if isinstance(overload, torch._ops.OpOverload)
+        and not has_rule(overload)
+        and overload not in _PLACES
     }
 
 
@@ -141,7 +150,7 @@ def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
     if not any(map(_is_tracked, leaves)):
         made = node.target(*args, **kwargs)  # type: ignore[operator]
         return tree_map(lambda value: _constant(rounding, value), made)
-    applied = rule_of(node.target)
+    applied = rule_of(node.target, leaves)
     if applied is None:
         raise NoRuleError(_name(node))
     try:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.problems.rounding.elementwise import powered
 from harness.problems.rounding.tracked import (
     SINGLE,
     NoRuleError,
@@ -16,6 +17,7 @@ from harness.problems.rounding.tracked import (
     Tracked,
     between,
     certain,
+    complex_rule,
     is_whole,
     rule,
 )
@@ -32,6 +34,7 @@ def _count(x: Tensor, dims: Sequence[int]) -> int:
 
 
 @rule("sum")
+@complex_rule("sum")
 def summed(
     rounding: Rounding,
     operator: Any,
@@ -43,7 +46,7 @@ def summed(
     """In any order."""
     del operator
     dims = _dims(x.value, dim)
-    if not x.value.is_floating_point():
+    if not (x.value.is_floating_point() or x.value.is_complex()):
         # Integers, and truth values that are counted: exact but where rounding decides of a term.
         error = None if x.error is None else x.error.sum(dims, keepdim)
         return Tracked(x.value.sum(dims, keepdim, dtype=dtype), error)
@@ -55,6 +58,7 @@ def summed(
 
 
 @rule("mean")
+@complex_rule("mean")
 def averaged(
     rounding: Rounding,
     operator: Any,
@@ -184,6 +188,64 @@ def logarithm_of_sum(
     return rounding.rounded(grown.value, grown.error, units=6.0, absolute=lost + kept)
 
 
+@rule("_cdist_forward")
+def distances(
+    rounding: Rounding, operator: Any, x: Tracked, y: Tracked, order: float, mode: Any = None
+) -> Tracked:
+    """A norm of differences; of order 2 also by abs(x)^2 + abs(y)^2 - 2 x y, as torch does.
+
+    The latter is off by as much as the terms are, which may cancel; it is not less than 0.
+    """
+    value = operator(x.value, y.value, order, mode)
+    if order not in (1, 2, math.inf):
+        raise NoRuleError(f"distances of order {order}")
+    norms = [torch.linalg.vector_norm(each.bound, order, -1) for each in (x, y)]
+    spread = norms[0][..., :, None] + norms[1][..., None, :]
+    terms = x.value.shape[-1]
+    units = 2.0 if order == math.inf else terms + 3.0
+    if order != 2:
+        return rounding.rounded(value, spread, units=units)
+    arithmetic = rounding.arithmetic
+    a, b = rounding.operand(x), rounding.operand(y)
+    lengths = [torch.linalg.vector_norm(each.most, 2, -1) for each in (a, b)]
+    factor = 2.0 * (2.0 * terms + 3.0 + arithmetic.extra_terms) * arithmetic.accumulation
+    if not rounding.stored_roundoff:
+        factor += 4.0 * arithmetic.roundoff
+    squares = factor * (lengths[0][..., :, None] + lengths[1][..., None, :]).square()
+    low = (value.square() - squares).clamp_min(0.0).sqrt()
+    high = (value.square() + squares).sqrt()
+    lost = torch.maximum(value - low, high - value)
+    return rounding.rounded(value, spread, units=units, absolute=lost)
+
+
+@rule("_pdist_forward")
+def distances_of_rows(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tracked:
+    """Of each row and those after it."""
+    every = distances(rounding, torch.ops.aten._cdist_forward.default, x, x, order)
+    rows = x.value.shape[0]
+    above = torch.ones(rows, rows, dtype=torch.bool, device=x.value.device).triu(1)
+    del operator
+    return Tracked(every.value[above], every.bound[above])
+
+
+@rule("logcumsumexp")
+def logarithm_of_sums(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tracked:
+    """Each prefix in turn, in place of the sum the logarithm that is known, which is rounded.
+
+    A step adds log(1 + exp(a - b)): it errs by its logarithm, which is absolutely accurate, by what
+    rounding makes of a - b, and by storing the sum. It grows with each term, as `logsumexp` does.
+    """
+    grown = between(lambda each: operator(each, dim), x)
+    if not x.value.numel():
+        return grown
+    steps = torch.ones_like(grown.value).cumsum(dim)
+    most = grown.value.abs().nan_to_num(0.0, 0.0, 0.0) + grown.bound.nan_to_num(0.0, 0.0, 0.0)
+    most = torch.maximum(most, x.most.nan_to_num(0.0, 0.0, 0.0)).cummax(dim).values
+    # exp(-d) (4 + 2.4 d) is at most 4; the rounding of a - b is that of either.
+    lost = 2.0**-21.4 + 8.0 * SINGLE + 3.0 * SINGLE * most
+    return rounding.rounded(grown.value, grown.error, units=6.0, absolute=steps * lost)
+
+
 @rule("amax", "amin")
 def extreme(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False
@@ -281,7 +343,27 @@ def normed(
     if order in (float("inf"), float("-inf")):
         return Tracked(value, None if x.error is None else x.bound.amax(dims, keepdim))
     if order not in (1, 2):
-        raise NoRuleError(f"{operator.overloadpacket.__name__} of order {order}")
+        return _normed_by_powers(rounding, operator, x, float(order), dims, keepdim)
     units = float(_count(x.value, dims) + 2) * rounding.arithmetic.accumulation / SINGLE
     # The triangle inequality carries the operands' errors.
     return rounding.rounded(value, spread, units=max(units, 2.0))
+
+
+def _normed_by_powers(
+    rounding: Rounding, operator: Any, x: Tracked, order: float, dims: list[int], keepdim: bool
+) -> Tracked:
+    """As it is written: powers, their sum, and its root."""
+    if order <= 0:
+        raise NoRuleError(f"{operator.overloadpacket.__name__} of order {order}")
+    power = torch.ops.aten.pow.Tensor_Scalar
+    powers = powered(rounding, power, Tracked(x.value.abs(), x.error), order)
+    total = summed(rounding, torch.ops.aten.sum.dim_IntList, powers, dims, keepdim)
+    # No sum of powers is less than nothing: what lies below 0 is not had.
+    low = total.value.clamp_min(0.0) - total.bound
+    root = powered(rounding, power, Tracked(total.value, total.error), 1.0 / order)
+    if total.error is None:
+        return root
+    known = total.bound + (low.clamp_min(0.0) - low)
+    reach = (total.value + known) ** (1.0 / order)
+    spread = torch.maximum(reach - root.value, root.value - low.clamp_min(0.0) ** (1.0 / order))
+    return rounding.rounded(root.value, spread, units=12.0)

@@ -14,10 +14,11 @@ from harness.problems.rounding.tracked import (
     NoRuleError,
     Rounding,
     Tracked,
+    between,
     certain,
+    complex_rule,
     constant,
     is_whole,
-    number,
     rule,
 )
 
@@ -31,6 +32,7 @@ _MAKING = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full
 
 
 @rule(*_MOVING.split())
+@complex_rule(*_MOVING.split(), "neg")
 def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """The same elements elsewhere."""
     del rounding
@@ -69,8 +71,7 @@ def restrided(
 @rule("constant_pad_nd")
 def padded(rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float = 0) -> Tracked:
     """A border of one number."""
-    del rounding
-    border = number(value)
+    border = rounding.held(value)
     error = operator(x.bound, pad, float(border.bound))
     return Tracked(operator(x.value, pad, value), error if bool(error.any()) else None)
 
@@ -112,7 +113,7 @@ def put(
     value = operator(x.value, places, *numbers)
     if all(each.error is None for each in _tracked((x, what))):
         return Tracked(value)
-    bounds = [_index_or_bound(number(each)) if _is_number(each) else each for each in what]
+    bounds = [_index_or_bound(rounding.held(x)) if _is_number(x) else x for x in what]
     return Tracked(value, operator(x.bound, places, *map(_index_or_bound, bounds)))
 
 
@@ -148,6 +149,76 @@ def gathered(
     return rounding.summed(value, joined(lambda each: each.bound), most, terms)
 
 
+@rule("scatter_reduce", "index_reduce")
+def reduced(
+    rounding: Rounding,
+    operator: Any,
+    x: Tracked,
+    dim: int,
+    index: Tracked,
+    source: Tracked,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tracked:
+    """A sum in any order, its quotient by how many there are, or an extreme, at certain places.
+
+    Raises:
+        NoRuleError: Products.
+    """
+    _see_certain(operator, index)
+
+    def joined(kept: Tensor, added: Tensor, how: str = reduce) -> Tensor:
+        result: Tensor = operator(kept, dim, index.value, added, how, include_self=include_self)
+        return result
+
+    value = joined(x.value, source.value)
+    if reduce in ("amax", "amin"):
+        return between(joined, x, source)
+    if reduce not in ("sum", "mean"):
+        raise NoRuleError(f"{operator.overloadpacket.__name__} of products")
+    spread = joined(x.bound, source.bound)
+    none, ones = torch.zeros_like(x.value), torch.ones_like(source.value)
+    is_of_rows = operator.overloadpacket.__name__ == "index_reduce"
+    counting = none.index_add if is_of_rows else none.scatter_add
+    counted = counting(dim, index.value, ones) + 1.0
+    total = rounding.summed(value, spread, joined(x.most, source.most), counted)
+    return total if reduce == "sum" else rounding.rounded(value, total.error, units=3.0)
+
+
+@rule("_embedding_bag_forward_only", "_embedding_bag")
+def bagged(
+    rounding: Rounding,
+    operator: Any,
+    weight: Tracked,
+    indices: Tracked,
+    offsets: Tracked,
+    by_frequency: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    factors: Tracked | None = None,
+    *rest: Any,
+) -> Any:
+    """Sums of rows, which may have factors, their means or their largest elements."""
+    _see_certain(operator, (indices, offsets))
+
+    def bag(rows: Tensor, by: Tensor | None) -> Any:
+        places = indices.value, offsets.value
+        return operator(rows, *places, by_frequency, mode, sparse, by, *rest)
+
+    by = None if factors is None else factors.value
+    value, *others = bag(weight.value, by)
+    known = [Tracked(each) for each in others]
+    if mode == 2:
+        return between(lambda rows: bag(rows, None)[0], weight), *known
+    most = bag(weight.most, None if factors is None else factors.most)[0]
+    exact = bag(weight.value.abs(), None if by is None else by.abs())[0]
+    total = rounding.summed(value, most - exact, most, float(indices.value.numel()))
+    if mode == 1:
+        total = rounding.rounded(value, total.error, units=3.0)
+    return total, *known
+
+
 def _see_certain(operator: Any, *values: Any) -> None:
     """See that rounding decides of no place.
 
@@ -162,10 +233,15 @@ def _is_number(value: object) -> bool:
 
 
 @rule("_to_copy")
+@complex_rule("_to_copy")
 def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
     """To another type; between floating-point types nothing is lost that is not counted."""
     del rounding
     value = operator(x.value, **kwargs)
+    if x.value.is_complex() and not value.is_complex():
+        raise NoRuleError("what drops imaginary parts")
+    if value.is_complex():
+        value = value.to(torch.complex128)
     if value.dtype is torch.float32:
         value = value.double()
     if x.error is not None and x.value.is_floating_point() and not value.is_floating_point():
@@ -174,6 +250,7 @@ def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> T
 
 
 @rule("copy")
+@complex_rule("copy")
 def replaced(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) -> Tracked:
     """What is written over."""
     del rounding, operator
@@ -182,6 +259,7 @@ def replaced(rounding: Rounding, operator: Any, target: Tracked, source: Tracked
 
 
 @rule(*_MAKING.split())
+@complex_rule(*_MAKING.split())
 def made(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """A constant of its shape."""
     del rounding

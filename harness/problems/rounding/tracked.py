@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ class Tracked:
     Attributes:
         value: The exact one but for float64's rounding.
         error: How far from it each element may be, float64 of the value's shape; None where it is
-            exact. Of truth values, 1 where either may be had.
+            exact. Of truth values, 1 where either may be had; of complex numbers, the modulus.
     """
 
     value: Tensor
@@ -38,7 +38,8 @@ class Tracked:
     @property
     def most(self) -> Tensor:
         """The largest absolute values."""
-        magnitude = self.value.double().abs()
+        value = self.value
+        magnitude = value.abs() if value.is_complex() else value.double().abs()
         return magnitude if self.error is None else magnitude + self.error
 
     @property
@@ -61,9 +62,9 @@ _MOST_WHOLE = 2.0**24
 
 def is_whole(most: Tensor, *operands: Tracked) -> bool:
     """Whether float32 sums integers without rounding, in any order; `most` are their magnitudes."""
-    if not all(
-        each.error is None and bool((each.value == each.value.round()).all()) for each in operands
-    ):
+    if any(each.error is not None or each.value.is_complex() for each in operands):
+        return False
+    if not all(bool((each.value == each.value.round()).all()) for each in operands):
         return False
     return not most.numel() or float(most.max()) < _MOST_WHOLE
 
@@ -103,7 +104,11 @@ class Rounding:
 
     def given(self, value: Tensor) -> Tracked:
         """An input or a weight, as it is read."""
-        if not self._is_stored or not value.is_floating_point():
+        if value.is_complex():
+            value = value.to(torch.complex128)
+        elif not value.is_floating_point():
+            return Tracked(value)
+        if not self._is_stored:
             return Tracked(value)
         holds = self._holds(value)
         if bool(holds.all()):
@@ -130,6 +135,8 @@ class Rounding:
         known = torch.zeros_like(value) if error is None else error
         reach = value.abs() + known
         lost = (units * SINGLE + self.stored_roundoff) * reach + absolute + self.arithmetic.smallest
+        # What is infinite is so wherever its operands' errors leave it so, as what a mask adds to.
+        lost = torch.where(value.isinf(), 0.0, lost)
         if isinstance(units, float) and units <= 1.0:
             # What is computed from exact numbers, and rounded correctly, is exact where it fits.
             lost = torch.where(self._holds(value) & (known == 0), 0.0, lost)
@@ -137,10 +144,22 @@ class Rounding:
                 return Tracked(value)
         return Tracked(value, known + lost)
 
+    def held(self, operand: object) -> Tracked:
+        """A number that becomes part of a result, as it is stored there."""
+        if isinstance(operand, Tracked):
+            return operand
+        exact = number(operand)
+        stored = self.given(exact.value)
+        if exact.error is None:
+            return stored
+        return Tracked(exact.value, exact.error + stored.bound)
+
     def operand(self, tracked: Tracked) -> Tracked:
         """An operand of a sum of products, as a tensor core reads it."""
         if self._is_stored or not self.arithmetic.roundoff:
             return tracked
+        if tracked.value.is_complex():
+            return Tracked(tracked.value, tracked.bound + self.arithmetic.roundoff * tracked.most)
         bits = tracked.value.float().view(torch.int32)
         # TF32 keeps 10 of float32's 23 bits.
         fits = ((bits & 0x1FFF) == 0) & (tracked.value.float().double() == tracked.value)
@@ -165,12 +184,15 @@ class Rounding:
         return self.rounded(value, spread + lost)
 
     def _holds(self, value: Tensor) -> Tensor:
+        if value.is_complex():
+            return torch.zeros(value.shape, dtype=torch.bool, device=value.device)
         return value.to(self._format).double() == value
 
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 _RULES: dict[str, Rule] = {}
+_OF_COMPLEX: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[R], R]:
@@ -180,16 +202,29 @@ def rule(*names: str) -> Callable[[R], R]:
     """
 
     def register(function: R) -> R:
-        for name in names:
-            _RULES[name] = function
+        _RULES.update(dict.fromkeys(names, function))
         return function
 
     return register
 
 
-def rule_of(operator: Any) -> Rule | None:
-    """The rule of an operator; None for none."""
-    return _RULES.get(operator.overloadpacket.__name__)
+def complex_rule(*names: str) -> Callable[[R], R]:
+    """As `rule`, where an operand is complex: what a rule of real numbers says of it is not so."""
+
+    def register(function: R) -> R:
+        _OF_COMPLEX.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def rule_of(operator: Any, operands: Iterable[object]) -> Rule | None:
+    """The rule of an operator for some operands; None for none."""
+    is_complex = any(
+        each.value.is_complex() if isinstance(each, Tracked) else isinstance(each, complex)
+        for each in operands
+    )
+    return (_OF_COMPLEX if is_complex else _RULES).get(operator.overloadpacket.__name__)
 
 
 def has_rule(operator: Any) -> bool:
@@ -199,6 +234,8 @@ def has_rule(operator: Any) -> bool:
 
 def constant(value: Tensor) -> Tracked:
     """Numbers that were made in float64: a kernel may hold them in float32."""
+    if value.is_complex():
+        return Tracked(value.to(torch.complex128))
     if not value.is_floating_point():
         return Tracked(value)
     exact = value.double()

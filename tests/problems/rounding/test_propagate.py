@@ -40,6 +40,25 @@ ELEMENTWISE: dict[str, Function] = {
     "quotient": lambda x: x / (2.0 + x.cos()),
     "power": lambda x: x.abs().pow(1.7) - x**3,
     "steps": lambda x: torch.where(x.floor() > 0, x, -x) + x.sign(),
+    "arc_sine": lambda x: torch.asin(0.9 * x.cos()),
+    "arc_cosine": lambda x: torch.acos(0.9 * x.cos()),
+    "arc_tangent": torch.atan,
+    "tangent": lambda x: torch.tan(x / 100),
+    "angle": lambda x: torch.atan2(x, x.flip(0)),
+    "hyperbolic": lambda x: torch.sinh(x / 9) + torch.cosh(x / 9),
+    "area_sine": torch.asinh,
+    "area_cosine": lambda x: torch.acosh(1 + x.abs()),
+    "area_tangent": lambda x: torch.atanh(0.9 * x.cos()),
+    "inverse_error": lambda x: torch.erfinv(0.9 * x.cos()),
+    "logarithm_of_gamma": torch.lgamma,
+    "digamma": lambda x: torch.digamma(x.abs() + 0.1),
+    "hypotenuse": lambda x: torch.hypot(x, x.flip(0)),
+    "sign": lambda x: torch.copysign(x, x.flip(0) + 0.3),
+    "remainder": lambda x: torch.remainder(x, 0.7),
+    "fmod": lambda x: torch.fmod(x, 1.0),
+    "whole_quotient": lambda x: torch.div(x, 0.7, rounding_mode="floor"),
+    "decimals": lambda x: torch.round(x, decimals=2),
+    "random_slope": functional.rrelu,
 }
 REDUCING: dict[str, Function] = {
     "sum": lambda x: x.sum(1),
@@ -75,6 +94,14 @@ REDUCING: dict[str, Function] = {
         torch.log_softmax(x, 1), torch.softmax(x.flip(0), 1), reduction="batchmean"
     ),
     "sorted": lambda x: x.sort(1).values.cumsum(1),
+    "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "cubic_norm": lambda x: x / x.norm(p=3, dim=1, keepdim=True),
+    "distances": lambda x: torch.cdist(x, x.flip(0)),
+    "distances_by_products": lambda x: torch.cdist(x[:, :60].T, x[:, 60:120].T),
+    "sums_of_differences": lambda x: torch.cdist(x, x.flip(0), p=1),
+    "largest_differences": lambda x: functional.pdist(x, float("inf")),
+    "distances_of_rows": functional.pdist,
+    "searched": lambda x: torch.searchsorted(x.sort(1).values / 3, x.flip(0) / 3),
 }
 PRODUCTS: dict[str, Function] = {
     "matmul": lambda x: x @ x.T,
@@ -88,6 +115,28 @@ PRODUCTS: dict[str, Function] = {
         x[None, None], x.flip(0)[None, None], x[None, None]
     ),
     "chain": lambda x: torch.softmax(torch.relu(x @ x.T) @ x, 1),
+    "causal": lambda x: functional.scaled_dot_product_attention(
+        x[None, None], x.flip(0)[None, None], x[None, None], is_causal=True
+    ),
+    "bilinear": lambda x: functional.bilinear(x[:, :9], x[:, 9:16], x[:, :63].view(7, 9, 7)),
+    "sum_of_products": lambda x: torch.addbmm(x[:, :ROWS], x.T[:, :, None], x.T[:, None]),
+}
+FOURIER: dict[str, Function] = {
+    "transform": lambda x: torch.fft.fft(x).real,
+    "transform_of_two": lambda x: torch.fft.fft2(x, norm="ortho").imag,
+    "spectrum": lambda x: torch.fft.rfft(x, norm="forward").abs(),
+    "phase": lambda x: torch.fft.rfft(x.abs() + 1)[:, 0].angle(),
+    "and_back": lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2.0, n=COLUMNS),
+    "convolved": lambda x: torch.fft.irfft(
+        torch.fft.rfft(x, n=400) * torch.fft.rfft(x.flip(0), n=400).conj(), n=400
+    ),
+    "turned": lambda x: torch.view_as_real(
+        torch.view_as_complex(x[:, :64].flatten().view(ROWS, 32, 2))
+        * torch.polar(torch.ones(32, dtype=x.dtype), torch.arange(32, dtype=x.dtype) / 9)
+    ),
+    "quotient_of_complex": lambda x: (torch.complex(x, x.flip(0)) / torch.complex(x, x + 9)).real,
+    "mixed": lambda x: torch.einsum("bi,io->bo", torch.fft.rfft(x), torch.fft.rfft(x).T).imag,
+    "exponential": lambda x: torch.exp(-1j * torch.fft.rfft(x / 999)).imag,
 }
 
 
@@ -111,6 +160,8 @@ MOVING: dict[str, Function] = {
     "masked": masked,
     "laid_otherwise": laid_otherwise,
     "threshold": lambda x: functional.threshold(x, 0.1, 0.2),
+    "between": lambda x: (x / 3).clamp(0.1, 0.2),
+    "bordered": lambda x: functional.pad(x / 3, (1, 2), value=0.1),
     "full": lambda x: torch.lerp(x, x.flip(0), 0.3) + x.new_full((), 0.7),
     "scatter": lambda x: (x / 3).scatter(0, PLACES[:1], x[:1] / 7),
     "scatter_add": lambda x: torch.zeros_like(x).scatter_add(0, PLACES, x / 3),
@@ -128,12 +179,33 @@ MOVING: dict[str, Function] = {
     "interpolated_by_corners": lambda x: functional.interpolate(
         x[None] / 3, size=401, mode="linear", align_corners=True
     ),
+    "sampled": lambda x: functional.grid_sample(
+        x[None, :, :144].view(1, ROWS, 12, 12),
+        (x[None, :, :98] / 3).cos().view(1, ROWS, 49, 2),
+        align_corners=False,
+    ),
+    "sampled_by_border": lambda x: functional.grid_sample(
+        x[None, :, :144].view(1, ROWS, 12, 12) / 3,
+        x[None, :, :98].view(1, ROWS, 49, 2),
+        padding_mode="border",
+        align_corners=True,
+    ),
+    "one_hot": lambda x: functional.one_hot(PLACES, 4) * x[..., None] / 3,
+    "diagonal": lambda x: (x[:, :ROWS] / 3).clone().fill_diagonal_(0.1),
+    "triangle": lambda x: (x @ x.T)[tuple(torch.tril_indices(ROWS, ROWS, -1))],
+    "bags": lambda x: functional.embedding_bag(PLACES[:, :5], x / 3, mode="mean"),
+    "weighted_bags": lambda x: functional.embedding_bag(
+        PLACES[:, :5], x / 3, mode="sum", per_sample_weights=x[:, :5]
+    ),
+    "scatter_mean": lambda x: torch.zeros_like(x).scatter_reduce(0, PLACES, x / 3, "mean"),
+    "scatter_largest": lambda x: torch.zeros_like(x).scatter_reduce(0, PLACES, x / 3, "amax"),
+    "index_mean": lambda x: (x / 3).index_reduce(0, PLACES[:, 1], x / 7, "mean"),
     "median": lambda x: (x / 3).median(1).values,
     "third": lambda x: (x / 3).kthvalue(3, 1).values,
 }
 # Where the largest is, storing may decide.
 STORED = [name for name in MOVING if name != "unpool"]
-EVERY = {**ELEMENTWISE, **REDUCING, **PRODUCTS, **MOVING}
+EVERY = {**ELEMENTWISE, **REDUCING, **PRODUCTS, **FOURIER, **MOVING}
 DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
     "uniform": lambda g: torch.rand(ROWS, COLUMNS, generator=g),
     "normal": lambda g: torch.randn(ROWS, COLUMNS, generator=g),
@@ -168,7 +240,12 @@ def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*ELEMENTWISE, *PRODUCTS, *STORED, "softmax", "mean", "rms_norm", "cumsum"]
+    "name",
+    [
+        *(ELEMENTWISE | PRODUCTS | FOURIER),
+        *STORED,
+        *("softmax", "mean", "rms_norm", "cumsum", "logcumsumexp", "cubic_norm", "distances"),
+    ],
 )
 def test_lower_precisions_are_within_theirs(name: str) -> None:
     """Operands in TF32, and everything stored in bfloat16 or float16."""
@@ -212,6 +289,23 @@ def online_softmax(x: Tensor) -> Tensor:
     return torch.exp(x - largest) / total
 
 
+def by_products(x: Tensor, y: Tensor) -> Tensor:
+    squares = x.square().sum(1)[:, None] + y.square().sum(1) - 2 * x @ y.T
+    return squares.clamp_min(0).sqrt()
+
+
+def by_matrix(x: Tensor) -> Tensor:
+    """A Fourier transform by its definition, with products of two float32 matrices."""
+    turns = torch.outer(torch.arange(COLUMNS), torch.arange(COLUMNS)) % COLUMNS
+    angles = turns * (2 * torch.pi / COLUMNS)
+    return torch.complex(x @ angles.cos(), -(x @ angles.sin()))
+
+
+def nearest(x: Tensor, grid: Tensor) -> Tensor:
+    return functional.grid_sample(x, grid, mode="nearest", align_corners=False)
+
+
+DIRECTLY = "donot_use_mm_for_euclid_dist"
 OTHER_WAYS: list[tuple[str, Function]] = [
     ("sum", lambda x: in_parts(x)[:, 0]),
     ("sum", lambda x: x.cumsum(1)[:, -1]),
@@ -225,6 +319,22 @@ OTHER_WAYS: list[tuple[str, Function]] = [
     ("tanh", lambda x: 1 - 2 / (torch.exp(2 * x) + 1)),
     ("elu", lambda x: torch.where(x > 0, x, torch.exp(x) - 1)),
     ("logsumexp", lambda x: torch.log(in_parts(torch.exp(x)))[:, 0]),
+    ("logcumsumexp", lambda x: x.exp().cumsum(1).log()),
+    ("distances", lambda x: (x[:, None] - x.flip(0)).square().sum(2).sqrt()),
+    ("distances", lambda x: by_products(x, x.flip(0))),
+    ("distances_by_products", lambda x: torch.cdist(x[:, :60].T, x[:, 60:120].T, 2, DIRECTLY)),
+    ("remainder", lambda x: x - 0.7 * torch.floor(x / 0.7)),
+    ("fmod", lambda x: x - x.trunc()),
+    ("tangent", lambda x: torch.sin(x / 100) / torch.cos(x / 100)),
+    ("area_cosine", lambda x: torch.log(1 + x.abs() + ((1 + x.abs()) ** 2 - 1).sqrt())),
+    ("area_tangent", lambda x: 0.5 * torch.log((1 + 0.9 * x.cos()) / (1 - 0.9 * x.cos()))),
+    ("arc_cosine", lambda x: torch.pi / 2 - torch.asin(0.9 * x.cos())),
+    ("hypotenuse", lambda x: (x * x + x.flip(0) ** 2).sqrt()),
+    ("transform", lambda x: by_matrix(x).real),
+    ("spectrum", lambda x: by_matrix(x)[:, : COLUMNS // 2 + 1].abs() / COLUMNS),
+    ("one_hot", lambda x: torch.where(PLACES[..., None] == torch.arange(4), x[..., None] / 3, 0)),
+    ("bilinear", lambda x: ((x[:, :9] @ x[:, :63].view(7, 9, 7)) * x[:, 9:16]).sum(2).T),
+    ("sum_of_products", lambda x: x[:, :ROWS] + x @ x.T),
 ]
 
 
@@ -262,6 +372,51 @@ WRONG: list[tuple[str, Function]] = [
     ("circular", lambda x: functional.pad(x[None] / 3, (5, 9), mode="reflect")),
     ("interpolated_by_corners", lambda x: functional.interpolate(x[None] / 3, 401, mode="linear")),
     ("scatter_add", lambda x: torch.zeros_like(x).scatter(0, PLACES, x / 3)),
+    ("arc_sine", lambda x: 0.9 * x.cos()),
+    ("arc_cosine", lambda x: torch.asin(0.9 * x.cos())),
+    ("arc_tangent", torch.tanh),
+    ("tangent", lambda x: torch.sin(x / 100)),
+    ("angle", lambda x: torch.atan(x / x.flip(0))),
+    ("hyperbolic", lambda x: torch.sinh(x / 9)),
+    ("area_cosine", lambda x: torch.asinh(x)),
+    ("area_tangent", lambda x: 0.9 * x.cos()),
+    ("inverse_error", lambda x: 0.9 * x.cos()),
+    ("logarithm_of_gamma", lambda x: torch.lgamma(x + 1)),
+    ("digamma", lambda x: (x.abs() + 0.1).log()),
+    ("hypotenuse", lambda x: x.abs() + x.flip(0).abs()),
+    ("sign", torch.abs),
+    ("remainder", lambda x: torch.fmod(x, 0.7)),
+    ("fmod", lambda x: torch.remainder(x, 1.0)),
+    ("whole_quotient", lambda x: torch.div(x, 0.7, rounding_mode="trunc")),
+    ("decimals", lambda x: torch.round(x, decimals=1)),
+    ("random_slope", lambda x: functional.leaky_relu(x, 0.2)),
+    ("logcumsumexp", lambda x: x.exp().cumsum(1)),
+    ("cubic_norm", lambda x: x / x.norm(dim=1, keepdim=True)),
+    ("distances", lambda x: torch.cdist(x, x.flip(0)).square()),
+    ("distances_by_products", lambda x: torch.cdist(x[:-1, :60].T, x[:-1, 60:120].T)),
+    ("sums_of_differences", lambda x: torch.cdist(x[:, :-1], x.flip(0)[:, :-1], p=1)),
+    ("largest_differences", lambda x: functional.pdist(x[:, :-1] / 2, float("inf"))),
+    ("distances_of_rows", lambda x: functional.pdist(x[:, :180])),
+    ("causal", lambda x: functional.scaled_dot_product_attention(x, x.flip(0), x)[None, None]),
+    ("bilinear", lambda x: functional.bilinear(x[:, :9], x[:, 9:16], x[:, :63].view(7, 9, 7)) / 2),
+    ("sum_of_products", lambda x: x[:, :ROWS] + x[:, :-1] @ x[:, :-1].T),
+    ("transform", lambda x: torch.fft.fft(x).imag),
+    ("transform_of_two", lambda x: torch.fft.fft2(x).imag),
+    ("spectrum", lambda x: torch.fft.rfft(x).abs()),
+    ("and_back", lambda x: x),
+    (
+        "convolved",
+        lambda x: torch.fft.irfft(torch.fft.rfft(x, 400) * torch.fft.rfft(x.flip(0), 400)),
+    ),
+    ("turned", lambda x: x[:, :64].reshape(ROWS, 32, 2)),
+    ("sampled", lambda x: EVERY["sampled"](x.clone().index_fill_(1, torch.tensor(143), 0.0))),
+    ("one_hot", lambda x: functional.one_hot(PLACES, 4) * x[..., None]),
+    ("diagonal", lambda x: x[:, :ROWS] / 3),
+    ("triangle", lambda x: (x @ x.T)[tuple(torch.triu_indices(ROWS, ROWS, 1))] + 9),
+    ("bags", lambda x: functional.embedding_bag(PLACES[:, :4], x / 3, mode="mean")),
+    ("weighted_bags", lambda x: functional.embedding_bag(PLACES[:, :5], x / 3, mode="sum")),
+    ("scatter_mean", lambda x: torch.zeros_like(x).scatter_add(0, PLACES, x / 3)),
+    ("scatter_largest", lambda x: torch.zeros_like(x).scatter(0, PLACES, x / 3)),
 ]
 
 
@@ -310,7 +465,41 @@ def test_value_is_the_functions_own(name: str) -> None:
     x = DRAWS["normal"](torch.Generator().manual_seed(0)).double()
     with torch.no_grad():
         right = EVERY[name](x.clone())
-    assert torch.allclose(expected(EVERY[name], x).value.to(right), right, rtol=1e-12, atol=1e-12)
+    traced = expected(EVERY[name], x)
+    assert torch.allclose(traced.value.to(right), right, rtol=1e-12, atol=1e-12)
+    assert traced.is_of(right)
+
+
+def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
+    """Its own decomposition of this loss counts classes that are beyond the end of a list."""
+    classes = torch.tensor([0, 1, 2, -1, -1]).expand(ROWS, 5)
+    x = DRAWS["normal"](torch.Generator().manual_seed(0))[:, :5].double()
+
+    def loss(x: Tensor) -> Tensor:
+        return functional.multilabel_margin_loss(x, classes)
+
+    assert not expected(loss, x).is_of(loss(x))
+    assert expected(torch.relu, x).is_of(x.relu())
+    assert not expected(torch.relu, x).is_of(x)
+    assert not expected(torch.relu, x).is_of(x[:1].relu())
+
+
+def test_shares_and_deviations_are_bounded_whatever_rounding_did_before() -> None:
+    """Where nothing is left of their operands: a share is 1 at most, a deviation the root of n."""
+    x = DRAWS["large"](torch.Generator().manual_seed(0))
+    shares = expected(lambda x: torch.softmax(1000 * x, 1), x)
+    assert float(shares.bound(BF16).max()) < 1.1
+    differences = expected(
+        lambda x: functional.layer_norm((x + 1e4) - 1e4, x.shape[1:], eps=0.1), x
+    )
+    assert float(differences.bound(FP32).max()) < 8.0 * COLUMNS**0.5
+
+
+def test_what_a_mask_hides_leaves_the_rest_bounded() -> None:
+    """Minus infinity is added to what has errors: it stays, and its exponential is nothing."""
+    x = DRAWS["normal"](torch.Generator().manual_seed(0))
+    right = expected(PRODUCTS["causal"], x)
+    assert all(float(right.bound(each).max()) < 1.0 for each in (FP32, TF32, FP16))
 
 
 def test_gates_never_overflow() -> None:
@@ -371,11 +560,13 @@ def test_decision_by_rounding_allows_both_outcomes() -> None:
 @pytest.mark.parametrize(
     ("function", "name"),
     [
-        (lambda x: torch.atan2(x, x + 1), "atan2"),
+        (lambda x: torch.special.bessel_j0(x), "bessel_j0"),
         (lambda x: x * float(x.sum() > 0), "what depends on the numbers"),
         (functional.dropout, "bernoulli"),
-        (lambda x: x.fmod(0.3), "fmod"),
-        (lambda x: x.scatter_reduce(0, (x * 2).long(), x, "amax"), "scatter_reduce"),
+        (lambda x: torch.linalg.inv(x[:3, :3]), "linalg_inv_ex"),
+        (lambda x: torch.fft.fft(x).log().real, "log"),
+        (lambda x: nearest(x.view(1, 1, 3, 4), x.view(1, 2, 3, 2)), "grid_sampler of the nearest"),
+        (lambda x: x.scatter_reduce(0, (x * 3).long(), x, "amax"), "scatter_reduce"),
         (lambda x: x.as_strided((2, 2), (1, 1)).mT.as_strided((2,), (2,)), "as_strided of a view"),
     ],
 )

@@ -1,0 +1,167 @@
+"""Complex numbers and Fourier transforms.
+
+An error is the modulus of a difference. Higham, section 3.6, has what arithmetic loses; more of it
+is allowed here, since division and roots may be approximate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from harness.problems.rounding.elementwise import monotone, multiplied, periodic
+from harness.problems.rounding.functions import angle
+from harness.problems.rounding.tracked import (
+    SINGLE,
+    NoRuleError,
+    Rounding,
+    Tracked,
+    complex_rule,
+    number,
+    rule,
+)
+
+_aten = torch.ops.aten
+
+
+def _operand(value: Any) -> Tracked:
+    if isinstance(value, complex):
+        return Tracked(torch.tensor(value, dtype=torch.complex128))
+    return number(value)
+
+
+def _joined(real: Tracked, imaginary: Tracked) -> Tracked:
+    value = torch.complex(real.value, imaginary.value)
+    if real.error is None and imaginary.error is None:
+        return Tracked(value)
+    return Tracked(value, torch.hypot(real.bound, imaginary.bound).expand(value.shape))
+
+
+def _parts(x: Tracked) -> tuple[Tracked, Tracked]:
+    return Tracked(x.value.real, x.error), Tracked(x.value.imag, x.error)
+
+
+@rule("view_as_complex")
+def paired(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Pairs, each a number."""
+    del rounding
+    value = operator(x.value.contiguous())
+    return Tracked(value, None if x.error is None else torch.linalg.vector_norm(x.error, dim=-1))
+
+
+@complex_rule("view_as_real")
+def parted(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Each part is off by no more than the number."""
+    del rounding
+    value = operator(x.value)
+    return Tracked(value, None if x.error is None else torch.stack([x.error, x.error], dim=-1))
+
+
+@complex_rule("_conj", "_conj_physical", "conj_physical", "resolve_conj")
+def mirrored(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Exact."""
+    del rounding
+    return Tracked(operator(x.value).resolve_conj(), x.error)
+
+
+@rule("complex")
+def joined(rounding: Rounding, operator: Any, real: Tracked, imaginary: Tracked) -> Tracked:
+    """Of both parts."""
+    del rounding, operator
+    return _joined(real, imaginary)
+
+
+@rule("polar")
+def on_circle(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -> Tracked:
+    """Products of the radius with a cosine and a sine."""
+    del operator
+    parts = (
+        multiplied(rounding, _aten.mul.Tensor, radius, periodic(rounding, function, turned))
+        for function in (_aten.cos.default, _aten.sin.default)
+    )
+    return _joined(*parts)
+
+
+@complex_rule("exp")
+def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """That of the real part, turned by the imaginary one."""
+    real, imaginary = _parts(x)
+    radius = monotone(rounding, operator, real)
+    return on_circle(rounding, _aten.polar.default, radius, imaginary)
+
+
+@complex_rule("abs")
+def modulus(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """Lipschitz with 1; a root of a sum of squares, which may underflow."""
+    return rounding.rounded(operator(x.value), x.error, units=8.0, absolute=2.0**-62)
+
+
+@complex_rule("angle")
+def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+    """By both parts."""
+    del operator
+    real, imaginary = _parts(x)
+    return angle(rounding, _aten.atan2.default, imaginary, real)
+
+
+@complex_rule("add", "sub")
+def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
+    """Higham, (3.14a)."""
+    x, y = _operand(a), _operand(b)
+    value = operator(x.value, y.value, alpha=alpha)
+    error = (x.bound + abs(alpha) * y.bound).expand(value.shape)
+    return rounding.rounded(value, error, units=2.0)
+
+
+@complex_rule("mul")
+def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+    """Higham, (3.14b): the root of 2 times gamma_2."""
+    x, y = _operand(a), _operand(b)
+    value = operator(x.value, y.value)
+    lost = (x.most * y.most - x.value.abs() * y.value.abs()).expand(value.shape)
+    return rounding.rounded(value, lost, units=4.0)
+
+
+@complex_rule("div")
+def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+    """Higham, (3.14c): the root of 2 times gamma_4, with quotients of two ulps."""
+    x, y = _operand(a), _operand(b)
+    value = operator(x.value, y.value)
+    room = y.value.abs() - y.bound
+    spread = torch.where(room > 0, (x.bound + value.abs() * y.bound) / room, torch.inf)
+    return rounding.rounded(value, spread.expand(value.shape), units=16.0)
+
+
+@rule("_fft_r2c")
+@complex_rule("_fft_c2c", "_fft_c2r")
+def transformed(
+    rounding: Rounding, operator: Any, x: Tracked, dim: Any, normalization: int, last: Any
+) -> Tracked:
+    """By any order of sums of products with roots of 1, or by a fast transform.
+
+    Higham, theorem 24.2: as a norm, a fast one loses log2(n) (mu + gamma_4 (sqrt(2) + mu)), where
+    the roots are off by mu; those of `__sinf` by 12 roundings.
+    """
+    dims = list(dim)
+    value = operator(x.value, dim, normalization, last)
+    if not value.numel():
+        raise NoRuleError("a transform of nothing")
+    is_half = operator.overloadpacket.__name__ == "_fft_c2r"
+    whole = value if is_half else x.value
+    count = float(math.prod(whole.shape[each] for each in dims))
+    scale = {0: 1.0, 1: count**-0.5, 2: 1.0 / count}[normalization]
+    # What is given of a real signal's transform is half of it.
+    twice = 2.0 * scale if is_half else scale
+    total = twice * x.most.sum(dims, keepdim=True)
+    norm = twice * math.sqrt(count) * torch.linalg.vector_norm(x.most, dim=dims, keepdim=True)
+    read = rounding.operand(x)
+    of_operands = twice * (read.bound.sum(dims, keepdim=True))
+    arithmetic = rounding.arithmetic
+    terms = (count + arithmetic.extra_terms + 2.0) * arithmetic.accumulation
+    if terms >= 0.5:
+        return Tracked(value, torch.full(value.shape, torch.inf, dtype=torch.float64))
+    factors = 12.0 * SINGLE + (0.0 if rounding.stored_roundoff else arithmetic.roundoff)
+    lost = (2.0 * terms + factors) * total + 20.0 * SINGLE * math.log2(count + 1.0) * norm
+    return rounding.rounded(value, (of_operands + lost).expand(value.shape), units=4.0)

@@ -1,0 +1,106 @@
+"""Operators whose results are bounded whatever they are given: shares of a whole, and deviations.
+
+Taken to pieces they would lose that: of a divisor that may be 0 nothing is known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness.problems.rounding.elementwise import added, monotone, multiplied
+from harness.problems.rounding.reductions import varied
+from harness.problems.rounding.tracked import SINGLE, Rounding, Tracked, rule
+
+_aten = torch.ops.aten
+
+
+@rule("_softmax")
+def shared(
+    rounding: Rounding, operator: Any, x: Tracked, dim: int, half_to_float: bool = False
+) -> Tracked:
+    """It grows with its own term and falls with the others: between the ends of these.
+
+    Each exp(x - m) errs by its exponential, and by what rounding makes of x - m; their sum, in any
+    order, by as much on the whole. No share is less than 0 or more than 1.
+    """
+    value = operator(x.value, dim, half_to_float)
+    if not value.numel():
+        return Tracked(value)
+    stored = rounding.stored_roundoff
+    # What is masked has no share, however far off it is.
+    known = x.value.nan_to_num(0.0, 0.0, 0.0)
+    largest = x.value.amax(dim, keepdim=True)
+    reach = x.bound.amax(dim, keepdim=True) + x.bound
+    apart = (largest - x.value).nan_to_num(0.0, 0.0, 0.0) + reach
+    off = x.bound + (stored + 2.0 * SINGLE) * apart
+    # __expf, of the differences or of the terms themselves: as in elementwise.py.
+    far = apart + known.abs() + largest.nan_to_num(0.0, 0.0, 0.0).abs()
+    each = (6.0 + 2.4 * far) * SINGLE + stored
+    low, high = _shares(x.value - largest - off, x.value - largest + off, dim)
+    spread = torch.maximum(value - low, high - value)
+    of_sum = torch.minimum((high * each).sum(dim, keepdim=True), each.amax(dim, keepdim=True))
+    terms = value.shape[dim] if value.dim() else 1
+    gamma = (terms + rounding.arithmetic.extra_terms) * rounding.arithmetic.accumulation
+    relative = each + of_sum + gamma + stored + 4.0 * SINGLE
+    lost = torch.where(relative < 0.5, 2.0 * relative * high, 1.0)
+    most = torch.maximum(value, 1.0 - value) + 16.0 * SINGLE + 2.0 * stored
+    return rounding.rounded(value, torch.minimum(spread + lost, most), units=4.0)
+
+
+def _shares(low: Tensor, high: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The least and the largest that each term's share may be."""
+    shift = high.amax(dim, keepdim=True)
+    least, most = (low - shift).exp(), (high - shift).exp()
+    others_most = (most.sum(dim, keepdim=True) - most).clamp_min(0.0)
+    others_least = (least.sum(dim, keepdim=True) - least).clamp_min(0.0)
+    return (
+        (least / (least + others_most)).nan_to_num(0.0),
+        (most / (most + others_least)).nan_to_num(1.0),
+    )
+
+
+@rule("native_layer_norm")
+def standardised(
+    rounding: Rounding,
+    operator: Any,
+    x: Tracked,
+    shape: Any,
+    weight: Tracked | None,
+    bias: Tracked | None,
+    eps: float,
+) -> tuple[Tracked, Tracked, Tracked]:
+    """By a mean and a variance; no deviation of n is more than the root of n standard ones.
+
+    That holds of whatever the operand is; what rounding adds to it is off by the mean's own error
+    over the root of eps, as long as eps is not lost in the variance's.
+    """
+    del operator
+    dims = list(range(x.value.dim() - len(shape), x.value.dim()))
+    count = float(math.prod(shape))
+    variance, mean = varied(
+        rounding, _aten.var_mean.correction, x, dims, correction=0, keepdim=True
+    )
+    scale = monotone(
+        rounding, _aten.rsqrt.default, added(rounding, _aten.add.Tensor, variance, eps)
+    )
+    result = multiplied(
+        rounding, _aten.mul.Tensor, added(rounding, _aten.sub.Tensor, x, mean), scale
+    )
+    if result.error is not None and count:
+        gamma = (count + 4.0) * rounding.arithmetic.accumulation
+        squares = x.most.square().mean(dims, keepdim=True)
+        of_mean = (gamma + 2.0 * rounding.stored_roundoff) * x.most.amax(dims, keepdim=True)
+        limit = 2.0 * (math.sqrt(count) + of_mean / math.sqrt(eps / 2.0)) if eps > 0 else math.inf
+        is_kept = 3.0 * gamma * squares < eps / 2.0
+        most = torch.where(is_kept, result.value.abs() + limit, torch.inf)
+        error = torch.minimum(result.error.nan_to_num(torch.inf, torch.inf), most)
+        result = Tracked(result.value, error)
+    if weight is not None:
+        result = multiplied(rounding, _aten.mul.Tensor, result, weight)
+    if bias is not None:
+        result = added(rounding, _aten.add.Tensor, result, bias)
+    return result, mean, scale
