@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import evaluate
+from harness.records.render import headline
 from harness.records.report import Report
 from tests.support import harness, reports, request_for
 
@@ -116,6 +117,30 @@ def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
     assert done.status == 0
     assert "agrees: own configuration right; the bound is an estimate: " in done.out, done.out
     assert "no bound is known of bessel_j0\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict", "precision", "words"),
+    [
+        (
+            "sinf(10000.0f / (1.0f + expf(-fabsf(x[i] + y[i]))))",
+            "passed",
+            "fp32",
+            "fp32, worst error ",
+        ),
+        ("0.0f", "agrees", "fp16", "; rounding to fp16 may make as much of a difference as the "),
+    ],
+)
+def test_class_that_allows_anything_is_none(
+    tmp_path: Path, value: str, verdict: str, precision: str, words: str
+) -> None:
+    """Of a sine of large numbers zeros are within what rounding to float16 makes of it."""
+    model = "self.scale * x + torch.relu(y)"
+    reference = REFERENCE.replace(model, "torch.sin(10000.0 * torch.sigmoid((x + y).abs()))")
+    submission = SUBMISSION.replace("scale * x[i] + fmaxf(y[i], 0.0f)", value)
+    report = check_on(reference, submission, tmp_path, "--grid", "own")
+    assert (report.verdict, report.precision) == (verdict, precision)
+    assert words in headline(report)
 
 
 def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:

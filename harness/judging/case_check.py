@@ -446,11 +446,24 @@ class CaseCheck:
             comparison=next(iter(wrong.values()), None),
             findings=findings,
             diagnosis=stale,
-            estimated=next((c.estimated for c in self._comparisons.values()), ""),
+            estimated=self._why_no_class(),
             own_work=min(self._shares, default=None),
             deterministic=self._deterministic,
             notes=tuple(self._notes),
         )
+
+    def _why_no_class(self) -> str:
+        """Why the case's class says nothing, though every output is within its bounds; or empty.
+
+        A small case may have an output that is all cancelled: what counts is the problem's own.
+        """
+        comparisons = self._comparisons.values()
+        estimated = next((each.estimated for each in comparisons if each.estimated), "")
+        precision = classify(comparisons)
+        of_class = [each for each in comparisons if each.precision == precision]
+        if estimated or self._case.label not in OWN or any(each.tells for each in of_class):
+            return estimated
+        return f"rounding to {precision} may make as much of a difference as the whole output"
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
         findings = merge_findings(self._findings)
@@ -478,6 +491,7 @@ def _of_all(judged: Sequence[Comparison]) -> Comparison:
         precision=classify(judged),
         worst=max(worst, default=None),
         estimated=next((each.estimated for each in judged if each.estimated), ""),
+        tells=any(each.tells for each in judged),
     )
 
 

@@ -35,8 +35,7 @@ def headline(report: Report) -> str:
         lines = _never_ran(report)
         how = f"{report.precision}{worst}"
         if report.verdict == "agrees":
-            why = next(case.estimated for case in report.cases if case.estimated)
-            how = f"the bound is an estimate: {why}"
+            how = next(case.estimated for case in report.cases if case.estimated)
         return escape.one_line(f"{head}: {counts}; {how}{share}{bits}{lines}")
     some_ran = report.count("not run") < len(report.cases)
     return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))

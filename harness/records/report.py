@@ -96,7 +96,8 @@ class CaseReport:
         arguments: The case's.
         input_shapes: The case's.
         constants: The case's.
-        estimated: Why its bounds are not rigorous; empty where they are.
+        estimated: Why there is no class, though every output is near: bounds are estimates, or
+            allow anything; empty where there is one.
         verdict: `not run` where nothing could be said, because the submission did not get so far.
         message: Why it is not `passed`, in one line; empty if it is.
         precision: The tightest class that holds in every run of the case.

@@ -187,13 +187,11 @@ class AnyReference:
         try:
             right = Propagated(*instance.traced(weights, inputs))
         except NoRuleError as error:
-            return _estimated(new_instance, weights, inputs, f"no bound is known of {error}")
+            return _estimated(new_instance, weights, inputs, str(error))
         if right.is_of(new_instance()(weights, inputs)):
             return right
-        why = (
-            "no bound is known of an operator that torch takes to pieces otherwise than it runs it"
-        )
-        return _estimated(new_instance, weights, inputs, why)
+        what = "an operator that torch takes to pieces otherwise than it runs it"
+        return _estimated(new_instance, weights, inputs, what)
 
     def need(self, configuration: Configuration) -> Need | None:
         """Not known."""
@@ -244,7 +242,7 @@ def _estimated(
     new_instance: Callable[[], Instance],
     weights: Mapping[str, Tensor],
     inputs: Sequence[Tensor],
-    why: str,
+    of_what: str,
 ) -> Sums:
     """Judge by the reference's own float32 error; generous, and not rigorous.
 
@@ -264,7 +262,7 @@ def _estimated(
         terms=torch.ones((), dtype=torch.float64, device=value.device),
         largest_operand=1.0,
         dtype=single.dtype,
-        estimated=why,
+        estimated=f"the bound is an estimate: no bound is known of {of_what}",
     )
 
 
