@@ -20,8 +20,9 @@ from torch import Tensor
 
 from harness.judging.diagnose import Diagnosis
 from harness.judging.oracle import CLASSES, expected
-from harness.judging.other_calls import Change, changed, changes, shortened
+from harness.judging.other_calls import changes, shortened
 from harness.judging.picture import WrongOutput
+from harness.judging.reference_calls import Change, changed
 from harness.judging.resemblance import factor_of, where_wrong_along
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case

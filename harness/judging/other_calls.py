@@ -7,39 +7,17 @@ when it runs; then it can run once more with one of these calls changed.
 
 from __future__ import annotations
 
-import inspect
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode, get_testing_overrides
 
+from harness.judging.reference_calls import Call, Called, Change, Make, by_name, calls_of, signature
 from harness.problems.problem import Problem
 
-# What moves numbers, or makes them of nothing: a result without it is of another shape, or none.
-_MOVING = frozenset(
-    {
-        *("view", "reshape", "permute", "transpose", "contiguous", "clone", "detach", "expand"),
-        *("unsqueeze", "squeeze", "flatten", "to", "float", "double", "type_as", "chunk", "split"),
-        *(
-            "empty_like",
-            "zeros_like",
-            "ones_like",
-            "full_like",
-            "new_zeros",
-            "new_empty",
-            "new_full",
-        ),
-        *("new_ones", "expand_as", "broadcast_to", "movedim", "swapaxes", "t", "dropout", "copy_"),
-        *("__get__", "__getitem__", "__setitem__", "requires_grad_", "fill_", "zero_"),
-    }
-)
 # Each with what it is taken for.
 _TAKEN_FOR: Mapping[str, Sequence[str]] = {
     "add": ("sub",),
@@ -92,64 +70,6 @@ _OPTIONAL = frozenset({"weight", "bias", "attn_mask", "pos_weight"})
 _POOLS = {"max": "avg", "avg": "max"}
 _OF_POOLS = ("kernel_size", "stride")
 _LIMITS = {"min": -torch.inf, "max": torch.inf, "min_val": -1e30, "max_val": 1e30}
-_MOST_CALLS = 48
-
-Call = Callable[..., Tensor]
-_Make = Callable[[Call, Mapping[str, Any]], Tensor]
-
-
-@dataclass(frozen=True)
-class _Called:
-    """A call that a reference makes.
-
-    Attributes:
-        function: The operator, or the function of `torch.nn.functional`.
-        number: Which of the calls of that function it is, from 0.
-        where: The line in the reference's file, in words; empty where that is not known.
-        given: Names of the arguments by place, in order.
-        arguments: All by name, those left to defaults too.
-        result: What it gave.
-    """
-
-    function: Any
-    number: int
-    where: str
-    given: tuple[str, ...]
-    arguments: Mapping[str, Any]
-    result: Tensor
-
-    @property
-    def name(self) -> str:
-        """As people call it."""
-        return _name_of(self.function)
-
-    @property
-    def tensors(self) -> Mapping[str, Tensor]:
-        """Its operands."""
-        return {name: v for name, v in self.arguments.items() if isinstance(v, Tensor)}
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """One call, made otherwise.
-
-    Attributes:
-        name: Of the mistake.
-        advice: What the kernel does, in one sentence.
-        called: The call.
-        make: Gives the other result, of the function and the arguments by name.
-    """
-
-    name: str
-    advice: str
-    called: _Called
-    make: _Make
-
-
-@lru_cache(maxsize=64)
-def changed(problem: Problem, change: Change) -> Problem:
-    """Give the reference with that change."""
-    return _within(problem, lambda: _Changing(change))
 
 
 def changes(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Change]:
@@ -159,7 +79,7 @@ def changes(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Chan
         problem: The reference.
         run: Calls a reference on some input.
     """
-    calls = _calls(problem, run)
+    calls = calls_of(problem, run)
     for ways in (_left_out, _settings, _other_functions, _dimensions, _starts):
         for called in calls:
             yield from ways(called)
@@ -167,120 +87,17 @@ def changes(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Chan
 
 def shortened(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Change]:
     """List where a reference can be without the last term; the arguments are those of `changes`."""
-    for called in _calls(problem, run):
+    for called in calls_of(problem, run):
         yield from _ends(called)
 
 
-def _calls(problem: Problem, run: Callable[[Problem], object]) -> Sequence[_Called]:
-    seen = _Recording(str(problem.path))
-    run(_within(problem, lambda: seen))
-    return seen.calls[:_MOST_CALLS]
-
-
-def _within(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
-    """The reference with a forward that runs in a mode."""
-    model = problem.model
-
-    def forward(self: nn.Module, *given: Any) -> Any:
-        with mode():
-            return model.forward(self, *given)
-
-    its = {"forward": forward, "__module__": model.__module__}
-    return replace(problem, model=type(model.__name__, (model,), its))
-
-
-class _Counting(TorchFunctionMode):
-    """Counts the calls of each function while it is entered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._counts: dict[Any, int] = {}
-
-    def _number(self, function: Any) -> int:
-        number = self._counts.get(function, 0)
-        self._counts[function] = number + 1
-        return number
-
-
-class _Changing(_Counting):
-    def __init__(self, change: Change) -> None:
-        super().__init__()
-        self._change = change
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        called = self._change.called
-        if func is not called.function or self._number(func) != called.number:
-            return func(*args, **kwargs)
-        names = _signature(func)
-        return self._change.make(
-            partial(_by_name, func, called.given),
-            {**dict(zip(names, args, strict=False)), **kwargs},
-        )
-
-
-class _Recording(_Counting):
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.calls: list[_Called] = []
-        self._path = path
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        number = self._number(func)
-        signature = _signature(func)
-        is_known = len(args) <= len(signature) and func.__name__ not in _MOVING
-        if is_known and isinstance(result, Tensor):
-            given = tuple(signature)[: len(args)]
-            arguments = {**signature, **dict(zip(given, args, strict=True)), **kwargs}
-            where = _line_in(self._path)
-            self.calls.append(_Called(func, number, where, given, arguments, result))
-        return result
-
-
-def _name_of(function: Any) -> str:
-    """`add` of all of `add`, `add_`, `__add__` and `__iadd__`."""
-    name = str(function.__name__).strip("_")
-    return name[1:] if name[:1] == "i" and name[1:] in _TAKEN_FOR else name
-
-
-def _by_name(function: Call, given: Sequence[str], arguments: Mapping[str, Any]) -> Tensor:
-    """Call it; what it takes by place alone stays there."""
-    rest = {name: value for name, value in arguments.items() if name not in given}
-    return function(*(arguments[name] for name in given), **rest)
-
-
-def _line_in(path: str) -> str:
-    """The line of a file that is being run, in words."""
-    frame = sys._getframe()
-    while frame.f_code.co_filename != path:
-        if frame.f_back is None:
-            return ""
-        frame = frame.f_back
-    return f" in line {frame.f_lineno} of the reference"
-
-
-@lru_cache(maxsize=256)
-def _signature(function: Any) -> Mapping[str, Any]:
-    """Names of parameters, in order, with their defaults; torch has them for its own tests."""
-    try:
-        parameters = inspect.signature(get_testing_overrides().get(function, function)).parameters
-    except (TypeError, ValueError):
-        return {}
-    return {
-        name: None if each.default is each.empty else each.default
-        for name, each in parameters.items()
-    }
-
-
-def _change(called: _Called, name: str, words: str, make: _Make) -> Change:
+def _change(called: Called, name: str, words: str, make: Make) -> Change:
     """A change of which it is said how the output comes about."""
     where = f"{called.name}{called.where}"
     return Change(name, f"The output is what it is {words.format(where)}.", called, make)
 
 
-def _with(called: _Called, parameter: str, value: object) -> Change:
+def _with(called: Called, parameter: str, value: object) -> Change:
     """A call with another argument."""
     was = called.arguments[parameter]
     is_limit, words = parameter in _LIMITS, _operand(parameter)
@@ -324,7 +141,7 @@ def _operand(name: str) -> str:
     )
 
 
-def _left_out(called: _Called) -> Iterator[Change]:
+def _left_out(called: Called) -> Iterator[Change]:
     """An operand that stays as it is, or another one that is missing."""
     alike = {n: v for n, v in called.tensors.items() if v.shape == called.result.shape}
     for name in alike:
@@ -339,7 +156,7 @@ def _left_out(called: _Called) -> Iterator[Change]:
     optional = [
         name
         for name in [*called.tensors][1:]
-        if name in _OPTIONAL and _signature(called.function).get(name, 0) is None
+        if name in _OPTIONAL and signature(called.function).get(name, 0) is None
     ]
     both = [optional] if len(optional) > 1 else []
     for names in (*([name] for name in optional), *both):
@@ -354,7 +171,7 @@ def _left_out(called: _Called) -> Iterator[Change]:
         )
 
 
-def _settings(called: _Called) -> Iterator[Change]:
+def _settings(called: Called) -> Iterator[Change]:
     """Other arguments than those that it has."""
     arguments = called.arguments
     if called.name in ("var", "std") and not {"correction", "unbiased"} & arguments.keys():
@@ -376,7 +193,7 @@ def _settings(called: _Called) -> Iterator[Change]:
         )
 
 
-def _with_unbiased_variance(called: _Called, call: Call, given: Mapping[str, Any]) -> Tensor:
+def _with_unbiased_variance(called: Called, call: Call, given: Mapping[str, Any]) -> Tensor:
     """A norm by n - 1: v n / (n - 1) + eps is n / (n - 1) times v + eps (n - 1) / n."""
     values = given[next(iter(given))]
     rows = math.prod(values.shape[:2])
@@ -391,7 +208,7 @@ def _with_unbiased_variance(called: _Called, call: Call, given: Mapping[str, Any
     return call(changed) - (1.0 - math.sqrt(factor)) * call({**changed, "bias": None})
 
 
-def _values(called: _Called, name: str, value: object) -> Iterator[object]:
+def _values(called: Called, name: str, value: object) -> Iterator[object]:
     """What an argument may be taken for."""
     if name in _USUAL:
         yield from _sizes(value, _USUAL[name])
@@ -404,7 +221,7 @@ def _values(called: _Called, name: str, value: object) -> Iterator[object]:
     elif name == _OF_CHANNELS:
         yield from {1, called.result.shape[1]} - {value}
     elif isinstance(value, int | float) and name not in _NOT_TRIED:
-        default = _signature(called.function).get(name)
+        default = signature(called.function).get(name)
         usual = (default,) if isinstance(default, int | float) else ()
         inverse = (1 / value,) if value else ()
         others = dict.fromkeys((*usual, 0.0, 1.0, -value, *inverse))
@@ -424,17 +241,18 @@ def _sizes(value: object, usual: int) -> Iterator[object]:
         )
 
 
-def _other_functions(called: _Called) -> Iterator[Change]:
+def _other_functions(called: Called) -> Iterator[Change]:
     """Another function in its place, or its operands in each other's."""
     first = next(iter(called.arguments))
     for other in _TAKEN_FOR.get(called.name, ()):
         function = _beside(called.function, other)
-        yield _change(
-            called,
-            f"{other} in place of {called.name}",
-            f"with {other} in place of {{}}",
-            lambda _, given, function=function: _by_name(function, called.given, given),  # type: ignore[misc]
-        )
+        if function:
+            yield _change(
+                called,
+                f"{other} in place of {called.name}",
+                f"with {other} in place of {{}}",
+                lambda _, given, function=function: by_name(function, called.given, given),  # type: ignore[misc]
+            )
     for other in _ACTIVATIONS if called.name in _ACTIVATIONS else ():
         function = getattr(functional, other, None) or getattr(torch, other)
         if other != called.name:
@@ -474,14 +292,16 @@ def _other_functions(called: _Called) -> Iterator[Change]:
 
 
 def _beside(function: Any, other: str) -> Any:
-    """A function where another one is."""
+    """A function where another one is, in place like that; None where there is none."""
+    name = function.__name__
+    in_place = "_" if name.endswith("_") and not name.startswith("_") else ""
     for place in (Tensor, functional, torch):
-        if getattr(place, function.__name__, None) is function:
-            return getattr(place, other, None)
-    return None
+        if getattr(place, name, None) is function:
+            return getattr(place, other + in_place, None)
+    return getattr(Tensor, other, None)
 
 
-def _dimensions(called: _Called) -> Iterator[Change]:
+def _dimensions(called: Called) -> Iterator[Change]:
     """Along another dimension."""
     dim, tensors = called.arguments.get("dim"), [*called.tensors.values()]
     if not isinstance(dim, int) or isinstance(dim, bool) or not tensors:
@@ -492,7 +312,7 @@ def _dimensions(called: _Called) -> Iterator[Change]:
             yield _with(called, "dim", other)
 
 
-def _starts(called: _Called) -> Iterator[Change]:
+def _starts(called: Called) -> Iterator[Change]:
     """What the largest is found among."""
     if not any(name in called.name for name in _LARGEST):
         return
@@ -517,7 +337,7 @@ def _starts(called: _Called) -> Iterator[Change]:
         )
 
 
-def _ends(called: _Called) -> Iterator[Change]:
+def _ends(called: Called) -> Iterator[Change]:
     """Without the last of what it sums, or finds the largest of."""
     name, value = next(iter(called.tensors.items()), ("", None))
     if value is None or not value.dim() or not value.is_floating_point():
