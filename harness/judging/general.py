@@ -22,7 +22,7 @@ from harness.judging.diagnose import Diagnosis
 from harness.judging.oracle import CLASSES, expected
 from harness.judging.other_calls import changes, shortened
 from harness.judging.picture import WrongOutput
-from harness.judging.reference_calls import Change, changed
+from harness.judging.reference_calls import Change, calls_of, changed
 from harness.judging.resemblance import factor_of, where_wrong_along
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case
@@ -194,13 +194,14 @@ def _made(result: Expected) -> Made:
 def _guesses(first: Seen) -> Iterator[_Guess]:
     """All that can be made of a problem's calls; `first` tells how many dimensions there are."""
     names = _names(first)
+    calls = calls_of(first.problem, first.values)
     for place, name in enumerate(names):
         yield _Guess(
             "input copied",
             f"The output is {name} as it is; look at what the kernel computes of it at all.",
             lambda seen, _, place=place: _copied(seen, place),  # type: ignore[misc]
         )
-    yield from map(_called_otherwise, changes(first.problem, first.values))
+    yield from map(_called_otherwise, changes(calls))
     yield from _of_output(first)
     yield from _of_weights(first)
     # What says more than a part does comes before parts.
@@ -209,7 +210,7 @@ def _guesses(first: Seen) -> Iterator[_Guess]:
     for place, name in enumerate(names):
         for dim in range(first.inputs[place].dim()):
             yield from _of_input(place, name, dim)
-    yield from map(_called_otherwise, shortened(first.problem, first.values))
+    yield from map(_called_otherwise, shortened(calls))
 
 
 def _called_otherwise(change: Change) -> _Guess:

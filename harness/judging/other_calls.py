@@ -8,15 +8,14 @@ when it runs; then it can run once more with one of these calls changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harness.judging.reference_calls import Call, Called, Change, Make, by_name, calls_of, signature
-from harness.problems.problem import Problem
+from harness.judging.reference_calls import Call, Called, Change, Make, by_name, signature
 
 # Each with what it is taken for.
 _TAKEN_FOR: Mapping[str, Sequence[str]] = {
@@ -72,22 +71,16 @@ _OF_POOLS = ("kernel_size", "stride")
 _LIMITS = {"min": -torch.inf, "max": torch.inf, "min_val": -1e30, "max_val": 1e30}
 
 
-def changes(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Change]:
-    """List what can be made otherwise in a reference, the most telling first.
-
-    Args:
-        problem: The reference.
-        run: Calls a reference on some input.
-    """
-    calls = calls_of(problem, run)
+def changes(calls: Sequence[Called]) -> Iterator[Change]:
+    """List what can be made otherwise in a reference's calls, the most telling first."""
     for ways in (_left_out, _settings, _other_functions, _dimensions, _starts):
         for called in calls:
             yield from ways(called)
 
 
-def shortened(problem: Problem, run: Callable[[Problem], object]) -> Iterator[Change]:
-    """List where a reference can be without the last term; the arguments are those of `changes`."""
-    for called in calls_of(problem, run):
+def shortened(calls: Sequence[Called]) -> Iterator[Change]:
+    """List where they can be without the last term."""
+    for called in calls:
         yield from _ends(called)
 
 

@@ -188,6 +188,7 @@ class AnyReference:
             right = Propagated(*instance.traced(weights, inputs))
         except NoRuleError as error:
             return _estimated(new_instance, weights, inputs, str(error))
+        # A new one: what the traced one keeps of its call, such as a mask, has no numbers.
         if right.is_of(new_instance()(weights, inputs)):
             return right
         what = "an operator that torch takes to pieces otherwise than it runs it"

@@ -119,7 +119,7 @@ def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     if float(b).is_integer() and 0 <= b <= 8:
         spread = None if a.error is None else a.most**b - a.value.abs() ** b
         return rounding.rounded(value, spread, units=float(max(b - 1, 0)))
-    spread = _spread(lambda x: operator(x, b), a, value) if a.error is not None else None
+    spread = spread_at_ends(lambda x: operator(x, b), a, value)
     logarithm = a.value.abs().clamp_min(1e-300).log().abs()
     return rounding.rounded(value, spread, units=8.0 + 4.0 * abs(b) * logarithm)
 
@@ -216,6 +216,16 @@ def _near_one(x: Tensor, _: Tensor) -> Tensor:
     return torch.where((x > 0.25) & (x < 4.0), 2.0**-21.4, 0.0)
 
 
+def _near_its_end(_: Tensor, y: Tensor) -> Tensor:
+    # x^2 - 1 in log(x + sqrt(x^2 - 1)) is off by a rounding of x^2, sqrt(x^2 - 1) is sinh(y).
+    return y.sinh().clamp_min(2.0**-11).reciprocal().mul(2.0 * SINGLE).add(2.0**-21.4)
+
+
+def _inverse_of_error(_: Tensor, y: Tensor) -> Tensor:
+    # As for an operand that is off by a rounding of 1: it is found by Newton's method from erf.
+    return y.square().exp() * (SINGLE * math.sqrt(math.pi))
+
+
 _Loss = Callable[[Tensor, Tensor], Tensor | float]
 _MONOTONE: Mapping[str, tuple[_Loss, _Loss]] = {
     "exp": (_exponential, _of(0.0)),
@@ -236,11 +246,19 @@ _MONOTONE: Mapping[str, tuple[_Loss, _Loss]] = {
     "atan": (_of(4.0), _of(0.0)),
     "asinh": (_of(6.0), _of(4.0 * SINGLE)),
     "sinh": (_exponential, _of(4.0 * SINGLE)),
+    # By the other's complement to pi / 2 they are only absolutely accurate; so is acos.
+    "asin": (_of(8.0), _of(4.0 * SINGLE)),
+    # log((1 + x) / (1 - x)) / 2.
+    "atanh": (_of(12.0), _of(2.0**-21.4)),
+    "acosh": (_of(16.0), _near_its_end),
+    "erfinv": (_of(8.0), _inverse_of_error),
+    "erf_inv": (_of(8.0), _inverse_of_error),
 }
 _DECREASING: Mapping[str, tuple[_Loss, _Loss]] = {
     "rsqrt": (_of(4.0), _of(0.0)),
     "reciprocal": (_of(4.0), _of(0.0)),
     "erfc": (_of(12.0), _of(2.0 * SINGLE)),
+    "acos": (_of(8.0), _of(4.0 * SINGLE)),
 }
 
 
@@ -250,18 +268,23 @@ def monotone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     name = operator.overloadpacket.__name__
     units, absolute = {**_MONOTONE, **_DECREASING}[name]
     value = operator(x.value)
-    spread = None
-    if x.error is not None:
-        spread = _spread(operator, x, value)
-        if name == "reciprocal":
-            spread = torch.where(x.value.abs() > x.error, spread, _INFINITE)
+    spread = spread_at_ends(operator, x, value)
+    if spread is not None and name == "reciprocal":
+        spread = torch.where(x.value.abs() > x.bound, spread, _INFINITE)
     return rounding.rounded(
         value, spread, units=units(x.value, value), absolute=absolute(x.value, value)
     )
 
 
-def _spread(function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor) -> Tensor:
-    """How far a monotone function gets; infinite where one end is beyond its domain."""
+def spread_at_ends(
+    function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor
+) -> Tensor | None:
+    """How far a function gets from its value that is monotone, or convex: farthest at an end.
+
+    Infinite where one end is beyond its domain; None for what is exact.
+    """
+    if x.error is None:
+        return None
     differences = [(function(end) - value).abs() for end in x.ends]
     largest = torch.maximum(*differences)
     certain = x.bound == 0

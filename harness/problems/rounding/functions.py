@@ -7,75 +7,31 @@ the usual formula loses where that loses more; in units of float32's roundoff, t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from harness.problems.rounding.elementwise import of_intrinsics
+from harness.problems.rounding.elementwise import of_intrinsics, spread_at_ends
 from harness.problems.rounding.tracked import SINGLE, Rounding, Tracked, number, rule
 
 _INFINITE = float("inf")
-_Absolute = Callable[[Tensor, Tensor], Tensor | float]
-
-
-def _none(_: Tensor, __: Tensor) -> float:
-    return 0.0
-
-
-def _near_one(_: Tensor, y: Tensor) -> Tensor:
-    # x^2 - 1 in log(x + sqrt(x^2 - 1)) is off by a rounding of x^2, sqrt(x^2 - 1) is sinh(y).
-    return y.sinh().clamp_min(2.0**-11).reciprocal().mul(2.0 * SINGLE).add(2.0**-21.4)
-
-
-def _inverse_of_error(_: Tensor, y: Tensor) -> Tensor:
-    # As for an operand that is off by a rounding of 1: it is found by Newton's method from erf.
-    return y.square().exp() * (SINGLE * math.sqrt(math.pi))
-
-
-_ALONE: Mapping[str, tuple[float, _Absolute]] = {
-    # By the other's complement to pi / 2 they are only absolutely accurate.
-    "asin": (8.0, lambda _, __: 4.0 * SINGLE),
-    "acos": (8.0, lambda _, __: 4.0 * SINGLE),
-    # log((1 + x) / (1 - x)) / 2.
-    "atanh": (12.0, lambda _, __: 2.0**-21.4),
-    "acosh": (16.0, _near_one),
-    "erfinv": (8.0, _inverse_of_error),
-    "erf_inv": (8.0, _inverse_of_error),
-}
-
-
-@rule(*_ALONE)
-def alone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """It grows or falls: between its values at both ends; nothing is known beyond its domain."""
-    units, absolute = _ALONE[operator.overloadpacket.__name__]
-    value = operator(x.value)
-    return rounding.rounded(value, _at_ends(operator, x), units, absolute(x.value, value))
-
-
-def _at_ends(function: Callable[[Tensor], Tensor], x: Tracked) -> Tensor | None:
-    """How far a function gets that is monotone, or convex: then it is farthest at an end."""
-    if x.error is None:
-        return None
-    value = function(x.value)
-    ends = [(function(end) - value).abs() for end in x.ends]
-    reach = torch.maximum(*ends)
-    return torch.where(x.error == 0, 0.0, torch.where(reach.isnan(), _INFINITE, reach))
 
 
 @rule("cosh")
 def catenary(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """By exponentials: `__expf` has 2 + floor(abs(1.173 x)) ulps."""
+    value = operator(x.value)
     units = 6.0 + 2.4 * x.most.clamp_max(1000.0)
-    return rounding.rounded(operator(x.value), _at_ends(operator, x), units=units)
+    return rounding.rounded(value, spread_at_ends(operator, x, value), units=units)
 
 
 @rule("tan")
 def tangent(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """By `__sinf` and `__cosf`, which are absolutely accurate; infinite where a pole is near."""
     value = operator(x.value)
-    spread = _at_ends(operator, x)
+    spread = spread_at_ends(operator, x, value)
     off = of_intrinsics(x.value)
     secant = (1.0 + value.square()).sqrt()
     lost = torch.where(off * secant < 0.25, 2.0 * off * secant * (1.0 + value.abs()), _INFINITE)
@@ -90,9 +46,11 @@ def _distance_of_poles(x: Tensor) -> Tensor:
     return ((x - x.round()) * math.pi).sin().abs()
 
 
-def _between_poles(function: Callable[[Tensor], Tensor], x: Tracked) -> Tensor | None:
-    """As `_at_ends`; nothing is known where the interval has a pole, at 0, -1, -2 and so on."""
-    spread = _at_ends(function, x)
+def _between_poles(
+    function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor
+) -> Tensor | None:
+    """As `spread_at_ends`; nothing is known where the interval has a pole, at 0, -1 and so on."""
+    spread = spread_at_ends(function, x, value)
     if spread is None:
         return None
     low, high = (end.clamp_max(1.0).ceil() for end in x.ends)
@@ -110,7 +68,7 @@ def logarithm_of_gamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked
     # A sine's error is a relative one of the quotient, and so an absolute one of its logarithm.
     of_sine = torch.where(x.value < 0, 2.0**-20.5 / _distance_of_poles(x.value), 0.0)
     lost = 16.0 * SINGLE * (1.0 + mirrored) + 2.0 * of_sine
-    return rounding.rounded(value, _between_poles(operator, x), units=16.0, absolute=lost)
+    return rounding.rounded(value, _between_poles(operator, x, value), units=16.0, absolute=lost)
 
 
 @rule("digamma")
@@ -123,16 +81,15 @@ def derivative_of_that(rounding: Rounding, operator: Any, x: Tracked) -> Tracked
     sine = _distance_of_poles(x.value)
     of_tangent = 16.0 * SINGLE * math.pi * (1.0 + x.value.abs()) / sine.square()
     lost = 16.0 * SINGLE * (8.0 + value.abs()) + torch.where(x.value < 0, of_tangent, 0.0)
-    return rounding.rounded(value, _between_poles(operator, x), units=16.0, absolute=lost)
+    return rounding.rounded(value, _between_poles(operator, x, value), units=16.0, absolute=lost)
 
 
 @rule("atan2")
 def angle(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Of what is away from 0 and from the negative axis, farthest off at a corner; 3 ulps."""
     value = operator(a.value, b.value)
-    spread = None
-    if a.error is not None or b.error is not None:
-        spread = _at_corners(operator, a, b, value)
+    spread = _at_corners(operator, a, b, value)
+    if spread is not None:
         (below, above), (left, _) = a.ends, b.ends
         is_beside = (below <= 0) & (above >= 0) & (left <= 0) & (a.bound + b.bound > 0)
         spread = torch.where(is_beside, value.abs() + math.pi, spread)
@@ -143,13 +100,14 @@ def angle(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
 def hypotenuse(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Convex; by a root of a sum of squares, which may underflow."""
     value = operator(a.value, b.value)
-    spread = None
-    if a.error is not None or b.error is not None:
-        spread = _at_corners(operator, a, b, value)
+    spread = _at_corners(operator, a, b, value)
     return rounding.rounded(value, spread, units=8.0, absolute=2.0**-62)
 
 
-def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor:
+def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor | None:
+    """How far a function of two gets that is farthest off at a corner."""
+    if a.error is None and b.error is None:
+        return None
     corners = [operator(x, y) for x in a.ends for y in b.ends]
     return torch.stack([(each - value).abs() for each in corners]).amax(0)
 

@@ -43,13 +43,7 @@ def multiplied_matrices(rounding: Rounding, operator: Any, a: Tracked, b: Tracke
 
 @rule("addbmm")
 def added_products(
-    rounding: Rounding,
-    operator: Any,
-    c: Tracked,
-    a: Tracked,
-    b: Tracked,
-    beta: float = 1,
-    alpha: float = 1,
+    rounding: Rounding, operator: Any, c: Tracked, a: Tracked, b: Tracked, **factors: float
 ) -> Tracked:
     """One product, whose inner dimension is that of all matrices."""
     del operator
@@ -64,7 +58,7 @@ def added_products(
     left = Tracked(beside(a.value), None if a.error is None else beside(a.error))
     right = Tracked(below(b.value), None if b.error is None else below(b.error))
     product = torch.ops.aten.addmm.default
-    return added_product(rounding, product, c, left, right, beta=beta, alpha=alpha)
+    return added_product(rounding, product, c, left, right, **factors)
 
 
 @rule("_trilinear")
