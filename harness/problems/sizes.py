@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from harness.problems.configuration import Configuration
 from harness.problems.constants import names_of_inputs
@@ -37,7 +37,7 @@ class ProblemSizes:
         """The reference's own, by name."""
         return self._problem.constants
 
-    @property
+    @cached_property
     def of_inputs(self) -> frozenset[str]:
         """Names of those that its inputs are made from."""
         return names_of_inputs(self._problem.tree)
