@@ -143,6 +143,14 @@ def test_class_that_allows_anything_is_none(
     assert words in headline(report)
 
 
+def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
+    """Where most of the output is 0, as behind a relu, what is not 0 says what a class allows."""
+    reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 0.9)")
+    submission = SUBMISSION.replace("scale * x[i] + fmaxf(y[i], 0.0f)", "fmaxf(x[i] - 0.9f, 0.0f)")
+    report = check_on(reference, submission, tmp_path, "--grid", "own")
+    assert (report.verdict, report.precision) == ("passed", "fp32")
+
+
 def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
     """Where the reference is not finite nothing can be compared, and a reader learns where."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.log(y)")

@@ -16,7 +16,7 @@ from harness.finding import Finding
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
 from harness.judging.answered import Output, OwnWork, outputs_of, wrong_kind
-from harness.judging.compare import classify
+from harness.judging.compare import classify, loosest
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import Judged, changed_values, judge_arithmetic
 from harness.judging.judge import judge, judge_with_bits
@@ -37,7 +37,7 @@ from harness.problems.values import (
     values_for,
     values_of_call,
 )
-from harness.records.comparison import Comparison, Mismatch, Precision
+from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
 from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.records.report import CaseReport, not_run
 from harness.simulator.counters.totals import KernelProfile, kernel_profile, totals
@@ -119,10 +119,12 @@ class CaseCheck:
         self._wrong_shape: tuple[int, ...] | None = None
         self._kernels: tuple[KernelProfile, ...] = ()
         self._limits: Mapping[Precision, float] = {}
+        self._telling: Precision | None = None
         self._own_work = OwnWork(problem, case, worker.source)
         self._shares: list[float] = []
         self._calls = calls_for(problem, case)
         self._is_on_gpu = oracle_device.type == "cuda"
+        self._is_own = case.label in OWN
         # Where a processor takes minutes to draw them.
         numbers = sum(map(math.prod, case.input_shapes))
         self._drawing_device = oracle_device if numbers > _MOST_DRAWN else torch.device("cpu")
@@ -198,7 +200,7 @@ class CaseCheck:
 
         What is left out is no call of the case. Of the problem's own configuration nothing is.
         """
-        made, is_short = 0, self._case.label in OWN
+        made, is_short = 0, self._is_own
         while made < len(self._calls):
             if self._spent > _MOST_OF_ALL_RUNS and not is_short:
                 left = self._calls[made:]
@@ -270,14 +272,17 @@ class CaseCheck:
             return
         outputs = outputs_of(answer)
         is_first = not self._comparisons
+        # The first tells, for most references.
+        is_asked = is_first or (self._is_own and self._telling != PRECISIONS[-1])
         judged = []
         for number, output in enumerate(outputs):
             comparison = self._judge_output(
-                call, values, number, output, found, with_limits=is_first and not number
+                call, values, number, output, found, with_limits=is_asked
             )
             judged.append(self._naming(number, comparison))
         comparison = _of_all(judged)
         self._limits = comparison.limits if is_first else self._limits
+        self._telling = loosest([self._telling, comparison.telling])
         self._comparisons[call.name] = comparison
         self._compare_bits(call, outputs)
         # For an output of no elements there is nothing to do, and no kernel that does it.
@@ -460,8 +465,7 @@ class CaseCheck:
         comparisons = self._comparisons.values()
         estimated = next((each.estimated for each in comparisons if each.estimated), "")
         precision = classify(comparisons)
-        of_class = [each for each in comparisons if each.precision == precision]
-        if estimated or self._case.label not in OWN or any(each.tells for each in of_class):
+        if estimated or not self._is_own or loosest([precision, self._telling]) == self._telling:
             return estimated
         return f"rounding to {precision} may make as much of a difference as the whole output"
 
@@ -491,7 +495,7 @@ def _of_all(judged: Sequence[Comparison]) -> Comparison:
         precision=classify(judged),
         worst=max(worst, default=None),
         estimated=next((each.estimated for each in judged if each.estimated), ""),
-        tells=any(each.tells for each in judged),
+        telling=loosest(each.telling for each in judged),
     )
 
 

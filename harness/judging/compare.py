@@ -1,7 +1,7 @@
 """Compare a submission's output with the oracle: a precision class, or a mismatch."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -33,7 +33,8 @@ def compare(
             class allows no error at all.
         is_beyond_half: Whether float16 overflows (`Run.is_beyond_half`): then no better class
             allows an output that is not finite.
-        with_limits: Whether to tell what the other classes allow where most is allowed.
+        with_limits: Whether to tell what the other classes allow where most is allowed, and which
+            of the classes tell anything.
 
     Returns:
         The precision class and the worst error, or what is wrong.
@@ -46,7 +47,7 @@ def compare(
     if overflown is not None and bool(overflown.any()):
         actual = torch.where(overflown, expected.value.to(actual.dtype), actual)
         rest = compare(actual, expected, exact=exact, with_limits=with_limits)
-        return replace(rest, precision=rest.precision and looser("fp16", rest.precision))
+        return replace(rest, precision=rest.precision and loosest(["fp16", rest.precision]))
     # The last one alone: of a native output each takes much of a GPU's memory.
     bound = lru_cache(maxsize=1)(expected.bound)
     unsound = _unsound(actual, expected.value)
@@ -63,24 +64,15 @@ def compare(
     error = torch.where(expected.value.isfinite(), error, 0.0)
     share = _share_of_bound(error, bound(CLASSES[0]))
     worst = float(share.max()) if share.numel() else 0.0
-    limits = _limits(bound, error.shape) if with_limits and share.numel() else {}
+    limits, telling = _of_classes(bound, expected.value) if with_limits else ({}, None)
     for precision in CLASSES:
         bit_equal = not exact or precision.name != "fp32" or not error.any()
         if bit_equal and bool((error <= bound(precision)).all()):
-            tells = _tells(expected.value, bound(precision))
-            return Comparison(precision.name, worst, None, limits=limits, tells=tells)
+            return Comparison(precision.name, worst, None, limits=limits, telling=telling)
     wrong = error > bound(CLASSES[-1])
     message = f"{_share(wrong)} differ from the reference by more than rounding explains"
     mismatch = _mismatch(message, wrong, actual, expected.value)
     return Comparison(None, worst, mismatch, limits=limits)
-
-
-def _tells(value: Tensor, bound: Tensor) -> bool:
-    """Whether an error as large as the output is beyond its bound in half of the elements."""
-    if not value.numel() or not value.is_floating_point():
-        return True
-    telling = (bound < value.abs()) | (bound == 0)
-    return 2 * int(telling.count_nonzero()) >= telling.numel()
 
 
 def _share_of_bound(error: Tensor, bound: Tensor) -> Tensor:
@@ -88,12 +80,27 @@ def _share_of_bound(error: Tensor, bound: Tensor) -> Tensor:
     return torch.where(error > 0, error / bound, 0.0)
 
 
-def _limits(bound: Callable[[Arithmetic], Tensor], shape: Sequence[int]) -> dict[Precision, float]:
-    """The other classes' bounds over the fp32 class's, where that is largest."""
-    at = int(bound(CLASSES[0]).expand(shape).argmax())
-    least, *others = (float(bound(each).expand(shape).flatten()[at]) for each in CLASSES)
+def _of_classes(
+    bound: Callable[[Arithmetic], Tensor], value: Tensor
+) -> tuple[dict[Precision, float], Precision | None]:
+    """The other classes' bounds over the fp32 class's, where that is largest; the last that tells.
+
+    A class tells something if zeros would be wrong in half of the elements that are none.
+    """
+    if not value.numel():
+        return {}, None
+    at = 0
+    limits: list[float] = []
+    telling: Precision | None = None
+    for each in CLASSES:
+        allowed = bound(each).expand(value.shape)
+        at = at if limits else int(allowed.argmax())
+        limits.append(float(allowed.flatten()[at]))
+        wrong = int((allowed < value.double().abs()).count_nonzero())
+        telling = each.name if 2 * wrong >= int(value.count_nonzero()) > 0 else telling
+    least, *others = limits
     named = zip(CLASSES[1:], others, strict=True)
-    return {each.name: limit / least for each, limit in named} if least > 0 else {}
+    return {each.name: limit / least for each, limit in named} if least > 0 else {}, telling
 
 
 def classify(comparisons: Iterable[Comparison]) -> Precision | None:
@@ -106,9 +113,9 @@ def classify(comparisons: Iterable[Comparison]) -> Precision | None:
     return PRECISIONS[loosest] if loosest >= 0 else None
 
 
-def looser(best: Precision, precision: Precision) -> Precision:
-    """Give the looser of two classes."""
-    return max(best, precision, key=PRECISIONS.index)
+def loosest(classes: Iterable[Precision | None]) -> Precision | None:
+    """Give the loosest of some classes; None where there is none."""
+    return max(filter(None, classes), key=PRECISIONS.index, default=None)
 
 
 def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:

@@ -130,8 +130,7 @@ def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Compariso
         precision = classify(part for _, part in parts)
         part = parts[0][1]
         worst_of_all = max(worst, default=None)
-        tells = any(each.tells for _, each in parts)
-        return Comparison(precision, worst_of_all, None, part.estimated, part.limits, tells)
+        return replace(part, precision=precision, worst=worst_of_all)
     first = wrong[0]
     if first.index is None:
         return Comparison(None, None, first)

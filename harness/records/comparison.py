@@ -42,8 +42,8 @@ class Comparison:
         limits: The bounds of the other classes as multiples of the fp32 class's, where that is
             largest; none where that was not asked for, or `worst` is None.
         estimated: Why the bounds are not rigorous; empty where they are.
-        tells: Whether the class that holds is more than rounding makes of anything: in it, zeros
-            would be wrong in half of the elements at least.
+        telling: The loosest class that tells anything: in it, zeros would be wrong in half of the
+            elements at least. None where none does, or that was not asked for.
     """
 
     precision: Precision | None
@@ -51,4 +51,4 @@ class Comparison:
     mismatch: Mismatch | None
     estimated: str = ""
     limits: Mapping[Precision, float] = field(default_factory=dict)
-    tells: bool = True
+    telling: Precision | None = None
