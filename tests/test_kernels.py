@@ -63,10 +63,14 @@ def test_every_kernel_is_checked(checked: dict[str, Report]) -> None:
 
 @pytest.mark.parametrize("name", PRECISIONS)
 def test_kernel_passes(checked: dict[str, Report], name: str) -> None:
-    """A right kernel passes every case, in its precision class, and nothing at all is found."""
+    """A right kernel passes all that it takes, in its precision class, and nothing is found."""
     report = checked[name]
     assert report.verdict == "passed", report.message
-    assert report.count("passed") == len(report.cases) > 5
+    # tiled.py has no room for the largest kernels, and says so.
+    declined = [case.message for case in report.cases if case.verdict == "declined"]
+    assert all("does not fit into shared memory" in message for message in declined)
+    assert len(report.cases) - len(declined) == report.count("passed") > 5
+    assert len(declined) <= 2
     assert report.precision == PRECISIONS[name]
     assert [finding for case in report.cases for finding in case.findings] == []
     (note,) = report.notes
