@@ -143,6 +143,42 @@ def test_class_that_allows_anything_is_none(
     assert words in headline(report)
 
 
+TURNED = """
+        a, b = x, y
+        for _ in range(60):
+            a, b = 0.6 * a - 0.8 * b, 0.8 * a + 0.6 * b
+        return a
+"""
+
+
+@pytest.mark.parametrize(
+    ("turns", "rounded", "verdict", "words"),
+    [
+        (60, "{}", "agrees", "; rounding to fp32 may make as much of a difference as the whole"),
+        (60, "__bfloat162float(__float2bfloat16({}))", "agrees", "; rounding to fp32 may make as "),
+        (59, "{}", "failed", "by more than 4 times what rounding makes in trials"),
+    ],
+)
+def test_where_a_bound_says_nothing_trials_do(
+    tmp_path: Path, turns: int, rounded: str, verdict: str, words: str
+) -> None:
+    """A bound grows with every step. Beyond it, what is wrong by far more than trials is wrong."""
+    reference = REFERENCE.replace("        return self.scale * x + torch.relu(y)\n", TURNED[1:])
+    loop = f"""float a = x[i], b = y[i];
+        for (int turn = 0; turn < {turns}; ++turn) {{
+            float turned = {rounded.format("0.6f * a - 0.8f * b")};
+            b = {rounded.format("0.8f * a + 0.6f * b")};
+            a = turned;
+        }}
+        out[i] = a;"""
+    submission = SUBMISSION.replace("if (i < n) out[i] = scale * x[i] + fmaxf(y[i], 0.0f);", "@")
+    submission = submission.replace("@", f"if (i < n) {{ {loop} }}")
+    submission = submission.replace('r"""', 'r"""\n#include <cuda_bf16.h>\n')
+    report = check_on(reference, submission, tmp_path, "--grid", "own")
+    assert report.verdict == verdict, headline(report)
+    assert words in headline(report)
+
+
 def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
     """Where most of the output is 0, as behind a relu, what is not 0 says what a class allows."""
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 0.9)")

@@ -55,6 +55,23 @@ return y.transpose(0, 1).contiguous()
 """
 
 
+_LAYER = """
+for layer in self.layers{layers}:
+    x = {attended}
+    x = {mixed}
+return {output}
+"""
+
+
+def _layers(
+    layers: str = "",
+    attended: str = "x + layer.attended(layer.norm(x))",
+    mixed: str = "x + layer.mixed(layer.second_norm(x))",
+    output: str = "self.norm(x)",
+) -> str:
+    return _LAYER.format(layers=layers, attended=attended, mixed=mixed, output=output)
+
+
 def _gated(memory: str = "f * c + i * g", state: str = "o * torch.tanh(c)") -> str:
     return _GATES.format(memory=memory, state=state)
 
@@ -996,6 +1013,27 @@ VERSIONS: Mapping[str, Versions] = {
             "heads not joined": _LOOKING_BACK.replace("y.transpose(1, 2)", "y"),
         },
         right={"by its own triangle": _LOOKING_BACK},
+    ),
+    "encoder_layers": Versions(
+        wrong={
+            "without the last layer": _layers("[:-1]"),
+            "without attention": _layers(attended="x"),
+            "not normalised": _layers(mixed="x + layer.mixed(x)"),
+            "not added": _layers(attended="layer.attended(layer.norm(x))"),
+            "relu for gelu": _layers(
+                mixed="x + layer.narrow(torch.relu(layer.wide(layer.second_norm(x))))"
+            ),
+            "not normalised at the end": _layers(output="x"),
+        },
+        right={
+            "norms by hand": _layers(
+                mixed=(
+                    "x + layer.mixed((x - x.mean(-1, True)) * torch.rsqrt("
+                    "x.var(-1, unbiased=False, keepdim=True) + layer.second_norm.eps)"
+                    " * layer.second_norm.weight + layer.second_norm.bias)"
+                )
+            ),
+        },
     ),
     "spectral_filter": Versions(
         wrong={

@@ -74,6 +74,12 @@ class Expected(Protocol):
     def bound(self, arithmetic: Arithmetic) -> Tensor:
         """Give the largest error that each output may have, float64, of the output's shape."""
 
+    def tried(self) -> Tensor | None:
+        """Give how far rounding led in a few trials, of the loosest format; None where unknown.
+
+        Float64, of the output's shape.
+        """
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -109,6 +115,9 @@ class Sums:
         """
         own = 2.0 * gamma(self.terms, _FLOAT64_ROUNDOFF) * self.magnitude
         return own + largest_error(arithmetic, self.terms, self.magnitude, self.largest_operand)
+
+    def tried(self) -> None:
+        """None: the bound of one sum always says something."""
 
 
 def largest_error(

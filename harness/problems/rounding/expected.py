@@ -12,6 +12,7 @@ from torch.fx import GraphModule
 from harness.problems.bounds import Arithmetic
 from harness.problems.rounding.propagate import propagate
 from harness.problems.rounding.tracked import NoRuleError
+from harness.problems.rounding.trials import deviation
 
 # What float64 loses beside float32 in the bounds themselves.
 _SLACK = 1.0 + 2.0**-20
@@ -66,6 +67,13 @@ class Propagated:
             else:
                 self._bounds[key] = _known(output.bound)
         return self._bounds[key] * _SLACK
+
+    def tried(self) -> Tensor | None:
+        """As `bounds.Expected`."""
+        try:
+            return deviation(self._graph, self._tensors, self.value)
+        except RuntimeError:  # what an operator says of numbers that it does not take
+            return None
 
 
 def _known(bound: Tensor) -> Tensor:

@@ -155,10 +155,10 @@ def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
         raise NoRuleError(_name(node))
     try:
         return applied(rounding, node.target, *args, **kwargs)
-    except NoRuleError:
+    except (NoRuleError, torch.OutOfMemoryError):
         raise
-    except TypeError as error:
-        # An overload with arguments that the rule does not know.
+    except (TypeError, RuntimeError) as error:
+        # An overload with arguments that the rule does not know, or a layout that it cannot give.
         raise NoRuleError(_name(node)) from error
 
 

@@ -1,0 +1,73 @@
+"""How far rounding leads a traced function in a few trials, where no bound of it says anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._pytree import tree_leaves, tree_map
+
+from harness.problems.rounding.structure import IN_ANY_LAYOUT
+
+TRIALS = 8
+# Of bfloat16, cut off: the loosest relative error of a format. And float16's absolute one.
+_ROUNDOFF, _SMALLEST = 2.0**-8, 2.0**-25
+
+
+def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> Tensor:
+    """Give how far from its exact output rounding led a function, at most, in eight trials.
+
+    In each, every result of an operator is changed by up to what bfloat16 may change it by (Monte
+    Carlo arithmetic; Parker, UCLA CSD-970002, 1997): in half of them each number by itself, in the
+    others all numbers of a result alike, as where they are cut off.
+
+    Args:
+        graph: As `propagate.trace` gives it.
+        tensors: What it is called with, floating-point numbers in float64.
+        value: Its exact output.
+
+    Returns:
+        Absolute errors, float64, of the output's shape. NaN where a trial gave no number.
+    """
+    largest = torch.zeros(value.shape, dtype=torch.float64, device=value.device)
+    for seed in range(TRIALS):
+        trial = _Trial(graph, seed, value.device, all_alike=bool(seed % 2))
+        # Copies: a function may write its results over what it is given.
+        with torch.no_grad():
+            (output,) = tree_leaves(trial.run(*(each.clone() for each in tensors)))
+        largest = torch.maximum(largest, (output.double() - value.double()).abs())
+    return largest
+
+
+class _Trial(Interpreter):
+    """Runs a graph in float64, each result of which is changed a little."""
+
+    def __init__(
+        self, graph: GraphModule, seed: int, device: torch.device, *, all_alike: bool
+    ) -> None:
+        super().__init__(graph)
+        self._generator = torch.Generator(device).manual_seed(seed)
+        self._all_alike = all_alike
+
+    def run_node(self, n: Node) -> Any:
+        """As torch.fx's own."""
+        result = super().run_node(n)
+        return result if n.op == "output" else tree_map(self._changed, result)
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """As torch.fx's own."""
+        return super().call_function(IN_ANY_LAYOUT.get(target, target), args, kwargs)
+
+    def _changed(self, result: Any) -> Any:
+        if not isinstance(result, Tensor) or not result.is_floating_point():
+            return result
+        result = result.double()
+        share = torch.empty_like(result)
+        if self._all_alike:
+            share = share.fill_(float(share.new_empty(()).uniform_(generator=self._generator)))
+        else:
+            share = share.uniform_(generator=self._generator)
+        return result + (2.0 * share - 1.0) * (_ROUNDOFF * result.abs() + _SMALLEST)
