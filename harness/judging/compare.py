@@ -14,6 +14,7 @@ from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precisi
 POISON = 0x7FB1DEAD
 """Bits of the signalling NaN that the simulator fills fresh device memory with."""
 
+_STANDS_FOR_INFINITY = 1e30
 # Of what rounding made at most in a few trials. Right results in float16 and bfloat16 are off by
 # less than half of it (docs/references.md).
 _FAR_BEYOND_TRIALS = 4.0
@@ -93,10 +94,27 @@ def _tells(allowed: Tensor, value: Tensor) -> bool:
     return 2 * wrong >= int(value.count_nonzero()) > 0
 
 
+def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
+    """Give what may be off: by the bound, and where that tells nothing, by trials too.
+
+    Args:
+        expected: The oracle's answer.
+        arithmetic: What the bound is for.
+
+    Returns:
+        Absolute errors, float64, of the output's shape.
+    """
+    value = expected.value
+    bound = expected.bound(arithmetic).expand(value.shape)
+    if not value.is_floating_point() or _tells(bound, value) or expected.tried is None:
+        return bound
+    return bound.fmin(_FAR_BEYOND_TRIALS * expected.tried)
+
+
 def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
     """Which elements are, where half of those are that are not 0; None where they are not."""
     value = expected.value
-    tried = expected.tried() if value.is_floating_point() else None
+    tried = expected.tried if value.is_floating_point() else None
     if tried is None:
         return None
     far = (error > _FAR_BEYOND_TRIALS * tried) & (value != 0)
@@ -154,10 +172,15 @@ def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
 
 
 def _unsound(actual: Tensor, value: Tensor) -> Tensor:
-    """Mark the elements of which only one side is finite, or that are other infinities."""
+    """Mark the elements of which only one side is finite, or that are other infinities.
+
+    What is larger than any number that is drawn stands for an infinity: of nothing at all the
+    largest is -inf, or what a kernel starts from.
+    """
     disagree = actual.isfinite() != value.isfinite()
     other = ~value.isfinite() & (actual.double().nan_to_num(0.0) != value.nan_to_num(0.0))
-    return disagree | other
+    stands_for_it = value.isinf() & (actual * value.sign() >= _STANDS_FOR_INFINITY)
+    return (disagree | other) & ~stands_for_it
 
 
 def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:

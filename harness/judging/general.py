@@ -18,6 +18,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from harness.judging.compare import allowed_error
 from harness.judging.diagnose import Diagnosis
 from harness.judging.oracle import CLASSES, expected
 from harness.judging.other_calls import changes, shortened
@@ -112,7 +113,7 @@ class Seen:
         if change:
             instance = ModelInstance(changed(self.problem, change), self.case)
         value = instance(weights, inputs).double()
-        allowed = self.right.bound(_LOOSEST).max() + _ROUGH * value.abs().max()
+        allowed = allowed_error(self.right, _LOOSEST).max() + _ROUGH * value.abs().max()
         return value, allowed.expand(value.shape)
 
     def exactly(
@@ -172,7 +173,7 @@ def _count_wrong(seen: Seen) -> int:
 
 
 def _wrong(seen: Seen) -> Tensor:
-    return (seen.actual - seen.right.value.double()).abs() > seen.right.bound(_LOOSEST)
+    return (seen.actual - seen.right.value.double()).abs() > allowed_error(seen.right, _LOOSEST)
 
 
 def _explains(each: _Guess, seen: Seen, compute: Compute) -> bool:
@@ -188,7 +189,7 @@ def _is_near(actual: Tensor, value: Tensor, bound: Tensor) -> bool:
 
 
 def _made(result: Expected) -> Made:
-    return result.value.double(), result.bound(_TF32)
+    return result.value.double(), allowed_error(result, _TF32)
 
 
 def _guesses(first: Seen) -> Iterator[_Guess]:

@@ -34,11 +34,12 @@ Make = Callable[[Call, Mapping[str, Any]], Tensor]
 
 @dataclass(frozen=True)
 class Called:
-    """A call that a reference makes.
+    """A call that a reference makes, or all that it makes of a function in one line.
 
     Attributes:
         function: The operator, or the function of `torch.nn.functional`.
-        number: Which of the calls of that function it is, from 0.
+        number: Which of the calls of that function it is, from 0; None for all of that line, of
+            which what follows is the first one's.
         where: The line in the reference's file, in words; empty where that is not known.
         given: Names of the arguments by place, in order.
         arguments: All by name, those left to defaults too.
@@ -46,7 +47,7 @@ class Called:
     """
 
     function: Any
-    number: int
+    number: int | None
     where: str
     given: tuple[str, ...]
     arguments: Mapping[str, Any]
@@ -65,7 +66,7 @@ class Called:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """One call, made otherwise.
+    """A call, or several, made otherwise.
 
     Attributes:
         name: Of the mistake.
@@ -83,11 +84,15 @@ class Change:
 @lru_cache(maxsize=64)
 def changed(problem: Problem, change: Change) -> Problem:
     """Give the reference with that change; the same one each time, since it is traced but once."""
-    return _within(problem, lambda: _Changing(change))
+    return _within(problem, lambda: _Changing(change, str(problem.path)))
 
 
 def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Called]:
     """List the calls that forward makes, in their order, but those that only move numbers.
+
+    Before them come all that are made in one line, as of layers in a loop, of which other sizes may
+    have more: one kernel stands for all. Those of one line are listed one by one where they are
+    several.
 
     Args:
         problem: The reference.
@@ -95,7 +100,14 @@ def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Cal
     """
     seen = _Recording(str(problem.path))
     run(_within(problem, lambda: seen))
-    return seen.calls[:_MOST_CALLS]
+    lines: dict[tuple[Any, str], list[Called]] = {}
+    for each in seen.calls:
+        lines.setdefault((each.function, each.where), []).append(each)
+    whole = [replace(calls[0], number=None) for (_, where), calls in lines.items() if where]
+    single = [
+        each for each in seen.calls if not each.where or len(lines[each.function, each.where]) > 1
+    ]
+    return [*whole[:_MOST_CALLS], *single[:_MOST_CALLS]]
 
 
 def _within(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
@@ -124,20 +136,27 @@ class _Counting(TorchFunctionMode):
 
 
 class _Changing(_Counting):
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, path: str) -> None:
         super().__init__()
         self._change = change
+        self._path = path
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         called = self._change.called
-        if func is not called.function or self._number(func) != called.number:
+        if func is not called.function or not self._is_meant(called):
             return func(*args, **kwargs)
         names = signature(func)
         return self._change.make(
             partial(by_name, func, called.given),
             {**dict(zip(names, args, strict=False)), **kwargs},
         )
+
+    def _is_meant(self, called: Called) -> bool:
+        number = self._number(called.function)
+        if called.number is None:
+            return _line_in(self._path) == called.where
+        return number == called.number
 
 
 class _Recording(_Counting):

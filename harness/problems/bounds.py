@@ -74,8 +74,9 @@ class Expected(Protocol):
     def bound(self, arithmetic: Arithmetic) -> Tensor:
         """Give the largest error that each output may have, float64, of the output's shape."""
 
+    @property
     def tried(self) -> Tensor | None:
-        """Give how far rounding led in a few trials, of the loosest format; None where unknown.
+        """How far rounding led in a few trials, of the loosest format; None where unknown.
 
         Float64, of the output's shape.
         """
@@ -116,6 +117,7 @@ class Sums:
         own = 2.0 * gamma(self.terms, _FLOAT64_ROUNDOFF) * self.magnitude
         return own + largest_error(arithmetic, self.terms, self.magnitude, self.largest_operand)
 
+    @property
     def tried(self) -> None:
         """None: the bound of one sum always says something."""
 

@@ -179,6 +179,19 @@ def test_the_references_own_infinity_is_right(oracle: Sums) -> None:
         assert refused(compare(actual, oracle)).index == index
 
 
+def test_what_is_larger_than_any_number_stands_for_infinity(oracle: Sums) -> None:
+    """The largest of nothing is -inf, or the least float that a kernel starts from."""
+    value = oracle.value.clone()
+    value[0, 0, :2] = torch.tensor([float("inf"), float("-inf")])
+    oracle = replace(oracle, value=value)
+    actual = value.float()
+    actual[0, 0, :2] = torch.tensor([1e30, torch.finfo(torch.float32).min])
+    assert compare(actual, oracle).precision == "fp32"
+    for number in (1e4, float("nan"), torch.finfo(torch.float32).min):
+        actual[0, 0, 0] = number
+        assert refused(compare(actual, oracle)).index == (0, 0, 0)
+
+
 def test_integers_are_compared_exactly() -> None:
     """An index off by one is wrong, whatever the bounds of floating point are."""
     value = torch.tensor([1, 2, 3])

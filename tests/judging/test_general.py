@@ -50,6 +50,8 @@ NAMES = {
     ("conv1d", "without the bias"): ("bias left out", "without bias in conv1d in line"),
     ("conv1d", "turned round"): ("weight turned round", "conv.weight"),
     ("conv1d", "without the last tap"): ("part of a weight missing", "along dimension 2"),
+    # In each of five layers, of which the smallest case has one.
+    ("encoder_layers", "relu for gelu"): ("relu in place of gelu", "place of gelu in line 30"),
     ("scaled_sum", "without y"): ("add left out", "with the first operand in its place"),
     ("scaled_sum", "one row of y for all"): ("one for all", "index 0 of y along dimension 0"),
 }

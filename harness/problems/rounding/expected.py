@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -68,6 +69,7 @@ class Propagated:
                 self._bounds[key] = _known(output.bound)
         return self._bounds[key] * _SLACK
 
+    @cached_property
     def tried(self) -> Tensor | None:
         """As `bounds.Expected`."""
         try:
