@@ -187,6 +187,18 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
     assert (report.verdict, report.precision) == ("passed", "fp32")
 
 
+def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:
+    """Where the output is the same whatever the input is, no kernel has to write any of it."""
+    reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 1.0)")
+    submission = SUBMISSION.replace("torch::empty_like", "torch::zeros_like")
+    submission = submission.replace(
+        "if (i < n) out[i] = scale * x[i] + fmaxf(y[i], 0.0f);",
+        "if (i < n && x[i] > 1.0f) out[i] = x[i] - 1.0f;",
+    )
+    report = check_on(reference, submission, tmp_path, "--grid", "own")
+    assert report.verdict == "passed", headline(report)
+
+
 def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
     """Where the reference is not finite nothing can be compared, and a reader learns where."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.log(y)")

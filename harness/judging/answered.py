@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.device.executor import KERNEL
 from harness.device.record import IN_MODULES
 from harness.judging import verdict
 from harness.judging.conversation import StepFault
@@ -17,8 +18,10 @@ from harness.judging.integrity import Judged, judge_work, work_from
 from harness.judging.operator_work import judge_operators
 from harness.messages.channel import Message
 from harness.problems.grid import Case
+from harness.problems.instance import ModelInstance
 from harness.problems.operations import Operation, operations_of
 from harness.problems.problem import Problem
+from harness.problems.values import Values
 
 _TENSOR = "torch.Tensor"
 
@@ -124,6 +127,28 @@ class OwnWork:
             own = self._operations
             return judge_operators(own, during, before, output, written, self._source)
         return judge_work(self.need, during, before, output, written, self._source)
+
+    def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:
+        """Whether kernels have to write anything of the right outputs.
+
+        Of a transposed convolution whose inputs all fall into the padding, zeros are the output,
+        and nothing is added to them.
+        """
+        if self.need is not None or any(bool((each.writers == KERNEL).any()) for each in outputs):
+            return True
+        nothing = [torch.zeros_like(each) for each in values.inputs]
+        try:
+            return any(
+                not torch.equal(each(values.weights, values.inputs), each(values.weights, nothing))
+                for each in self._references
+            )
+        except Exception:  # a reference may not take zeros
+            return True
+
+    @property
+    def _references(self) -> Iterator[ModelInstance]:
+        """A new one of each output."""
+        return (ModelInstance(each, self._case) for each in self._problem.each_output())
 
     @cached_property
     def _operations(self) -> Sequence[Operation]:

@@ -287,7 +287,7 @@ class CaseCheck:
         self._compare_bits(call, outputs)
         # For an output of no elements there is nothing to do, and no kernel that does it.
         if all(output.value.numel() for output in outputs):
-            self._judge_work(call, answer, outputs)
+            self._judge_work(call, values, answer, outputs)
 
     def _judge_output(
         self,
@@ -390,10 +390,12 @@ class CaseCheck:
         elif call.kind == "again" and call.run.name in self._bits:
             self._deterministic = self._bits[call.run.name] == bits
 
-    def _judge_work(self, call: Call, answer: Message, outputs: Sequence[Output]) -> None:
+    def _judge_work(
+        self, call: Call, values: Values, answer: Message, outputs: Sequence[Output]
+    ) -> None:
         is_first = call is self._calls[0]
         # A kernel may pass over inputs that are zero.
-        is_dense = call.run.is_dense
+        is_dense = call.run.is_dense and self._own_work.is_told_by_writers(values, outputs)
         self._keep(self._own_work.judge(answer, outputs, is_dense=is_dense, is_first=is_first))
 
     def _keep(self, judged: Judged) -> None:
