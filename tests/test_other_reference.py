@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,33 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
     submission = SUBMISSION.replace("scale * x[i] + fmaxf(y[i], 0.0f)", "fmaxf(x[i] - 0.9f, 0.0f)")
     report = check_on(reference, submission, tmp_path, "--grid", "own")
     assert (report.verdict, report.precision) == ("passed", "fp32")
+
+
+@pytest.mark.parametrize(("asks", "verdict"), [(True, "declined"), (False, "error")])
+def test_too_many_rows_are_declined_by_asking_for_the_error(
+    tmp_path: Path, asks: bool, verdict: str
+) -> None:
+    """No grid has so many blocks along y. Who looks whether the launch was refused, says so."""
+    path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
+    reference.write_text(REFERENCE)
+    text = SUBMISSION.replace(
+        "<<<(n + 255) / 256, 256>>>", "<<<dim3((c + 255) / 256, n / c), 256>>>"
+    )
+    text = text.replace("int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n)", "@")
+    text = text.replace(
+        "@",
+        "int c = n / gridDim.y, j = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    int i = blockIdx.y * c + j;\n    if (j < c)",
+    )
+    text = text.replace("int n = x.numel();", "int n = x.numel(), c = x.size(1);")
+    error = "cudaError_t error = cudaGetLastError();"
+    check = "TORCH_CHECK(!error, cudaGetErrorString(error));"
+    path.write_text(text.replace("return out;", f"{error}\n{check} return out;") if asks else text)
+    grid = request_for(path, reference)
+    many = [case for case in grid.cases if case.constants.get("rows", 0) > 65_535]
+    report = evaluate(replace(grid, cases=(grid.cases[0], *many), is_whole=False))
+    own, *others = report.cases
+    assert (own.verdict, {case.verdict for case in others}) == ("passed", {verdict})
 
 
 def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.compiler.ninja import first_error
 from harness.judging.layouts import WORDS
+from harness.messages.kinds import NOBODY_ASKED
 from harness.problems import families
 from harness.problems.grid import OWN, Case
 from harness.problems.source_numbers import MOST_BLOCKS
@@ -54,7 +55,8 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
         fault: `worker.faults.Fault` as plain data.
         case: What it was raised for. Nobody may decline the problem's own configuration; what needs
             more shared memory than there is may be declined by letting CUDA refuse the launch, and
-            more rows or channels than a grid has blocks along y and z by saying so.
+            more rows or channels than a grid has blocks along y and z by saying so. That is also
+            said by who asks whether a launch was refused, where no more is known of the reference.
         step: What was asked for. Declining is for the constructor: who constructs a model says that
             it is one.
     """
@@ -76,6 +78,8 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
         return Stop("declined", message, detail)
     if kind == "refusal" and case and _has_more_rows_than_blocks(case):
         return Stop("declined", message, detail, is_refusal=True)
+    if kind == "launch refused" and case and _says_that_rows_are_too_many(message, case):
+        return Stop("declined", message, detail, is_refusal=True)
     if kind == "refusal" and step != "construct" and case and not _may_refuse(case):
         why = f"refuses what its constructor accepted: {message}"
         return Stop("failed", why, detail, is_refusal=True)
@@ -93,6 +97,11 @@ def _has_more_rows_than_blocks(case: Case) -> bool:
     # An output's channels are among the arguments, if anywhere.
     channels = [value for value in case.arguments.values() if isinstance(value, int)]
     return max(rows + channels, default=0) > MOST_BLOCKS
+
+
+def _says_that_rows_are_too_many(message: str, case: Case) -> bool:
+    is_asked = NOBODY_ASKED not in message and case.label not in OWN
+    return is_asked and _may_refuse(case) and _has_more_rows_than_blocks(case)
 
 
 def _may_refuse(case: Case) -> bool:

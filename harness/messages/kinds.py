@@ -11,6 +11,8 @@ ClaimedKind = Literal[
     "exception",
 ]
 """Of faults that a worker tells."""
+NOBODY_ASKED = "nobody asked cudaGetLastError()"
+"""In the message of a fault that a submission itself has not noticed."""
 FaultKind = ClaimedKind | Literal["library", "budget"]
 """The last two the device alone can know."""
 

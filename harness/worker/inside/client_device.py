@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.messages.kinds import NOBODY_ASKED
 from harness.simulator.hardware.properties import DeviceProperties
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 from harness.simulator.native.library import Libraries
@@ -53,7 +54,7 @@ class ClientDevice:
         """
         error = self._runtime.cudaGetLastError()
         if error:
-            raise cuda_error(self._runtime, error, " (nobody asked cudaGetLastError())")
+            raise cuda_error(self._runtime, error, f" ({NOBODY_ASKED})")
 
     def check(self, library: bytes) -> None:
         """Look at an extension before it is loaded.
