@@ -15,6 +15,7 @@ from harness.problems.rounding.structure import IN_ANY_LAYOUT
 TRIALS = 8
 # Of bfloat16, cut off: the loosest relative error of a format. And float16's absolute one.
 _ROUNDOFF, _SMALLEST = 2.0**-8, 2.0**-25
+_LARGEST_HALF = 65504.0
 
 
 def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> Tensor:
@@ -30,7 +31,8 @@ def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> T
         value: Its exact output.
 
     Returns:
-        Absolute errors, float64, of the output's shape. NaN where a trial gave no number.
+        Absolute errors, float64, of the output's shape. NaN where a trial gave no number, and
+        everywhere if a result overflows in float16: a right kernel may be off by anything then.
     """
     largest = torch.zeros(value.shape, dtype=torch.float64, device=value.device)
     for seed in range(TRIALS):
@@ -38,6 +40,8 @@ def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> T
         # Copies: a function may write its results over what it is given.
         with torch.no_grad():
             (output,) = tree_leaves(trial.run(*(each.clone() for each in tensors)))
+        if trial.overflows:
+            return torch.full_like(largest, torch.nan)
         largest = torch.maximum(largest, (output.double() - value.double()).abs())
     return largest
 
@@ -51,6 +55,7 @@ class _Trial(Interpreter):
         super().__init__(graph)
         self._generator = torch.Generator(device).manual_seed(seed)
         self._all_alike = all_alike
+        self.overflows = False
 
     def run_node(self, n: Node) -> Any:
         """As torch.fx's own."""
@@ -65,6 +70,7 @@ class _Trial(Interpreter):
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         result = result.double()
+        self.overflows |= bool((result.isfinite() & (result.abs() > _LARGEST_HALF)).any())
         share = torch.empty_like(result)
         if self._all_alike:
             share = share.fill_(float(share.new_empty(()).uniform_(generator=self._generator)))
