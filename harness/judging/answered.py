@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -137,18 +137,14 @@ class OwnWork:
         if self.need is not None or any(bool((each.writers == KERNEL).any()) for each in outputs):
             return True
         nothing = [torch.zeros_like(each) for each in values.inputs]
+        instances = (ModelInstance(each, self._case) for each in self._problem.each_output())
         try:
             return any(
                 not torch.equal(each(values.weights, values.inputs), each(values.weights, nothing))
-                for each in self._references
+                for each in instances
             )
         except Exception:  # a reference may not take zeros
             return True
-
-    @property
-    def _references(self) -> Iterator[ModelInstance]:
-        """A new one of each output."""
-        return (ModelInstance(each, self._case) for each in self._problem.each_output())
 
     @cached_property
     def _operations(self) -> Sequence[Operation]:

@@ -106,7 +106,7 @@ def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
     """
     value = expected.value
     bound = expected.bound(arithmetic).expand(value.shape)
-    if not value.is_floating_point() or _tells(bound, value) or expected.tried is None:
+    if _tells(bound, value) or expected.tried is None:
         return bound
     return bound.fmin(_FAR_BEYOND_TRIALS * expected.tried)
 
@@ -114,10 +114,9 @@ def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
 def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
     """Which elements are, where half of those are that are not 0; None where they are not."""
     value = expected.value
-    tried = expected.tried if value.is_floating_point() else None
-    if tried is None:
+    if expected.tried is None:
         return None
-    far = (error > _FAR_BEYOND_TRIALS * tried) & (value != 0)
+    far = (error > _FAR_BEYOND_TRIALS * expected.tried) & (value != 0)
     return far if 2 * int(far.count_nonzero()) > int(value.count_nonzero()) else None
 
 
@@ -150,12 +149,8 @@ def _of_classes(
 
 def classify(comparisons: Iterable[Comparison]) -> Precision | None:
     """Give the tightest class that holds in every comparison; None if one has none, or for none."""
-    loosest = -1
-    for comparison in comparisons:
-        if comparison.precision is None:
-            return None
-        loosest = max(loosest, PRECISIONS.index(comparison.precision))
-    return PRECISIONS[loosest] if loosest >= 0 else None
+    classes = [comparison.precision for comparison in comparisons]
+    return None if None in classes else loosest(classes)
 
 
 def loosest(classes: Iterable[Precision | None]) -> Precision | None:

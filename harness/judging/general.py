@@ -95,6 +95,11 @@ class Seen:
         return expected(self.problem, self.case, self.wrong.values.weights, self.inputs)
 
     @cached_property
+    def allowed(self) -> Tensor:
+        """How far the output may be off in the loosest class."""
+        return allowed_error(self.right, _LOOSEST)
+
+    @cached_property
     def _instance(self) -> ModelInstance:
         return ModelInstance(self.problem, self.case)
 
@@ -113,7 +118,7 @@ class Seen:
         if change:
             instance = ModelInstance(changed(self.problem, change), self.case)
         value = instance(weights, inputs).double()
-        allowed = allowed_error(self.right, _LOOSEST).max() + _ROUGH * value.abs().max()
+        allowed = self.allowed.max() + _ROUGH * value.abs().max()
         return value, allowed.expand(value.shape)
 
     def exactly(
@@ -173,7 +178,7 @@ def _count_wrong(seen: Seen) -> int:
 
 
 def _wrong(seen: Seen) -> Tensor:
-    return (seen.actual - seen.right.value.double()).abs() > allowed_error(seen.right, _LOOSEST)
+    return (seen.actual - seen.right.value.double()).abs() > seen.allowed
 
 
 def _explains(each: _Guess, seen: Seen, compute: Compute) -> bool:

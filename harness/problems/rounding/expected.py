@@ -71,7 +71,9 @@ class Propagated:
 
     @cached_property
     def tried(self) -> Tensor | None:
-        """As `bounds.Expected`."""
+        """As `bounds.Expected`; None of integers, which are right or wrong."""
+        if not self.value.is_floating_point():
+            return None
         try:
             return deviation(self._graph, self._tensors, self.value)
         except RuntimeError:  # what an operator says of numbers that it does not take

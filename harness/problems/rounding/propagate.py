@@ -38,6 +38,12 @@ from harness.problems.rounding.tracked import (
 
 # All that is left of writing in place: it comes at the end, for what is given.
 _WRITES = torch.ops.aten.copy_.default
+# What asks for a layout that the reference's tensors have. Errors of them, and changed values, may
+# be laid out otherwise.
+_IN_ANY_LAYOUT: Mapping[Any, Any] = {
+    torch.ops.aten.view.default: torch.ops.aten.reshape.default,
+    torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
+}
 # Integers, which torch would have calculated by roots.
 _PLACES = (torch.ops.aten.tril_indices.default, torch.ops.aten.triu_indices.default)
 
@@ -56,11 +62,13 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
         with torch.no_grad():
             graph = _functional(function, tensors)
             # Decompositions write in place as well: into views, and they lay tensors out otherwise.
-            return (
-                _functional(graph, tensors) if any(map(_is_in_place, graph.graph.nodes)) else graph
-            )
+            if any(map(_is_in_place, graph.graph.nodes)):
+                graph = _functional(graph, tensors)
     except Exception as error:  # whatever torch says of what it cannot trace
         raise NoRuleError("what depends on the numbers in a tensor") from error
+    for node in graph.graph.nodes:
+        node.target = _IN_ANY_LAYOUT.get(node.target, node.target)
+    return graph
 
 
 def _functional(function: Callable[..., Any], tensors: Sequence[Tensor]) -> GraphModule:

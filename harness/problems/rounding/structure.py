@@ -28,12 +28,6 @@ _MOVING = """
     unfold lift_fresh_copy lift_fresh slice_scatter select_scatter diag_embed narrow movedim
     view_copy expand_copy permute_copy pixel_shuffle im2col _reshape_alias diagonal_copy
 """
-IN_ANY_LAYOUT = {
-    torch.ops.aten.view.default: torch.ops.aten.reshape.default,
-    torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
-}
-"""What asks for a layout that a value may have and its error, or a changed value, has not."""
-
 _MAKING = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty"
 
 
@@ -42,7 +36,6 @@ _MAKING = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full
 def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """The same elements elsewhere."""
     del rounding
-    operator = IN_ANY_LAYOUT.get(operator, operator)
     values = operator(*_part(args, "value"), **_part(kwargs, "value"))
     if all(each.error is None for each in _tracked((args, kwargs))):
         return tree_map(lambda value: Tracked(value), values)

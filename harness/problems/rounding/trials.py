@@ -10,9 +10,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
-from harness.problems.rounding.structure import IN_ANY_LAYOUT
-
-TRIALS = 8
+_TRIALS = 8
 # Of bfloat16, cut off: the loosest relative error of a format. And float16's absolute one.
 _ROUNDOFF, _SMALLEST = 2.0**-8, 2.0**-25
 _LARGEST_HALF = 65504.0
@@ -35,7 +33,7 @@ def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> T
         everywhere if a result overflows in float16: a right kernel may be off by anything then.
     """
     largest = torch.zeros(value.shape, dtype=torch.float64, device=value.device)
-    for seed in range(TRIALS):
+    for seed in range(_TRIALS):
         trial = _Trial(graph, seed, value.device, all_alike=bool(seed % 2))
         # Copies: a function may write its results over what it is given.
         with torch.no_grad():
@@ -62,18 +60,11 @@ class _Trial(Interpreter):
         result = super().run_node(n)
         return result if n.op == "output" else tree_map(self._changed, result)
 
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """As torch.fx's own."""
-        return super().call_function(IN_ANY_LAYOUT.get(target, target), args, kwargs)
-
     def _changed(self, result: Any) -> Any:
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         result = result.double()
         self.overflows |= bool((result.isfinite() & (result.abs() > _LARGEST_HALF)).any())
-        share = torch.empty_like(result)
-        if self._all_alike:
-            share = share.fill_(float(share.new_empty(()).uniform_(generator=self._generator)))
-        else:
-            share = share.uniform_(generator=self._generator)
-        return result + (2.0 * share - 1.0) * (_ROUNDOFF * result.abs() + _SMALLEST)
+        share = result.new_empty(()) if self._all_alike else torch.empty_like(result)
+        share.uniform_(-1.0, 1.0, generator=self._generator)
+        return result + share * (_ROUNDOFF * result.abs() + _SMALLEST)
