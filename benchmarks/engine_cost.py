@@ -4,6 +4,7 @@ python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # in process a
 python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
 CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus
 CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # one of them, after that
+python benchmarks/engine_cost.py cold       # how busy GPUs are while nothing is built yet
 python benchmarks/engine_cost.py builds     # what compilers on the other processors do to times
 """
 
@@ -14,13 +15,15 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
+import secrets
 import signal
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
@@ -29,8 +32,10 @@ from distributed import Scheduler, Worker
 
 import harness
 from harness.engines.cluster import tasks
+from harness.engines.cluster.connection import client_of, local_cluster
 from harness.engines.cluster.sender import DaskEngine
 from harness.engines.cluster.tasks import Outcome
+from harness.engines.engine import EngineChoice
 from harness.engines.processes import Processes
 from harness.evaluate import Request
 from harness.problems.discovery import discover, fits
@@ -41,6 +46,7 @@ from harness.speed.plan import Entry, SpeedPlan
 from harness.system.processors import usable_cores
 
 _ROUNDS = 7
+_OWN = harness.Options(device="cuda", grid="own", seed=1)
 
 
 def overhead(submission: Path, reference: Path) -> None:
@@ -106,27 +112,65 @@ def gpus(repeats: int, folder: Path, *, is_built: bool) -> None:
 
     Unless everything is built, each pair of submission and problem is checked once before.
     """
-    references = sorted((folder / "reference").glob("*.py"))
-    problems = {path: load(path) for path in references}
-    pairs = [
-        (submission.path, path)
-        for submission in discover([folder / "submissions"]).submissions
-        for path, problem in problems.items()
-        if fits(submission, problem) is None
-    ]
-    options = harness.Options(device="cuda", grid="own", seed=1)
-    with harness.Client("dask", options=options) as client:
+    pairs = _pairs(folder)
+    with harness.Client("dask", options=_OWN) as client:
         for times in (repeats,) if is_built else (1, repeats):
             start = time.monotonic()
             futures = [client.submit(*pair) for _ in range(times) for pair in pairs]
             reports = [future.result() for future in futures]
             seconds = time.monotonic() - start
-    verdicts = Counter(report.verdict for report in reports)
-    print(f"{len(futures)} evaluations in {seconds:.1f} s: {dict(verdicts)}")
-    for report in reports:
-        if not report.is_right:
-            print(full(report))
+    _tell(reports, seconds)
     print(f"{torch.cuda.device_count()} GPUs: {3600 * len(futures) / seconds:.0f} an hour")
+
+
+def cold(copies: int, folder: Path) -> None:
+    """Print how busy the visible GPUs are while copies that nobody has built are checked.
+
+    Each copy of a submission has a comment of its own in its C++ source, so that it is built anew.
+    From the begin of the first evaluation on there is something to do for a GPU.
+    """
+    sources = {path: path.read_text() for path, _ in _pairs(folder)}
+    jobs = EngineChoice("dask", "").hardware("cuda").jobs
+    with tempfile.TemporaryDirectory() as name, local_cluster(jobs, Path(name)) as cluster:
+        address = cluster.scheduler_address
+        gpus = {worker.address: worker.name for worker in cluster.workers.values()}
+        with (
+            client_of(cluster) as watching,
+            harness.Client("dask", scheduler=address, options=_OWN) as client,
+            _utilization() as used,
+        ):
+            watching.get_task_stream()
+            start = time.time()
+            futures = []
+            for _ in range(copies):
+                comment = f"// {secrets.token_hex(8)}\n#include <"
+                for path, reference in _pairs(folder):
+                    copy = sources[path].replace("#include <", comment, 1)
+                    futures.append(client.submit(copy, reference))
+            reports = [future.result() for future in futures]
+            seconds = time.time() - start
+            stream = watching.get_task_stream()
+    _tell(reports, seconds)
+    ran = [
+        (str(task["key"]).split()[0], task["worker"], part["start"], part["stop"])
+        for task in stream
+        for part in task["startstops"]
+        if part["action"] == "compute"
+    ]
+    first = min(begin for kind, _, begin, _ in ran if kind == "evaluate")
+    built = max(end for kind, _, _, end in ran if kind == "build")
+    ended = min(
+        max(end for kind, on, _, end in ran if kind == "evaluate" and on == gpu) for gpu in gpus
+    )
+    print(f"evaluations from {first - start:.1f} s on, builds until {built - start:.1f} s")
+    for number, (gpu, called) in enumerate(gpus.items()):
+        held = [(begin, end) for kind, on, begin, end in ran if kind == "evaluate" and on == gpu]
+        for what, until in (("while builds go on", built), ("until one has no more to do", ended)):
+            samples = [shares[number] for when, shares in used if first <= when <= until]
+            print(
+                f"{called} {what}: evaluations {100 * _share(held, first, until):.1f} % of the "
+                f"time, kernels {statistics.mean(samples):.1f} %"
+            )
 
 
 def builds(names: Sequence[str], folder: Path) -> None:
@@ -136,8 +180,7 @@ def builds(names: Sequence[str], folder: Path) -> None:
     """
     reference = folder / "reference" / "conv_transpose1d.py"
     paths = [folder / "submissions" / f"{name}.py" for name in names]
-    options = harness.Options(device="cuda", grid="own", seed=1)
-    with harness.Client(jobs=len(paths), options=options) as client:
+    with harness.Client(jobs=len(paths), options=_OWN) as client:
         reports = [future.result() for future in client.map(paths, reference)]
     # One for what is timed, and one for who times it.
     count = usable_cores() - 2
@@ -158,6 +201,54 @@ def builds(names: Sequence[str], folder: Path) -> None:
                 f"{100 * (busy / idle - 1):+.2f} %; idle ones differ by "
                 f"{100 * abs(medians[False][1] / medians[False][0] - 1):.2f} %"
             )
+
+
+def _pairs(folder: Path) -> list[tuple[Path, Path]]:
+    """Submissions with the references that they fit."""
+    problems = {path: load(path) for path in sorted((folder / "reference").glob("*.py"))}
+    return [
+        (submission.path, path)
+        for submission in discover([folder / "submissions"]).submissions
+        for path, problem in problems.items()
+        if fits(submission, problem) is None
+    ]
+
+
+def _tell(reports: Sequence[Report], seconds: float) -> None:
+    verdicts = Counter(report.verdict for report in reports)
+    print(f"{len(reports)} evaluations in {seconds:.1f} s: {dict(verdicts)}")
+    for report in reports:
+        if not report.is_right:
+            print(full(report))
+
+
+def _share(intervals: Iterable[tuple[float, float]], begin: float, end: float) -> float:
+    """The share of a time in which there is at least one of these intervals."""
+    covered, reached = 0.0, begin
+    for start, stop in sorted(intervals):
+        covered += max(0.0, min(stop, end) - max(start, reached))
+        reached = max(reached, stop)
+    return covered / (end - begin)
+
+
+@contextlib.contextmanager
+def _utilization() -> Iterator[list[tuple[float, list[int]]]]:
+    """When it was looked, and each visible GPU's utilization in percent, as NVML has it."""
+    samples: list[tuple[float, list[int]]] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.1):
+            count = torch.cuda.device_count()
+            samples.append((time.time(), [torch.cuda.utilization(gpu) for gpu in range(count)]))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextlib.contextmanager
@@ -233,6 +324,8 @@ def main() -> None:
     cards = commands.add_parser("gpus")
     cards.add_argument("--repeats", type=int, default=3)
     cards.add_argument("--built", action="store_true", help="everything is built already")
+    new = commands.add_parser("cold")
+    new.add_argument("--copies", type=int, default=4)
     beside = commands.add_parser("builds")
     beside.add_argument("names", nargs="*", default=["flat_index", "shared_memory", "wgmma_tf32"])
     options = parser.parse_args()
@@ -241,6 +334,8 @@ def main() -> None:
         overhead(*options.files)
     elif options.what == "builds":
         builds(options.names, here)
+    elif options.what == "cold":
+        cold(options.copies, here)
     elif options.what == "gpus":
         gpus(options.repeats, here, is_built=options.built)
     else:

@@ -434,6 +434,88 @@ def test_statistics_that_a_reference_keeps_are_its_own_affair(tmp_path: Path) ->
     assert check_on(NORMALISED, unbiased, tmp_path, "--grid", "own").verdict == "failed"
 
 
+LAYER = """
+import torch
+from torch import nn
+
+width = 1024
+channels = 512
+
+
+class Model(nn.Module):
+    def __init__(self, width, channels):
+        super().__init__()
+        self.linear = nn.Linear(width, channels)
+        self.bias = nn.Parameter(torch.randn(1, channels))
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) + self.bias
+
+
+def get_inputs():
+    return [torch.rand(128, width)]
+
+
+def get_init_inputs():
+    return [width, channels]
+"""
+
+# It has names of its own, one of which is that of another weight of the same size; the matrix is
+# kept transposed, and what is (1, channels) as a vector.
+OWN_LAYER = """
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void layer(float *out, const float *x, const float *w, const float *b,
+                      const float *added, int rows, int width, int channels) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows * channels) return;
+  int row = i / channels, channel = i % channels;
+  float sum = b[channel];
+  for (int k = 0; k < width; k++) sum += x[row * width + k] * w[k * channels + channel];
+  out[i] = fmaxf(sum, 0.0f) + added[channel];
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor b, torch::Tensor added) {
+  int rows = x.size(0), width = x.size(1), channels = w.size(1);
+  auto out = torch::empty({rows, channels}, x.options());
+  layer<<<(rows * channels + 255) / 256, 256>>>(
+      out.data_ptr<float>(), x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(),
+      added.data_ptr<float>(), rows, width, channels);
+  return out;
+}
+'''
+extension = load_inline(
+    "layer",
+    "torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor b, torch::Tensor added);",
+    SOURCE,
+    functions=["run"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width, channels):
+        super().__init__()
+        linear = nn.Linear(width, channels)
+        self.turned = nn.Parameter(linear.weight.T.contiguous())
+        self.bias = linear.bias
+        self.added = nn.Parameter(torch.randn(channels))
+
+    def forward(self, x):
+        return extension.run(x, self.turned, self.bias, self.added)
+"""
+
+
+def test_weights_are_found_by_what_they_are_initialised_to(tmp_path: Path) -> None:
+    """Whatever they are called and however they lie: KernelBench seeds both and copies nothing."""
+    report = check_on(LAYER, OWN_LAYER, tmp_path, "--grid", "own")
+    assert (report.verdict, report.message, report.notes[1:]) == ("passed", "", ())
+    swapped = OWN_LAYER.replace("self.bias, self.added)", "self.added, self.bias)")
+    assert check_on(LAYER, swapped, tmp_path, "--grid", "own").verdict == "failed"
+
+
 AVERAGED = """
 import torch
 from torch import nn

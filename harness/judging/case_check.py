@@ -175,7 +175,7 @@ class CaseCheck:
                 )
                 self._drawn[call.run.weights] = values.weights
                 if call.run.weights != sent:
-                    self._send_weights(values)
+                    self._weights = self._conversation.send_weights(values.weights)
                     sent = call.run.weights
                 if call.kind == "arranged":
                     if judged:
@@ -227,13 +227,7 @@ class CaseCheck:
         elements = sum(weight.numel() for weight in first.values())
         answer = self._conversation.construct(elements=elements)
         self._findings += findings_of(answer)
-        theirs = self._conversation.match(first, answer)
-        self._alike = all(torch.equal(first[name], value) for name, value in theirs.items())
-
-    def _send_weights(self, values: Values) -> None:
-        self._conversation.send_weights(values.weights)
-        names = self._conversation.names
-        self._weights = {names[name]: digest(weight) for name, weight in values.weights.items()}
+        self._alike = self._conversation.match(first, answer)
 
     def _forward(self, call: Call, values: Values) -> Message:
         # Counted in a run that is judged: one that was not could do less. Who remembers answers

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from harness.finding import Finding
 from harness.judging import verdict
-from harness.judging.weights import WeightsMismatchError, match_weights
+from harness.judging.weights import Place, WeightsMismatchError, match_weights
 from harness.messages.channel import MAX_TENSOR_BYTES, Message
+from harness.messages.digests import digest
 from harness.problems.grid import Case
 from harness.problems.values import initialisation_seed
 from harness.worker.answers import findings_of
@@ -43,13 +45,13 @@ class Conversation:
     """With one worker, about one case.
 
     Attributes:
-        names: ModelNew's name for each of the reference's weights, once they are matched.
+        places: Where ModelNew has each of the reference's weights, once they are matched.
     """
 
     def __init__(self, worker: Worker, case: Case) -> None:
         self._worker = worker
         self._case = case
-        self.names: Mapping[str, str] = {}
+        self.places: Mapping[str, Place] = {}
 
     @property
     def source(self) -> str:
@@ -101,23 +103,38 @@ class Conversation:
         }
         return self.ask("construct", header, elements=elements)
 
-    def match(self, weights: Mapping[str, Tensor], constructed: Message) -> Mapping[str, Tensor]:
-        """Find ModelNew's parameter for each of the reference's weights.
+    def match(self, weights: Mapping[str, Tensor], constructed: Message) -> bool:
+        """Find where ModelNew has each of the reference's weights.
+
+        Args:
+            weights: As the reference initialises them.
+            constructed: The answer to `construct`.
 
         Returns:
-            What ModelNew initialised them with, by the reference's names.
+            Whether ModelNew has initialised all of them as the reference.
 
         Raises:
             StepFault: A weight has no counterpart.
         """
         theirs = dict(zip(constructed.header["names"], constructed.tensors, strict=True))
         try:
-            self.names = match_weights(weights, {name: t.shape for name, t in theirs.items()})
+            self.places = match_weights(weights, theirs)
         except WeightsMismatchError as error:
             raise StepFault(verdict.Stop("failed", str(error))) from None
-        return {name: theirs[own] for name, own in self.names.items()}
+        return all(
+            torch.equal(place.laid(weights[name]), theirs[place.name])
+            for name, place in self.places.items()
+        )
 
-    def send_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Put the reference's weights into the model; raises as `ask` does."""
-        names = [self.names.get(name, name) for name in weights]
-        self.ask("weights", {"names": names}, tuple(weights.values()))
+    def send_weights(self, weights: Mapping[str, Tensor]) -> dict[str, str]:
+        """Put the reference's weights into the model; raises as `ask` does.
+
+        Returns:
+            Digests of what the model has now, by its names.
+        """
+        given = {}
+        for name, weight in weights.items():
+            place = self.places.get(name)
+            given[place.name if place else name] = place.laid(weight) if place else weight
+        self.ask("weights", {"names": list(given)}, tuple(given.values()))
+        return {name: digest(value) for name, value in given.items()}

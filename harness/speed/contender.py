@@ -17,7 +17,6 @@ from harness.judging.answered import Output, OwnWork, outputs_of, wrong_kind
 from harness.judging.conversation import Conversation, StepFault
 from harness.judging.integrity import changed_values
 from harness.messages.channel import Message
-from harness.messages.digests import digest
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.worker.answers import findings_of
@@ -90,9 +89,7 @@ class TimedSubmission:
             conversation.ask("import", {})
             elements = sum(weight.numel() for weight in weights.values())
             conversation.match(weights, conversation.construct(elements=elements))
-            conversation.send_weights(weights)
-        names = conversation.names
-        self._weights = {names[own]: digest(weight) for own, weight in weights.items()}
+            self._weights = conversation.send_weights(weights)
 
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
