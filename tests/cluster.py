@@ -33,6 +33,8 @@ ip netns exec w1 bwrap --unshare-all --ro-bind / / true
 echo ready; exec sleep infinity
 """
 _HIDE = 'mount -t tmpfs none "$0"; exec "$@"'
+# A disk on which there is no room for a build.
+_FILL = 'mount -t tmpfs -o size=4k none "$0"; exec "$@"'
 _HOST, _PORT = "10.77.0.1", 8786
 
 
@@ -70,6 +72,18 @@ class Network:
         hiding = ["ip", "netns", "exec", f"w{number}", "sh", "-c", _HIDE, str(hidden), *command]
         return self.inside(folder, hiding)
 
+    def cut(self) -> None:
+        """From now on nobody reaches anybody."""
+        self._set_hub("down")
+
+    def mend(self) -> None:
+        """End the cut."""
+        self._set_hub("up")
+
+    def _set_hub(self, state: str) -> None:
+        command = ["ip", "link", "set", "hub", state]
+        subprocess.run(self.inside(Path("/"), command), check=True)
+
     def close(self) -> None:
         """End it and everything inside."""
         self._process.kill()
@@ -104,13 +118,17 @@ class Cluster:
             os.kill(each, signal.SIGKILL)
         assert self._scheduler.has_ended(60)
 
-    def start_worker(self, number: int, name: str = "", **variables: str) -> Running:
+    def start_worker(
+        self, number: int, name: str = "", *, has_full_disk: bool = False, **variables: str
+    ) -> Running:
         """`dask worker` on one of the machines, with a home and a cache of its own."""
         home = self._room(name or f"worker{number}")
         cache = home / "cache"
         if not cache.exists():
             _give_libraries(cache / default_root().name)
         command = _dask("worker", self.address, "--nthreads", "1", "--no-dashboard")
+        if has_full_disk:
+            command = ["sh", "-c", _FILL, str(cache), *command]
         homes = {"HOME": str(home), "XDG_CACHE_HOME": str(cache)}
         inside = self.network.inside_worker(number, home, self.sender, command)
         return self._start(home, inside, {**homes, **self._variables, **variables})

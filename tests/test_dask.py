@@ -156,6 +156,43 @@ def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> 
     assert known.keys() == {"patient", "apatient"}
 
 
+def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
+    """Workers are cut off while they evaluate; when they are there again, so are the reports."""
+    if not cluster.network.is_there:
+        pytest.skip("the machine allows no network namespaces, so that there is nothing to cut")
+    running = begun(cluster, here, "remote", 15)
+    process, _ = wait_for_submission(running, "remote")
+    cluster.network.cut()
+    process.wait_until_gone()
+    cluster.network.mend()
+    done = running.outcome()
+    known = reports((cluster.sender / "out").read_text())
+    assert {r.verdict for r in known.values()} == {"failed"}, done
+    assert known.keys() == {"remote", "aremote"}
+
+
+def test_full_disk_is_told(tmp_path: Path) -> None:
+    """In one line with the worker's address, where it is the only one; another one takes it over."""
+    alone = Cluster(tmp_path)
+    try:
+        if not alone.network.is_there:
+            pytest.skip("the machine allows no mounts, so that there is no full disk")
+        (alone.sender / "here").mkdir()
+        shutil.copy(REFERENCE, alone.sender)
+        (alone.sender / "here" / "honest.py").write_text(HONEST)
+        alone.start_worker(1, has_full_disk=True).wait_for_error("Registered to:", 1)
+        done = alone.harness(*COMMAND).outcome()
+        assert done.status == 2
+        assert done.out.startswith("honest on double: worker tcp://10.77.0.11:")
+        assert done.out.endswith("No space left on device\n")
+        assert done.out.count("\n") == 1
+        alone.start_worker(2).wait_for_error("Registered to:", 1)
+        done = alone.harness(*COMMAND).outcome()
+        assert "honest on double: passed" in done.out, done
+    finally:
+        alone.close()
+
+
 def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path) -> None:
     """In one line, before anything runs."""
     shutil.copytree(ROOT / "harness", tmp_path / "harness")

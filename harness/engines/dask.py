@@ -7,11 +7,13 @@ an extra.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from importlib.util import find_spec
 
 from harness.devices import Choice
 from harness.engines.engine import Engine, EngineKind, Hardware, this_machine
 from harness.system.errors import UsageError
+from harness.system.processors import usable_cores
 
 
 def _require_dask() -> None:
@@ -31,7 +33,8 @@ def _start(jobs: int, scheduler: str) -> Engine:
 def _hardware(device: Choice, scheduler: str) -> Hardware:
     _require_dask()
     if not scheduler:
-        return this_machine(device)
+        # How many are on a GPU at a time, its resource says; the other processors build.
+        return replace(this_machine(device), jobs=usable_cores())
     from harness.engines.cluster.connection import hardware_of
 
     return hardware_of(device, scheduler)
