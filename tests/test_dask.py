@@ -172,7 +172,7 @@ def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
 
 
 def test_full_disk_is_told(tmp_path: Path) -> None:
-    """In one line with the worker's address, where it is the only one; another one takes it over."""
+    """In one line with the worker's address, where there is no other; else that one takes over."""
     alone = Cluster(tmp_path)
     try:
         if not alone.network.is_there:

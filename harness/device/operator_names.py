@@ -42,7 +42,8 @@ _ADDING = """
 # A few products at most for each number that goes in or comes out.
 _MULTIPLYING = """
     acos acosh add_relu addcdiv addcmul addr angle asin asinh atan atan2 atanh batch_norm
-    bernoulli bincount bitwise_left_shift bitwise_right_shift bucketize cauchy celu complex
+    bernoulli binary_cross_entropy bincount bitwise_left_shift bitwise_right_shift bucketize
+    cauchy celu complex
     conj_physical copysign cos cosh cross cummax cummin cumprod deg2rad dequantize diff digamma
     dist div divide dropout elu erf erfc erfinv exp exp2 expm1 exponential
     fake_quantize_per_channel_affine_cachemask fake_quantize_per_tensor_affine_cachemask
@@ -53,8 +54,8 @@ _MULTIPLYING = """
     log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logical_xor logit logspace
     logsumexp lshift masked_softmax mean median mish mode mse_loss mul multinomial multiply
     nan_to_num nanmedian nansum native_batch_norm native_batch_norm_legit native_dropout
-    native_group_norm native_layer_norm nextafter norm normal normal_functional outer poisson
-    polar pow prelu prelu_kernel prod quantize_per_channel quantize_per_tensor rad2deg rand
+    native_group_norm native_layer_norm nextafter nll_loss2d_forward nll_loss_forward norm normal
+    normal_functional outer poisson polar pow prelu prelu_kernel prod quantize_per_channel quantize_per_tensor rad2deg rand
     rand_like randint randn randn_like real reciprocal remainder renorm rrelu_with_noise rshift
     rsqrt scatter_reduce searchsorted segment_reduce selu sigmoid signbit silu sin sinc sinh
     smooth_l1_loss softmax softplus softshrink sqrt square std std_mean tan tanh tanhshrink

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from harness.device import gpu_only
 from harness.device.executor import Assembler, Executor, KernelFacts, NoSuchKernel
 from harness.device.record import Record
 from harness.device.simulated_memory import SimulatedMemory
@@ -338,6 +339,7 @@ class Simulator:
 
     def __call__(self, record: Record, assembler: Assembler) -> Executor:
         """A device that tells `record` of what it does."""
+        gpu_only.implement()
         memory = SimulatedMemory(self.library)
         device = SimulatedDevice(memory, record, assembler, self.schedule, self.cores)
         return Executor(memory, device)

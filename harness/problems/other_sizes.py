@@ -152,7 +152,7 @@ def _values(sizes: Sizes, name: str) -> tuple[int, ...]:
     if _is_size(name, own):
         return _SIZES
     # What is below 0 counts dimensions from the end; a 0 may be a padding.
-    if own < 0:
+    if own < 0 or name in sizes.of_broadcasts:
         return ()
     larger = _BEYOND_TILES if name in sizes.of_inputs else ()
     return tuple(value for value in (*_SETTINGS, own + 1, *larger) if value != own)

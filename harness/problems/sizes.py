@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, lru_cache
+
+import torch
 
 from harness.problems.configuration import Configuration
 from harness.problems.constants import names_of_inputs
@@ -42,6 +45,22 @@ class ProblemSizes:
         """Names of those that its inputs are made from."""
         return names_of_inputs(self._problem.tree)
 
+    @cached_property
+    def of_broadcasts(self) -> frozenset[str]:
+        """Names of the ones in what is the whole shape of a weight, such as `(channels, 1, 1)`.
+
+        That is how a reference says along which dimensions the weight is the same.
+        """
+        own = self._problem
+        ones = [name for name, value in own.constants.items() if value == 1 and "[" in name]
+        shapes = _passed_shapes(own) if ones else set()
+        return frozenset(
+            name
+            for name in ones
+            for weight, shape in _passed_shapes(own.at({name: 2})) - shapes
+            if any(each == weight and len(was) == len(shape) for each, was in shapes)
+        )
+
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
         """What some values give; None where the reference does not work with them."""
         if not _works(self._problem, _plain(constants)):
@@ -69,6 +88,15 @@ class ProblemSizes:
 
 def _is_no_less(constants: Mapping[str, int], than: Mapping[str, int]) -> bool:
     return all(constants[name] >= value for name, value in than.items())
+
+
+def _passed_shapes(problem: Problem) -> set[tuple[str, tuple[int, ...]]]:
+    """Weights that have the shape of one of the constructor's arguments; none if it is no model."""
+    passed = [tuple(x) for x in problem.arguments.values() if isinstance(x, tuple | list)]
+    with torch.device("meta"), suppress(Exception):  # what a reference raises is its own
+        weights = problem.build(problem.arguments).named_parameters()
+        return {(name, tuple(w.shape)) for name, w in weights if tuple(w.shape) in passed}
+    return set()
 
 
 _Constants = tuple[tuple[str, int], ...]

@@ -361,6 +361,39 @@ def test_wide_sizes_in_three_dimensions_come_beside_the_least(
         assert max(volumes[name]) >= 65537, name
 
 
+ADDED = """
+import torch
+from torch import nn
+
+channels = 16
+taps = (1, 3)
+shape = (channels, 1, 1)
+
+class Model(nn.Module):
+    def __init__(self, channels, taps, shape):
+        super().__init__()
+        self.conv = nn.Conv2d(3, channels, taps)
+        self.bias = nn.Parameter(torch.randn(shape))
+
+    def forward(self, x):
+        return self.conv(x) + self.bias
+
+def get_inputs():
+    return [torch.rand(4, 3, 32, 32)]
+
+def get_init_inputs():
+    return [channels, taps, shape]
+"""
+
+
+def test_what_broadcasts_a_weight_stays_1(tmp_path: Path) -> None:
+    """A bias of (channels, 1, 1) is the same at every place; another 1 of a tuple varies."""
+    names = ("taps[0]", "shape[1]", "shape[2]")
+    taps, *ones = values_in_cases(tmp_path / "added.py", ADDED, *names)
+    assert taps >= {1, 2, 3}
+    assert ones == [{1}, {1}]
+
+
 def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:
     """Ids are readable, unique, and do not depend on the seed."""
     again = cases_for(problem, ANY, seed=5)

@@ -88,6 +88,26 @@ print(actual.is_cuda, torch.allclose(actual.cpu(), expected, atol=1e-6))
     assert out == "True True"
 
 
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        ("Conv1d(6, 6, 3, groups=6)", (2, 6, 9)),
+        ("Conv2d(6, 12, 3, stride=2, padding=1, groups=6, bias=False)", (2, 6, 9, 8)),
+        ("Conv3d(6, 6, (3, 2, 1), dilation=2, groups=6)", (2, 6, 9, 8, 7)),
+    ],
+)
+def test_depthwise_convolutions_run_on_it(
+    script: Script, module: str, shape: tuple[int, ...]
+) -> None:
+    """For these torch takes operators that it has for a GPU alone."""
+    out = script(f"""
+layer = torch.nn.{module}
+x = torch.randn({shape})
+print(torch.allclose(layer(x), layer.cuda()(x.cuda()).cpu(), atol=1e-6))
+""")
+    assert out == "True"
+
+
 def test_views_share_memory(script: Script) -> None:
     """A write through a slice, a transpose, a reshape or an unfold is seen by the whole."""
     out = script("""

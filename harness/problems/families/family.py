@@ -59,6 +59,10 @@ class Sizes(Protocol):
     def of_inputs(self) -> frozenset[str]:
         """Names of those that its inputs are made from."""
 
+    @property
+    def of_broadcasts(self) -> frozenset[str]:
+        """Names of those that say, being 1, along which dimensions a weight is the same."""
+
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
         """What some values give; None where the reference does not work with them."""
 
