@@ -55,7 +55,8 @@ _MULTIPLYING = """
     logsumexp lshift masked_softmax mean median mish mode mse_loss mul multinomial multiply
     nan_to_num nanmedian nansum native_batch_norm native_batch_norm_legit native_dropout
     native_group_norm native_layer_norm nextafter nll_loss2d_forward nll_loss_forward norm normal
-    normal_functional outer poisson polar pow prelu prelu_kernel prod quantize_per_channel quantize_per_tensor rad2deg rand
+    normal_functional outer poisson polar pow prelu prelu_kernel prod quantize_per_channel
+    quantize_per_tensor rad2deg rand
     rand_like randint randn randn_like real reciprocal remainder renorm rrelu_with_noise rshift
     rsqrt scatter_reduce searchsorted segment_reduce selu sigmoid signbit silu sin sinc sinh
     smooth_l1_loss softmax softplus softshrink sqrt square std std_mean tan tanh tanhshrink

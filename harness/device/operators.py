@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.device import gpu_only
 from harness.device.executor import DeviceMemory
 from harness.device.operator_names import COMPLEX, JOINED, SCALED, is_known, is_library
 from harness.device.place import Place
@@ -75,7 +76,7 @@ class Operators:
         arguments = []
         while not reader.is_at_end:
             arguments.append(reader.value())
-        op = _operator(name, overload)
+        op = _operator(name, overload, self._memory.torch_device)
         call = _Call(self._memory, op, arguments)
         with self._memory.queueing(waits=call.waits):
             results = call.copy() if name == "aten::copy_" else call.run()
@@ -87,7 +88,7 @@ class Operators:
         return written(results)
 
 
-def _operator(name: object, overload: object) -> Any:
+def _operator(name: object, overload: object, device: torch.device) -> Any:
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not found or not isinstance(overload, str) or not _OVERLOAD.fullmatch(overload):
         raise Malformed("an operator that cannot be")
@@ -95,7 +96,11 @@ def _operator(name: object, overload: object) -> Any:
         op = getattr(getattr(torch.ops.aten, found[1]), overload or "default")
     except AttributeError:
         raise Malformed(f"an operator {found[0]}.{overload}, which torch has not got") from None
-    if is_known(found[1]) and not _REFUSED.search(found[1]) and _takes_tensors(op, found[1]):
+    # Those are written for this, and see to their arguments.
+    is_ours = device.type == "cpu" and found[1] in gpu_only.OPERATORS
+    if is_ours or (
+        is_known(found[1]) and not _REFUSED.search(found[1]) and _takes_tensors(op, found[1])
+    ):
         return op
     raise LibraryCall(found[0]) if is_library(found[1]) else UnsupportedCall(f"operator {found[0]}")
 
