@@ -31,7 +31,7 @@ def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[P
     settings = settings_for(request)
 
     def on_build(event: BuildEvent) -> None:
-        if event.entry is None:
+        if event.entry is None and not event.refusal:
             on_progress(Progress("building", event.name))
 
     with contextlib.ExitStack() as stack:

@@ -266,6 +266,7 @@ class _Evaluation:
         self._left = _CALLS_OF_A_CHECK * request.call_budget
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
+        self._refused: dict[str, str] = {}
         self._notes: list[str] = []
         self._ptx: tuple[PtxOfLine, ...] = ()
         self._share = ExitStack()
@@ -313,6 +314,7 @@ class _Evaluation:
         if self._time.steps.is_used_up:
             why = "not run: the time for all steps is used up"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
+        self._notes += self._swallowed(outcomes)
         blank = replace(
             blank,
             notes=self._notes_of([outcome.case for outcome in outcomes]),
@@ -321,6 +323,12 @@ class _Evaluation:
             coverage=coverage,
         )
         return conclude(blank, outcomes, self._problem)
+
+    def _swallowed(self, outcomes: Sequence[CaseOutcome]) -> Iterator[str]:
+        """What the compiler refused and no case has failed by."""
+        for name, error in self._refused.items():
+            if not any(error in outcome.report.message for outcome in outcomes):
+                yield f"{name} was not compiled, and the submission went on without it: {error}"
 
     def _notes_of(self, cases: Sequence[Case]) -> tuple[str, ...]:
         """What there is to say of the cases that were to run, and of how that went."""
@@ -441,6 +449,9 @@ class _Evaluation:
         )
 
     def _on_build(self, event: BuildEvent) -> None:
+        if event.refusal:
+            self._refused[event.name] = event.refusal
+            return
         if event.entry is None:
             self._on_progress(Progress("building", event.name))
             return

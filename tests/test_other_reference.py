@@ -107,6 +107,22 @@ def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
     )
 
 
+def test_compilers_refusal_that_is_caught_is_told(tmp_path: Path) -> None:
+    """Who goes on without the kernel leaves the work to torch, and may not know that."""
+    unknown = SUBMISSION.replace("int n = x.numel();", "int n = number_of(x);")
+    caught = unknown.replace("extension = load_inline", "try:\n  extension = load_inline").replace(
+        '    functions=["run"],\n)', '    functions=["run"],\n  )\nexcept RuntimeError: pass'
+    )
+    fallback = caught.replace("extension.run(x, y, self.scale)", "self.scale * x + torch.relu(y)")
+    report = check(fallback, tmp_path, "--grid", "own")
+    assert report.verdict == "failed"
+    assert report.message.startswith("own work: ")
+    told = "combine was not compiled, and the submission went on without it: "
+    (note,) = [note for note in report.notes if note.startswith(told)]
+    assert '"number_of" is undefined' in note
+    assert not any(told in note for note in check(unknown, tmp_path, "--grid", "own").notes)
+
+
 def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
     """Of an operator whose errors nobody has bounded: it has no class, and its name is told."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.special.bessel_j0(x + y)")
@@ -189,8 +205,9 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("asks", "verdict"), [(True, "declined"), (False, "error")])
-def test_too_many_rows_are_declined_by_asking_for_the_error(
-    tmp_path: Path, asks: bool, verdict: str
+@pytest.mark.parametrize(("many", "of_a_block"), [("rows", "x.size(1)"), ("columns", "x.size(0)")])
+def test_too_many_blocks_are_declined_by_asking_for_the_error(
+    tmp_path: Path, asks: bool, verdict: str, many: str, of_a_block: str
 ) -> None:
     """No grid has so many blocks along y. Who looks whether the launch was refused, says so."""
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
@@ -204,13 +221,13 @@ def test_too_many_rows_are_declined_by_asking_for_the_error(
         "int c = n / gridDim.y, j = blockIdx.x * blockDim.x + threadIdx.x;\n"
         "    int i = blockIdx.y * c + j;\n    if (j < c)",
     )
-    text = text.replace("int n = x.numel();", "int n = x.numel(), c = x.size(1);")
+    text = text.replace("int n = x.numel();", f"int n = x.numel(), c = {of_a_block};")
     error = "cudaError_t error = cudaGetLastError();"
     check = "TORCH_CHECK(!error, cudaGetErrorString(error));"
     path.write_text(text.replace("return out;", f"{error}\n{check} return out;") if asks else text)
     grid = request_for(path, reference)
-    many = [case for case in grid.cases if case.constants.get("rows", 0) > 65_535]
-    report = evaluate(replace(grid, cases=(grid.cases[0], *many), is_whole=False))
+    large = [case for case in grid.cases if case.constants.get(many, 0) > 65_535]
+    report = evaluate(replace(grid, cases=(grid.cases[0], *large), is_whole=False))
     own, *others = report.cases
     assert (own.verdict, {case.verdict for case in others}) == ("passed", {verdict})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,8 +56,9 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
         fault: `worker.faults.Fault` as plain data.
         case: What it was raised for. Nobody may decline the problem's own configuration; what needs
             more shared memory than there is may be declined by letting CUDA refuse the launch, and
-            more rows or channels than a grid has blocks along y and z by saying so. That is also
-            said by who asks whether a launch was refused, where no more is known of the reference.
+            more rows or channels than a grid has blocks along y and z by saying so. Where no more
+            is known of the reference, who asks whether a launch was refused says that, too, of more
+            numbers than that: any of their sizes may be along y.
         step: What was asked for. Declining is for the constructor: who constructs a model says that
             it is one.
     """
@@ -78,7 +80,7 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
         return Stop("declined", message, detail)
     if kind == "refusal" and case and _has_more_rows_than_blocks(case):
         return Stop("declined", message, detail, is_refusal=True)
-    if kind == "launch refused" and case and _says_that_rows_are_too_many(message, case):
+    if kind == "launch refused" and case and _says_that_it_is_too_large(message, case):
         return Stop("declined", message, detail, is_refusal=True)
     if kind == "refusal" and step != "construct" and case and not _may_refuse(case):
         why = f"refuses what its constructor accepted: {message}"
@@ -99,9 +101,10 @@ def _has_more_rows_than_blocks(case: Case) -> bool:
     return max(rows + channels, default=0) > MOST_BLOCKS
 
 
-def _says_that_rows_are_too_many(message: str, case: Case) -> bool:
+def _says_that_it_is_too_large(message: str, case: Case) -> bool:
     is_asked = NOBODY_ASKED not in message and case.label not in OWN
-    return is_asked and _may_refuse(case) and _has_more_rows_than_blocks(case)
+    is_large = any(math.prod(shape) > MOST_BLOCKS for shape in case.input_shapes)
+    return is_asked and _may_refuse(case) and (is_large or _has_more_rows_than_blocks(case))
 
 
 def _may_refuse(case: Case) -> bool:

@@ -38,10 +38,11 @@ _LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
 
 @dataclass(frozen=True)
 class BuildEvent:
-    """A build begins (`entry` is None) or has ended."""
+    """A build begins, has ended with an entry of the cache, or was refused for an error."""
 
     name: str
     entry: Entry | None = None
+    refusal: str = ""
 
 
 class BuildService:
@@ -117,6 +118,7 @@ class BuildService:
                 extension, lambda: self._on_build(BuildEvent(extension.name))
             )
         except CompileError as error:
+            self._on_build(BuildEvent(extension.name, refusal=str(error)))
             return {"error": error.output}, ()
         self._on_build(BuildEvent(extension.name, entry))
         library = self._built[entry.library.parent.name] = entry.library.read_bytes()
