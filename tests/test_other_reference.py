@@ -582,6 +582,15 @@ class ModelNew(nn.Module):
 """
 
 
+def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> None:
+    """A benchmark constructs a model and calls it: that is training, where many fall back."""
+    text = AVERAGE.replace("FORWARD", "x.mean() if self.training else extension.run(x) / x.numel()")
+    report = check_on(AVERAGED, text, tmp_path, "--grid", "own")
+    assert report.verdict == "failed"
+    (finding,) = [f for f in report.cases[0].findings if "no kernel of its own" in f.message]
+    assert finding.message.endswith("a model that was just made is in training")
+
+
 @pytest.mark.parametrize(
     ("forward", "message"),
     [

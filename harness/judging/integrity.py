@@ -8,6 +8,7 @@ adding a bias and scaling an input are a small share of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,6 +37,7 @@ _LEAST_OPERATIONS = 0.25
 _MOST_OF_OUTPUT = 1 / 8
 _LEAST_HOST_BYTES = 4096
 _NUMBER_BYTES = 4
+_MODE = re.compile(r"\bself\.training\b")
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def judge_work(
     messages = [
         *_of_library(library, need, source),
         *_of_operators(everything, torch_products, need if not library else None),
-        *([] if has_kernels else ["no kernel of its own was launched"]),
+        *([] if has_kernels else [no_kernel(source)]),
         *_of_lookups(everything, need),
         *from_host,
         *_of_operands_on_host(during, need),
@@ -166,6 +168,18 @@ def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
     looked_up = sum(w.elements for w in everything if w.worker == "operator" and looks_up(w.name))
     if looked_up > need.products + _MOST_PASSES * need.numbers:
         yield f"operators of torch looked up {looked_up:,} numbers for {need.products:,} products"
+
+
+def no_kernel(source: str) -> str:
+    """What is said where nothing was launched: to who computes in one mode alone, in which it was.
+
+    Args:
+        source: The submission's text.
+    """
+    said = "no kernel of its own was launched"
+    if not _MODE.search(source):
+        return said
+    return f"{said}; the file asks for self.training, and a model that was just made is in training"
 
 
 def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:

@@ -16,7 +16,7 @@ from harness.device.executor import KERNEL
 from harness.device.operator_names import computes, is_library, is_summing, plain_name
 from harness.device.record import TO_HOST, Work
 from harness.finding import Finding
-from harness.judging.integrity import CHECK, Judged, of_host
+from harness.judging.integrity import CHECK, Judged, no_kernel, of_host
 from harness.judging.operators import called_as
 from harness.problems.operations import Operation
 
@@ -63,7 +63,7 @@ def judge_operators(
     messages = [
         *_of_left(left, essential, source),
         *_of_others(essential, ran, output, source),
-        *([] if has_kernels else ["no kernel of its own was launched"]),
+        *([] if has_kernels else [no_kernel(source)]),
         *of_host(during, output),
         *(_of_writers(writers, during) if writers is not None and has_kernels else ()),
     ]
