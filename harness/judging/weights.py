@@ -115,23 +115,22 @@ def _as_it_is(weight: Tensor, own: str, value: Tensor) -> Place:
 
 
 def _with_values(weight: Tensor, own: str, value: Tensor) -> Place | None:
-    """A place that has the weight's values, in whatever order of its dimensions."""
+    """A place that has the weight's values, whatever the order and the number of its dimensions."""
     first = weight.flatten()[:1]
+    whole = first.round() if first.is_floating_point() else first
     # A whole number everywhere is had without a draw.
-    if value.dtype != weight.dtype or bool((weight == first.round()).all()):
+    if value.dtype != weight.dtype or bool((weight == whole).all()):
         return None
-    plain = _as_it_is(weight, own, value)
-    if _fits(value, weight) and torch.equal(plain.laid(weight), value):
-        return plain
     # The first stays the first, however the dimensions lie.
-    if value.dim() != weight.dim() or not torch.equal(value.flatten()[:1], first):
+    if value.numel() != weight.numel() or not torch.equal(value.flatten()[:1], first):
         return None
     for order in itertools.permutations(range(weight.dim())):
+        place = Place(own, tuple(value.shape), value.dtype, order)
         moved = [dim for dim in order if weight.shape[dim] > 1]
-        turned = weight.permute(order)
-        # Where only dimensions of 1 are moved, it is as it was in memory, and has another shape.
-        if moved != sorted(moved) and torch.equal(turned, value):
-            return Place(own, tuple(value.shape), value.dtype, order)
+        # With as many dimensions and only those of 1 moved it is as it was in memory: a mistake.
+        is_other = moved != sorted(moved) or value.dim() != weight.dim()
+        if (is_other or _fits(value, weight)) and torch.equal(place.laid(weight), value):
+            return place
     return None
 
 

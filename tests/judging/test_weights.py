@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -68,6 +70,13 @@ def test_a_number_that_is_everywhere_tells_nothing() -> None:
     assert names(reference, theirs)["first.weight"] == "first.weight"
 
 
+def test_masks_and_counts_are_weights_too() -> None:
+    """Buffers of truth values and integers, which a reference keeps beside its weights."""
+    reference = {"mask": torch.ones(3, 3).tril() == 0, "steps": torch.tensor(0), "b": BIAS}
+    theirs = {"hidden": reference["mask"].clone(), "count": torch.tensor(0), "bias": BIAS}
+    assert names(reference, theirs) == {"mask": "hidden", "steps": "count", "b": "bias"}
+
+
 @pytest.mark.parametrize("name", ["weight", "turned"])
 def test_turned_values_are_laid_as_they_lie(name: str) -> None:
     """A matrix that is kept transposed gets the weights transposed, a square one as well."""
@@ -75,6 +84,21 @@ def test_turned_values_are_laid_as_they_lie(name: str) -> None:
     assert torch.equal(place.laid(SQUARE + 1), SQUARE.T + 1)
     place = match_weights(REFERENCE, {"w": WEIGHT.permute(2, 0, 1), "b": BIAS})["conv.weight"]
     assert torch.equal(place.laid(WEIGHT + 1), WEIGHT.permute(2, 0, 1) + 1)
+
+
+@pytest.mark.parametrize(
+    "lay",
+    [
+        lambda weight: weight.flatten(1),
+        lambda weight: weight.flatten(1).T,
+        lambda weight: weight.flatten(),
+    ],
+    ids=["matrix", "turned", "vector"],
+)
+def test_kernel_may_be_kept_as_a_matrix(lay: Callable[[Tensor], Tensor]) -> None:
+    """As many convolutions by matrix products have it; the weights are laid as that lies."""
+    place = match_weights(REFERENCE, {"matrix": lay(WEIGHT), "b": BIAS})["conv.weight"]
+    assert torch.equal(place.laid(WEIGHT + 1), lay(WEIGHT + 1))
 
 
 def test_dimensions_of_one_may_be_left_out() -> None:
