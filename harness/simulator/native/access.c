@@ -113,6 +113,13 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
         case 8: return CALL(SIM_GLOBAL, 8, 1, 8);                                          \
         }                                                                                  \
     }                                                                                      \
+    if (shape->space == SIM_SHARED && shape->width == 4 && shape->register_width == 4) {   \
+        switch (shape->elements) {                                                         \
+        case 1: return CALL(SIM_SHARED, 4, 1, 4);                                          \
+        case 2: return CALL(SIM_SHARED, 4, 2, 4);                                          \
+        case 4: return CALL(SIM_SHARED, 4, 4, 4);                                          \
+        }                                                                                  \
+    }                                                                                      \
     return CALL(shape->space, shape->width, shape->elements, shape->register_width);
 
 /* Loads for the threads lanes[0..count), or 0..count when `lanes` is NULL, into

@@ -73,14 +73,29 @@ static inline uint64_t sim_race_cell_count(const sim_race *race, uint64_t bytes)
     return count ? count : 1;
 }
 
+/* Whether a slot remembers a thread of this warp, since when the warp has synchronised last. */
+static inline int sim_race_is_of_warp(const sim_race *race, const sim_race_cell *cell, int slot,
+                                      uint32_t warp) {
+    /* What is asynchronous is no lane. */
+    uint32_t lane = cell->who[slot] - race->first_thread;
+    return lane < race->lanes && race->warp_of[lane] == warp &&
+           cell->clock[slot] == race->now[warp];
+}
+
 /* Whether there is nothing to do for a plain read: no writer to race with, and two readers there
- * already of whom one races with whatever writer races with this one. */
+ * already of whom one races with whatever writer races with this one: of two warps, or two threads
+ * of this one, as where all of its threads read one number. */
 static inline int sim_race_is_known(const sim_race *race, const sim_race_cell *cell, uint64_t lane,
                                     uint32_t since) {
-    uint32_t apart = race->apart[race->warp_of[lane]];
-    return cell->how[1] & TWO_READERS && cell->clock[SLOT_WRITER] < since &&
-           !(cell->who[SLOT_WRITER] & RACE_ASYNC) &&
-           cell->clock[SLOT_READER] >= apart && cell->clock[SLOT_OTHER] >= apart;
+    if (cell->clock[SLOT_WRITER] >= since || cell->who[SLOT_WRITER] & RACE_ASYNC) return 0;
+    uint32_t warp = race->warp_of[lane];
+    if (cell->how[1] & TWO_READERS) {
+        uint32_t apart = race->apart[warp];
+        return cell->clock[SLOT_READER] >= apart && cell->clock[SLOT_OTHER] >= apart;
+    }
+    return !(cell->how[0] | cell->how[1]) && cell->who[SLOT_READER] != cell->who[SLOT_OTHER] &&
+           sim_race_is_of_warp(race, cell, SLOT_READER, warp) &&
+           sim_race_is_of_warp(race, cell, SLOT_OTHER, warp);
 }
 
 #endif
