@@ -94,6 +94,17 @@ extern "C" __global__ void read_by_all(float* y, float* out) {
   if (threadIdx.x == 0) y[0] = 5;
 }
 
+// What the first warp reads twice, the second one then overwrites without a barrier between them.
+extern "C" __global__ void read_again(float* y) {
+  __shared__ float shared;
+  if (threadIdx.x == 0) shared = 1;
+  __syncthreads();
+  if (threadIdx.x < 32) y[threadIdx.x] = shared;
+  __syncthreads();
+  if (threadIdx.x < 32) y[32 + threadIdx.x] = shared;  // read again
+  if (threadIdx.x == 32) shared = 2;                   // beside it
+}
+
 extern "C" __global__ void plain_and_atomic(int* y, int* out) {
   atomicAdd(y, 1);
   if (threadIdx.x == 0) out[blockIdx.x] = *(volatile int*)y;

@@ -84,6 +84,20 @@ def test_missing_barrier_of_a_tiled_kernel(
     assert all(f.severity in ("error", "warning") for f in found)
 
 
+@pytest.mark.parametrize("schedule", range(6))
+def test_what_a_warp_reads_again_after_a_barrier(
+    device: Device, race_ptx: Callable[..., str], schedule: int
+) -> None:
+    """All its threads have read the same before: a store beside the second time is a race."""
+    machine = Machine(device.machine.memory, schedule=schedule)
+    y = device.put(np.zeros(64, np.float32))
+    module = machine.load(race_ptx())
+    found = races(Device(machine).launch(module, "read_again", [pointer(y)], block=(64, 1, 1)))
+    lines = {line_of("// read again"), line_of("// beside it")}
+    assert {f.severity for f in found} == {"error"}
+    assert all(f.line in lines and any(f":{n} " in f.message for n in lines) for f in found)
+
+
 def test_double_buffering(device: Device, race_ptx: Callable[..., str]) -> None:
     """One barrier a step is enough for two buffers; none is not."""
     x = device.put(np.arange(256, dtype=np.float32))
