@@ -179,16 +179,16 @@ def test_full_disk_is_told(tmp_path: Path) -> None:
             pytest.skip("the machine allows no mounts, so that there is no full disk")
         (alone.sender / "here").mkdir()
         shutil.copy(REFERENCE, alone.sender)
-        (alone.sender / "here" / "honest.py").write_text(HONEST)
+        (alone.sender / "here" / "plain.py").write_text(PLAIN)
         alone.start_worker(1, has_full_disk=True).wait_for_error("Registered to:", 1)
         done = alone.harness(*COMMAND).outcome()
         assert done.status == 2
-        assert done.out.startswith("honest on double: worker tcp://10.77.0.11:")
+        assert done.out.startswith("plain on double: worker tcp://10.77.0.11:")
         assert done.out.endswith("No space left on device\n")
         assert done.out.count("\n") == 1
         alone.start_worker(2).wait_for_error("Registered to:", 1)
         done = alone.harness(*COMMAND).outcome()
-        assert "honest on double: passed" in done.out, done
+        assert "plain on double: failed: own configuration wrong" in done.out, done
     finally:
         alone.close()
 
