@@ -129,7 +129,8 @@ def cold(copies: int, folder: Path) -> None:
     Each copy of a submission has a comment of its own in its C++ source, so that it is built anew.
     From the begin of the first evaluation on there is something to do for a GPU.
     """
-    sources = {path: path.read_text() for path, _ in _pairs(folder)}
+    pairs = _pairs(folder)
+    sources = {path: path.read_text() for path, _ in pairs}
     jobs = EngineChoice("dask", "").hardware("cuda").jobs
     with tempfile.TemporaryDirectory() as name, local_cluster(jobs, Path(name)) as cluster:
         address = cluster.scheduler_address
@@ -144,7 +145,7 @@ def cold(copies: int, folder: Path) -> None:
             futures = []
             for _ in range(copies):
                 comment = f"// {secrets.token_hex(8)}\n#include <"
-                for path, reference in _pairs(folder):
+                for path, reference in pairs:
                     copy = sources[path].replace("#include <", comment, 1)
                     futures.append(client.submit(copy, reference))
             reports = [future.result() for future in futures]

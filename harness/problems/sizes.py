@@ -53,11 +53,11 @@ class ProblemSizes:
         """
         own = self._problem
         ones = [name for name, value in own.constants.items() if value == 1 and "[" in name]
-        shapes = _passed_shapes(own) if ones else set()
+        shapes = _passed_shapes(own, {}) if ones else set()
         return frozenset(
             name
             for name in ones
-            for weight, shape in _passed_shapes(own.at({name: 2})) - shapes
+            for weight, shape in _passed_shapes(own, {name: 2}) - shapes
             if any(each == weight and len(was) == len(shape) for each, was in shapes)
         )
 
@@ -90,10 +90,11 @@ def _is_no_less(constants: Mapping[str, int], than: Mapping[str, int]) -> bool:
     return all(constants[name] >= value for name, value in than.items())
 
 
-def _passed_shapes(problem: Problem) -> set[tuple[str, tuple[int, ...]]]:
+def _passed_shapes(own: Problem, constants: Mapping[str, int]) -> set[tuple[str, tuple[int, ...]]]:
     """Weights that have the shape of one of the constructor's arguments; none if it is no model."""
-    passed = [tuple(x) for x in problem.arguments.values() if isinstance(x, tuple | list)]
     with torch.device("meta"), suppress(Exception):  # what a reference raises is its own
+        problem = own.at(constants)
+        passed = [tuple(x) for x in problem.arguments.values() if isinstance(x, tuple | list)]
         weights = problem.build(problem.arguments).named_parameters()
         return {(name, tuple(w.shape)) for name, w in weights if tuple(w.shape) in passed}
     return set()

@@ -394,6 +394,35 @@ def test_what_broadcasts_a_weight_stays_1(tmp_path: Path) -> None:
     assert ones == [{1}, {1}]
 
 
+ORDERED = """
+import torch
+from torch import nn
+
+shape = (4, 8, 16)
+order = (0, 2, 1)
+
+class Model(nn.Module):
+    def __init__(self, order):
+        super().__init__()
+        self.order = order
+
+    def forward(self, x):
+        return x.permute(self.order) + 1
+
+def get_inputs():
+    return [torch.rand(shape).permute(order)]
+
+def get_init_inputs():
+    return [order]
+"""
+
+
+def test_a_1_may_be_a_dimensions_number(tmp_path: Path) -> None:
+    """Of a tuple of them: with another number there alone, the file is no reference any more."""
+    (places,) = values_in_cases(tmp_path / "ordered.py", ORDERED, "order[2]")
+    assert places == {1, 2}
+
+
 def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:
     """Ids are readable, unique, and do not depend on the seed."""
     again = cases_for(problem, ANY, seed=5)
