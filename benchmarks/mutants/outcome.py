@@ -118,6 +118,8 @@ def _killer(case: CaseReport) -> str:
     of_memory = [finding.check for finding in findings if finding.kernel]
     if of_memory:
         return of_memory[0]
+    if case.label == "vast" and not case.comparison:
+        return "more than 32 bits"
     if "never written" in case.message:
         return "unwritten output"
     if case.comparison and case.comparison.mismatch:

@@ -14,6 +14,7 @@ from harness.device.place import Place
 from harness.device.streams import RealStreams
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters
+from harness.simulator.execution.chosen import Near
 from harness.simulator.execution.coverage import Lines
 from harness.simulator.hardware.limits import LaunchRequest
 from harness.simulator.hardware.memory import Allocation
@@ -83,6 +84,9 @@ class DeviceMemory(Protocol):
 
     def forget_peak(self) -> None:
         """Begin a new peak, with what is allocated now."""
+
+    def be_sparse(self, is_sparse: bool) -> None:
+        """Let what is allocated from now on be there only where something touches it, or not."""
 
     def leaks(self) -> list[Allocation]:
         """What host code asked for with cudaMalloc and has not freed."""
@@ -176,6 +180,13 @@ class Device(Protocol):
 
     def allow(self, work: int | None) -> None:
         """Let the next call do so much work; None for any."""
+
+    @property
+    def has_left_out_blocks(self) -> bool:
+        """Whether some have not run since it was last told where to work."""
+
+    def work_near(self, near: Near | None) -> None:
+        """Run of each launch the blocks that may work there, from now on; None for all."""
 
     def start_counting(self) -> None:
         """Count what kernels do from now on."""

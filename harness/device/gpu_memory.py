@@ -22,6 +22,7 @@ from harness.finding import Finding
 from harness.gpu.arena import Arena
 from harness.gpu.driver import Driver, current_stream, tensor_at
 from harness.gpu.stopwatch import Stopwatch
+from harness.simulator.hardware.errors import UnsupportedCall
 from harness.simulator.hardware.memory import POISON, Allocation
 from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.native.bindings import UNWRITTEN
@@ -74,6 +75,11 @@ class GpuMemory:
     def forget_peak(self) -> None:
         """Begin a new peak, with what is allocated now."""
         self._arena.peak_bytes = self._arena.live_bytes
+
+    def be_sparse(self, is_sparse: bool) -> None:
+        """Nothing: all memory is there; raises `UnsupportedCall` where that is too much."""
+        if is_sparse:
+            raise UnsupportedCall("memory that is not there")
 
     def leaks(self) -> list[Allocation]:
         """What host code asked for with cudaMalloc and has not freed."""

@@ -22,6 +22,7 @@ from harness.gpu.side_streams import SideStreams
 from harness.gpu.stopwatch import Stopwatch
 from harness.gpu.window import OpenedWindow
 from harness.simulator.counters.counters import KernelCounters
+from harness.simulator.execution.chosen import Near
 from harness.simulator.execution.coverage import Lines
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
@@ -127,6 +128,16 @@ class GpuDevice:
 
     def allow(self, work: int | None) -> None:
         """Nothing: see `spent`."""
+
+    @property
+    def has_left_out_blocks(self) -> bool:
+        """All of them run."""
+        return False
+
+    def work_near(self, near: Near | None) -> None:
+        """Nothing: all blocks run; raises `UnsupportedCall` where that is too much."""
+        if near:
+            raise UnsupportedCall("way to run a few blocks of a kernel")
 
     def start_counting(self) -> None:
         """Nothing: nobody counts here."""

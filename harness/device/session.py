@@ -18,13 +18,25 @@ from harness.device.place import Place
 from harness.device.record import Record
 from harness.device.tensors import NoTensor, put, tensor_at
 from harness.device.values import Malformed
+from harness.device.vast import (
+    input_parts,
+    output_parts,
+    put_vast,
+    values_of_parts,
+    writers_of_parts,
+)
 from harness.finding import Finding
-from harness.messages.channel import DTYPES, Answer, Channel, Disconnected, Message
+from harness.messages.channel import DTYPES as MESSAGE_DTYPES
+from harness.messages.channel import Answer, Channel, Disconnected, Message
 from harness.messages.digests import digest
 from harness.problems.runs import Arrangement
+from harness.problems.vast import Vast
+from harness.simulator.execution.chosen import Near
 from harness.simulator.hardware.cuda_error import CudaError
+from harness.simulator.hardware.memory import OutOfDeviceMemory
 from harness.simulator.hardware.resources import Resources, parse_usage
 from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
+from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.ptx.fatbinary import DeviceCode
 
 _NOT_AWAITED = (
@@ -177,13 +189,21 @@ class DeviceSession:
 
     def _put_inputs(self, message: Message) -> Answer:
         """Have inputs in memory, in that of the last ones if it fits and may be used again."""
-        fits = [(place.shape, tensor_at(self._memory, place).dtype) for place in self._inputs] == [
+        arrangement = message.header["arrangement"]
+        fits = arrangement == self._arrangement == "contiguous"
+        fits = fits and [(place.shape, DTYPES[place.dtype]) for place in self._inputs] == [
             (tuple(value.shape), value.dtype) for value in message.tensors
         ]
-        arrangement = message.header["arrangement"]
-        fits = fits and arrangement == self._arrangement == "contiguous"
         self._arrangement = arrangement
-        if fits and not message.header["in_new_memory"]:
+        vast = _vast(message)
+        if vast:
+            self._drop(self._inputs)
+            self._inputs = []
+            try:
+                self._inputs = [self._put_vast(value, vast) for value in message.tensors]
+            except OutOfDeviceMemory as error:
+                return {"no_room": str(error)}, ()
+        elif fits and not message.header["in_new_memory"]:
             for place, value in zip(self._inputs, message.tensors, strict=True):
                 tensor_at(self._memory, place).copy_(value)
         else:
@@ -210,6 +230,15 @@ class DeviceSession:
             self._memory.give(place)
         return place
 
+    def _put_vast(self, value: Tensor, vast: Vast) -> Place:
+        self._memory.be_sparse(True)
+        try:
+            place = put_vast(self._memory, value, vast)
+        finally:
+            self._memory.be_sparse(False)
+        self._calls.keep(place.address)
+        return place
+
     def _drop(self, places: Sequence[Place]) -> None:
         for place in places:
             if not place.is_empty:
@@ -231,16 +260,25 @@ class DeviceSession:
             is_reversed=schedule is not None, is_timed=bool(message.header.get("timing"))
         )
         self._device.allow(message.header.get("budget"))
+        self._work_on(_vast(message))
         if message.header.get("counting"):
             self._device.start_counting()
         if message.header.get("timing"):
             self._device.start_timing()
         return {}, ()
 
+    def _work_on(self, vast: Vast | None) -> None:
+        """Have all memory and all blocks from now on, or what a vast tensor's parts need."""
+        self._memory.be_sparse(vast is not None)
+        numbers = vast.output_starts if vast and vast.along == 0 else ()
+        self._device.work_near(Near(vast.places, numbers) if vast else None)
+
     def _end(self, message: Message) -> Answer:
         """Tell what was done since the beginning, and what inputs and parameters are now."""
         self._is_open = False
         left = self._end_streams()
+        has_left_out_blocks = self._device.has_left_out_blocks
+        self._work_on(None)
         milliseconds = self._timed()
         header: dict[str, Any] = {
             "milliseconds": milliseconds,
@@ -248,13 +286,19 @@ class DeviceSession:
             "work": {"before": self._before, "during": self._work()},
             "spent": self._device.spent,
             "broken_by": self._device.broken_by,
+            "has_left_out_blocks": has_left_out_blocks,
             **self._observed(),
         }
         header["findings"] += map(asdict, left)
         if header["broken_by"]:
             # Nobody can look into its memory any more.
             return {**header, "inputs": [], "weights": {}}, ()
-        header["inputs"] = [digest(tensor_at(self._memory, place)) for place in self._inputs]
+        vast = _vast(message)
+        header["inputs"] = [digest(self._input_at(place, vast)) for place in self._inputs]
+        if vast:
+            # Later steps could not look at what is not there.
+            self._drop(self._inputs)
+            self._inputs = []
         header["weights"] = {
             name: self._digest(_place(plain))
             for name, plain in message.header["parameters"].items()
@@ -295,6 +339,12 @@ class DeviceSession:
         header["findings"] = list(map(asdict, seen))
         return header
 
+    def _input_at(self, place: Place, vast: Vast | None) -> Tensor:
+        """An input's values; of a vast one those of its parts."""
+        if vast is None:
+            return tensor_at(self._memory, place)
+        return values_of_parts(self._memory, input_parts(place, vast))
+
     def _digest(self, place: Place) -> str:
         try:
             return digest(tensor_at(self._memory, place))
@@ -302,17 +352,22 @@ class DeviceSession:
             return str(error)
 
     def _read(self, message: Message) -> Answer:
-        """Read tensors where a worker says that they are: of each its values and its writers."""
+        """Read tensors where a worker says that they are: of each its values and its writers.
+
+        Of a vast output they are those of its parts.
+        """
+        vast = _vast(message)
         tensors: list[Tensor] = []
         serials: list[int | None] = []
         for plain in message.header["places"]:
             place = _place(plain)
             try:
-                value = tensor_at(self._memory, place).contiguous()
-                if value.dtype not in DTYPES.values():
+                parts = output_parts(place, vast) if vast else [place]
+                value = values_of_parts(self._memory, parts).contiguous()
+                if value.dtype not in MESSAGE_DTYPES.values():
                     raise NoTensor(f"no message carries a tensor of {value.dtype}")
                 tensors += [value]
-                tensors += [self._memory.writers(place)]
+                tensors += [writers_of_parts(self._memory, parts)]
             except NoTensor as error:
                 return {"wrong": str(error)}, ()
             found = None if place.is_empty else self._memory.find(place.address)
@@ -329,6 +384,16 @@ class DeviceSession:
 
     def _work(self) -> list[dict[str, Any]]:
         return list(map(asdict, self._record.take()))
+
+
+def _vast(message: Message) -> Vast | None:
+    """What the trusted side says of inputs that are vast."""
+    plain = message.header.get("vast")
+    return Vast(**{key: _plain(value) for key, value in plain.items()}) if plain else None
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _place(plain: Mapping[str, Any]) -> Place:

@@ -14,10 +14,11 @@ from harness.device.record import Record
 from harness.device.simulated_memory import SimulatedMemory
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters, merged
+from harness.simulator.execution.chosen import Near
 from harness.simulator.execution.coverage import Lines
 from harness.simulator.execution.machine import LoadedModule, Machine
 from harness.simulator.hardware import limits
-from harness.simulator.hardware.budget import Budget
+from harness.simulator.hardware.budget import Budget, resident_bytes
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import (
     ASSERTION_FAILED,
@@ -42,6 +43,9 @@ _FAULTS: Mapping[Fault, CudaError] = {
     "illegal address": CudaError.ILLEGAL_ADDRESS,
     "misaligned address": CudaError.MISALIGNED_ADDRESS,
 }
+
+# Of memory that is there only where it is touched; its shadow has as much again.
+_MOST_TOUCHED = 2 << 30
 
 
 @dataclass
@@ -82,6 +86,7 @@ class SimulatedDevice:
         self._findings: list[Finding] = []
         self._counters: dict[str, KernelCounters] | None = None
         self._failure: BaseException | None = None
+        self.has_left_out_blocks = False
 
     # What the trusted side asks
 
@@ -111,6 +116,13 @@ class SimulatedDevice:
     def spent(self) -> int:
         """What the call has taken of it."""
         return self._machine.budget.spent
+
+    def work_near(self, near: Near | None) -> None:
+        """Run of each launch the blocks that may work there, from now on; None for all."""
+        self._machine.near = near
+        if near:
+            self._machine.budget.most_resident = resident_bytes() + _MOST_TOUCHED
+        self.has_left_out_blocks = False
 
     def start_counting(self) -> None:
         """Counts what kernels do from now on."""
@@ -189,6 +201,9 @@ class SimulatedDevice:
         Raises:
             Exception: it did not come to its end.
         """
+        if self.has_left_out_blocks:
+            # It may read what blocks that did not run should have written.
+            raise UnsupportedCall("way to run a kernel after a few blocks of another")
         kernel = self._kernel(module, name)
         values, at = [], 0
         for parameter in kernel.parameters:
@@ -203,6 +218,7 @@ class SimulatedDevice:
             values,
             cooperative=launch.is_cooperative,
         )
+        self.has_left_out_blocks = result.is_of_chosen_blocks
         self._findings += result.findings
         if self._counters is not None and result.counters:
             before = self._counters.get(name)

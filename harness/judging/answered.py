@@ -93,6 +93,15 @@ def outputs_of(answer: Message) -> Sequence[Output]:
     return [Output(*each) for each in zip(values, writers, addresses, strict=True)]
 
 
+def describe_unwritten(unwritten: Tensor) -> str:
+    """Say which elements of an output nobody wrote; at least one is true."""
+    first = tuple(int(i) for i in unwritten.nonzero()[0])
+    return (
+        f"{int(unwritten.sum())} of {unwritten.numel()} output elements were never written, "
+        f"the first at {list(first)}"
+    )
+
+
 class OwnWork:
     """Whether calls of one case are a submission's own work."""
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from harness.finding import Finding
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
-from harness.judging.answered import Output, OwnWork, outputs_of, wrong_kind
+from harness.judging.answered import Output, OwnWork, describe_unwritten, outputs_of, wrong_kind
 from harness.judging.compare import classify, loosest
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import Judged, changed_values, judge_arithmetic
@@ -23,6 +23,7 @@ from harness.judging.judge import judge, judge_with_bits
 from harness.judging.kept_bits import Rounding
 from harness.judging.layouts import WORDS, promises
 from harness.judging.picture import WrongOutput
+from harness.judging.vast import judge_parts, missing_parts
 from harness.messages.channel import Message
 from harness.messages.digests import digest
 from harness.problems.grid import OWN, Case
@@ -36,7 +37,9 @@ from harness.problems.values import (
     runs_for,
     values_for,
     values_of_call,
+    vast_of,
 )
+from harness.problems.vast import VAST
 from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
 from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.records.report import CaseReport, not_run
@@ -53,6 +56,8 @@ _MAX_REMEMBERED = 1 << 20
 # Thread-instructions, some seconds of them. A block of 256 threads for each of 4099 small matrices
 # takes ten times that in all runs, of which the last show little that the first do not.
 _MOST_OF_ALL_RUNS = 3 * 10**8
+# Of a call with a vast input: of most kernels a few blocks take a hundredth of that.
+_MOST_OF_VAST = 10**9
 # Of numbers in inputs that a processor draws: all of what runs on the simulator.
 _MOST_DRAWN = 1 << 22
 
@@ -242,6 +247,9 @@ class CaseCheck:
         how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
         how["arrangement"] = call.arrangement
+        if vast := vast_of(self._problem, self._case, call.arrangement):
+            how["vast"] = vast
+            how["budget"] = _MOST_OF_VAST
         step: Step = "profile" if counted else "forward"
         self._current = call, values
         answer = self._conversation.ask(step, how, values.inputs, elements=self._output_elements())
@@ -304,7 +312,7 @@ class CaseCheck:
             comparison = judge(*judged, with_limits=with_limits)
         unwritten = output.writers == UNWRITTEN
         if bool(unwritten.any()):
-            self._faults.append(_describe_unwritten(unwritten))
+            self._faults.append(describe_unwritten(unwritten))
         beside = _beside(found, output.address, actual)
         if self._wrong is None and (comparison.mismatch or beside):
             # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
@@ -342,6 +350,8 @@ class CaseCheck:
         What is wrong there counts if the submission means to take such inputs, and else is a note.
         """
         is_promised = promises(self._conversation.source, call.arrangement)
+        if call.arrangement in VAST:
+            return self._takes_vast(call, values, is_promised=is_promised)
         if self._is_on_gpu and not is_promised:
             # A wild access would break the GPU's context for the cases that follow.
             return True
@@ -364,6 +374,47 @@ class CaseCheck:
         self._comparisons.pop(call.name, None)
         self._notes.append(f"{WORDS[call.arrangement]}: {told}")
         return told == "gives wrong numbers"
+
+    def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
+        """Make a call with an input that is not there but for a few parts.
+
+        What is wrong there counts if the submission means to take such inputs, and else is a note.
+        Where it refuses them, or not all can be told from a few blocks, there is nothing to say.
+        """
+        told: Finding | str | None
+        try:
+            answer = self._forward(call, values)
+        except StepFault as fault:
+            told = _out_of_bounds(fault.findings)
+        else:
+            told = _out_of_bounds(findings_of(answer)) or self._wrong_parts(call, values, answer)
+        if told is None:
+            return True
+        words = WORDS[call.arrangement]
+        if not is_promised:
+            what = told if isinstance(told, str) else describe_finding(told)
+            self._notes.append(f"{words}: {what}")
+        elif isinstance(told, Finding):
+            self._findings.append(replace(told, message=f"{told.message}, with {words}"))
+        else:
+            self._faults.append(f"{words}: {told}")
+        return not is_promised
+
+    def _wrong_parts(self, call: Call, values: Values, answer: Message) -> str | None:
+        """What is wrong with a vast output, so far as it was written."""
+        vast = vast_of(self._problem, self._case, call.arrangement)
+        told = answer.header["outputs"]
+        shape = tuple(told[0]["place"]["shape"]) if len(told) == 1 and told[0]["place"] else ()
+        if vast and shape and shape != vast.output_shape:
+            return f"the output has shape {shape}, not {vast.output_shape}"
+        if wrong := wrong_kind(answer, self._problem.outputs):
+            return wrong
+        (output,) = outputs_of(answer)
+        is_whole = not answer.header["has_left_out_blocks"]
+        if vast and (missing := missing_parts(output, vast, is_whole=is_whole)):
+            return missing
+        judged = judge_parts(self._problem, self._case, call.run, values, output)
+        return judged.mismatch.message if judged.mismatch else None
 
     def _output_elements(self) -> int:
         shapes = self._output_shapes
@@ -527,6 +578,12 @@ def _is_from_outside(findings: Sequence[Finding]) -> bool:
     return ("memcheck", "load") in kinds and not any(check == "initcheck" for check, _ in kinds)
 
 
+def _out_of_bounds(findings: Sequence[Finding]) -> Finding | None:
+    """The first access that failed; what else may fail for want of the blocks that did not run."""
+    failing = failing_findings(findings)
+    return next((each for each in failing if each.check == "memcheck"), None)
+
+
 def _tells_bits(call: Call) -> bool:
     """Whether a call's operands are many, and each drawn for itself."""
     return call.kind == "first" and call.run.is_plain and call.run.weights == "A"
@@ -542,11 +599,3 @@ def _counted(answer: Message) -> tuple[KernelProfile, ...]:
     except (KeyError, TypeError, ValueError):
         message = "the worker sent counters that do not fit"
         raise StepFault(verdict.Stop("error", message)) from None
-
-
-def _describe_unwritten(unwritten: Tensor) -> str:
-    first = tuple(int(i) for i in unwritten.nonzero()[0])
-    return (
-        f"{int(unwritten.sum())} of {unwritten.numel()} output elements were never written, "
-        f"the first at {list(first)}"
-    )

@@ -46,7 +46,8 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     judged = [
         o.case
         for o in outcomes
-        if o.report.verdict in ("passed", "failed") and o.case.label not in ("random", "layout")
+        if o.report.verdict in ("passed", "failed")
+        and o.case.label not in ("random", "layout", "vast")
     ]
     known = _known_mistake(failed, outcomes, problem)
     absent = None if known else absent_operand(failed, outcomes, problem)

@@ -17,9 +17,18 @@ _MENTIONS_NOTHING = re.compile(
     r"numel\(\)\s*(?:==|<=)\s*0\b|\b(?:total|batch|rows|count)\w*\s*(?:==|<=)\s*0\b"
 )
 
+# So does who compares sizes with what 32 bits hold, or has the number of a block in 64.
+_MENTIONS_BITS = re.compile(
+    r"numeric_limits<\s*u?int(?:32_t)?\s*>::max|\bU?INT(?:32)?_MAX\b|\b2147483647\b|\b4294967295\b"
+    r"|(?i:\b0x[7f]fffffff\b)|\b1U?LL?\s*<<\s*3[12]\b"
+    r"|(?:static_cast<\s*)?\(?\b(?:u?int64_t|size_t|long long)\b\s*[>)]*\s*\(?\s*blockIdx"
+)
+
 _MENTIONS: Mapping[Arrangement, re.Pattern[str]] = {
     "offset": _MENTIONS_ALIGNMENT,
     "empty": _MENTIONS_NOTHING,
+    "rows": _MENTIONS_BITS,
+    "axis": _MENTIONS_BITS,
 }
 
 WORDS: Mapping[Arrangement, str] = {
@@ -27,6 +36,8 @@ WORDS: Mapping[Arrangement, str] = {
     "expanded": "an input whose rows are one and the same in memory",
     "offset": "an input that starts one element behind an aligned address",
     "empty": "an input of no rows",
+    "rows": "an input or output of more than 2^32 numbers",
+    "axis": "an input of more than 2^32 positions",
 }
 """What a report calls them."""
 

@@ -23,7 +23,9 @@ from harness.problems.problem import Problem
 from harness.problems.sizes import ProblemSizes
 from harness.system.device import Device
 
-Label = Literal["native", "reduced", "grid", "corner", "aimed", "random", "layout", "search"]
+Label = Literal[
+    "native", "reduced", "grid", "corner", "aimed", "random", "layout", "vast", "search"
+]
 OWN: tuple[Label, ...] = ("native", "reduced")
 """Labels of the problem's own configuration: as it is, and cut down for the simulator."""
 Grid = Literal["own", "quick", "full"]
@@ -48,7 +50,7 @@ class Case(Configuration):
         id: Short, readable, unique among the cases of one problem, and the same in every run.
         label: "native" or "reduced" for the problem's own configuration, else where it is from:
             `aimed` at what the submission's text states, `random`, or with inputs of another
-            `layout`, or found by a `search`.
+            `layout` or that are `vast`, or found by a `search`.
         seed: What every value of this case is drawn from.
         family: Name of the problem's family.
         constructor_call: How `ModelNew` gets the arguments.
@@ -105,6 +107,7 @@ def cases_for(
         *_with_few_multiprocessors(problem, submission, taken, own, seed),
         *_random_cases(problem, submission, taken, seed),
         *_with_other_layouts(problem, submission, tuple(cases.values()), taken, sizes, seed),
+        *(_vast_cases(problem, submission, taken, seed) if device == "simulator" else ()),
     )
     return (*cases.values(), *others)
 
@@ -169,6 +172,16 @@ def _with_other_layouts(
         if case:
             name = f"{case.id}-layouts"
             yield replace(case, id=name, label="layout", seed=_seed(seed, name))
+
+
+def _vast_cases(
+    problem: Problem, submission: Submission, taken: Mapping[str, object], seed: int
+) -> Iterator[Case]:
+    """Those with inputs that are not there but for a few parts."""
+    for configuration in problem.family.vast(taken):
+        case = _varied_case(problem, submission, "vast", configuration, seed)
+        name = f"{case.id}-vast"
+        yield replace(case, id=name, seed=_seed(seed, name))
 
 
 def _varied(

@@ -25,6 +25,7 @@ from harness.problems.problem import Problem
 from harness.problems.runs import Arrangement, Run, Weights
 from harness.problems.sizes import ProblemSizes
 from harness.problems.sources import inputs_from, touched_from
+from harness.problems.vast import VAST, Vast, vast
 
 RunKind = Literal["first", "again", "touched", "arranged"]
 
@@ -139,8 +140,8 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     first_run = runs_for(problem)[0]
     if case.label == "aimed":
         return (Call(first_run.name, first_run),)
-    if case.label == "layout":
-        ways = problem.family.arrangements
+    if case.label in ("layout", "vast"):
+        ways = problem.family.arrangements if case.label == "layout" else VAST
         arranged = (Call(f"{first_run.name} {way}", first_run, "arranged", way) for way in ways)
         return (Call(first_run.name, first_run), *arranged)
     chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
@@ -235,8 +236,11 @@ def values_of_call(
 ) -> Values:
     """Draw a call's weights and inputs: those of its run, one number of which may be another.
 
-    `weights` and `device` as in `values_for`.
+    Of a vast input they are those of its parts. `weights` and `device` as in `values_for`.
     """
+    if (parts := vast_of(problem, case, call.arrangement)) is not None:
+        shapes = tuple((len(parts.starts), *shape[1:]) for shape in case.input_shapes)
+        return values_for(problem, replace(case, input_shapes=shapes), call.run, weights, device)
     values = values_for(problem, case, call.run, weights, device)
     if call.arrangement == "expanded":
         alike = (tensor[:1].expand_as(tensor).contiguous() for tensor in values.inputs)
@@ -253,6 +257,16 @@ def values_of_call(
     for tensor in values.inputs:
         touch(tensor, generator)
     return values
+
+
+def vast_of(problem: Problem, case: Case, arrangement: Arrangement) -> Vast | None:
+    """Make a case's input vast; None where the arrangement is none of those."""
+    if arrangement not in VAST:
+        return None
+    (shape,) = case.input_shapes
+    longer = replace(case, input_shapes=((*shape[:-1], shape[-1] + 1),))
+    output, of_longer = (output_shapes(problem, each)[0] for each in (case, longer))
+    return vast(arrangement, shape, output, of_longer[-1] - output[-1])
 
 
 def _are_made(problem: Problem, case: Case) -> bool:

@@ -8,6 +8,7 @@ import select
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from harness.messages.channel import (
     Message,
     ProtocolError,
 )
+from harness.problems.vast import Vast
 from harness.sandbox.confined import ProcessTree
 from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.ptx.fatbinary import DeviceCode, images_in
@@ -43,6 +45,9 @@ from harness.worker.supervisor import (
 _Range = tuple[int, int]
 # Steps that are one and the same to a worker.
 _CALLS: tuple[Step, ...] = ("forward", "profile", "time")
+
+# What goes into the answer to one of them.
+_EVIDENCE = ("inputs", "weights", "work", "spent", "milliseconds", "has_left_out_blocks")
 
 # An input may lie so many bytes further back in its memory, in steps that keep what torch's
 # allocator gives: addresses that 512 divides.
@@ -123,6 +128,8 @@ class DeviceWorker(Worker):
             WorkerFailure: worker or device did not answer in time, died, or answered nonsense.
         """
         header = dict(header or {})
+        self._vast: Vast | None = header.pop("vast", None)
+        vast: dict[str, Any] = {"vast": asdict(self._vast)} if self._vast else {}
         limit = seconds or self._deadlines.step
         if step == "weights":
             header["places"] = self._ask_device(step, limit, "weights", tensors)["places"]
@@ -140,19 +147,22 @@ class DeviceWorker(Worker):
                 in_new_memory=is_new,
                 arrangement=how,
                 skipped=skipped,
+                **vast,
             )
+            if "no_room" in told:
+                return Message({"fault": {"kind": "unsupported", "message": told["no_room"]}})
             header["places"] = told["places"]
             self._inputs = [_range_of(place) for place in told["places"]]
         elif step == "construct":
             self._parameters, self._set, self._inputs, self._outputs = {}, [], [], []
         known = {key: header.pop(key) for key in ("schedule", "budget") if key in header}
         counting, timing = step == "profile", step == "time"
-        self._ask_device(step, limit, "begin", counting=counting, timing=timing, **known)
+        self._ask_device(step, limit, "begin", counting=counting, timing=timing, **known, **vast)
         # That this call is counted or timed the worker is not told.
         asked: Step = "forward" if step in _CALLS else step
         answer = super().request(asked, header, (), seconds, max_tensor_bytes)
         parameters = {name: self._parameters[name] for name in self._set}
-        evidence = self._ask_device(step, limit, "end", parameters=parameters)
+        evidence = self._ask_device(step, limit, "end", parameters=parameters, **vast)
         self._is_broken = bool(evidence["broken_by"])
         if evidence["malformed"]:
             self._fail(step, "protocol", f"the worker sent {evidence['malformed']}")
@@ -187,7 +197,7 @@ class DeviceWorker(Worker):
             header["lines"] = self._ask_device(step, limit, "lines", file=self._file.name)
         if step not in _CALLS:
             return Message(header)
-        for key in ("inputs", "weights", "work", "spent", "milliseconds"):
+        for key in _EVIDENCE:
             header[key] = evidence[key]
         header["kernels"] = evidence.get("kernels", [])
         header["outputs"] = [dict(each) for each in header["outputs"]]
@@ -200,7 +210,7 @@ class DeviceWorker(Worker):
     ) -> Message:
         """The answer with each output's values and who wrote them."""
         places = [each["place"] for each in header["outputs"]]
-        found = self._read(step, limit, places, max_tensor_bytes)
+        found = self._read(step, limit, places, max_tensor_bytes, self._vast)
         if "wrong" in found.header:
             header["wrong"] = found.header["wrong"]
             return Message(header)
@@ -225,18 +235,25 @@ class DeviceWorker(Worker):
         return tuple(tensor.cpu() for tensor in found.tensors[::2])
 
     def _read(
-        self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
+        self,
+        step: Step,
+        limit: float,
+        places: Sequence[Mapping[str, Any]],
+        most: int,
+        vast: Vast | None = None,
     ) -> Message:
-        size = sum(math.prod(each["shape"]) * _width(each) for each in places)
+        """Read tensors, of vast ones their parts."""
+        counts = [vast.numbers_of_output if vast else math.prod(each["shape"]) for each in places]
+        size = sum(count * _width(each) for count, each in zip(counts, places, strict=True))
         # Of each element there is a byte that tells who wrote it.
-        with_writers = size + sum(math.prod(each["shape"]) for each in places)
+        with_writers = size + sum(counts)
         if size > most:
             words = f"tensors of {size} bytes, where {most} are the most to be expected"
             self._fail(step, "protocol", f"the worker sent {words}")
         return self._within(
             step,
             limit,
-            lambda end: self._device.read(end, self._serve_device, places, with_writers),
+            lambda end: self._device.read(end, self._serve_device, places, with_writers, vast),
         )
 
     # The device

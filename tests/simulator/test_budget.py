@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.simulator.execution.machine import Machine
-from harness.simulator.hardware.budget import Budget, OverBudget
+from harness.simulator.hardware.budget import Budget, OverBudget, resident_bytes
 from harness.simulator.hardware.memory import Memory
 from tests.simulator.support import int32, pointer
 
@@ -79,3 +79,17 @@ def test_many_launches_share_one_budget(machine: Machine) -> None:
     with pytest.raises(OverBudget):
         launch_often()
     assert machine.budget.spent <= 10**7 + (1 << 20)
+
+
+def test_memory_that_is_touched_is_limited(machine: Machine) -> None:
+    """Where memory is there only once it is touched, no kernel fills the machine with it."""
+    budget = Budget(most_resident=resident_bytes() + (1 << 40))
+    budget.check(0)
+    budget.most_resident = resident_bytes() - 1
+    with pytest.raises(OverBudget, match="more memory touched"):
+        budget.check(0)
+    loaded = machine.load(LOOP)
+    out = machine.memory.allocate(32 * 4)
+    machine.budget = budget
+    with pytest.raises(OverBudget, match="more memory touched"):
+        machine.launch(loaded, "loop", (1, 1, 1), (32, 1, 1), 0, [pointer(out), int32(1)])

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from harness.simulator.hardware.errors import UnsupportedCall
 from harness.simulator.hardware.memory import POISON, Memory, NotAnAllocation, OutOfDeviceMemory
 
 pytestmark = pytest.mark.simulator_only
@@ -97,3 +98,27 @@ def test_marks_stop_at_the_end_of_an_allocation(memory: Memory) -> None:
     assert not memory.unwritten(first, 8).any()
     assert memory.unwritten(second, 8).all()
     memory.library.sim_mark_written(4096, 8)
+
+
+def test_sparse_memory_is_there_where_it_is_touched(memory: Memory) -> None:
+    """More than there is can be allocated: it holds zeros, counts for nothing, and stays so."""
+    before = memory.live_bytes
+    memory.be_sparse(True)
+    try:
+        address = memory.allocate(64 << 30)
+        small = memory.allocate(24)
+    finally:
+        memory.be_sparse(False)
+    assert memory.live_bytes == before + 24
+    assert np.frombuffer(memory.read(small, 4), np.uint32) == POISON
+    far = address + (63 << 30)
+    assert memory.read(far, 4) == bytes(4)
+    assert memory.unwritten(far, 4).all()
+    memory.write(far, b"abcd")
+    assert memory.read(far, 4) == b"abcd"
+    for use in (memory.read, memory.views, lambda start, size: memory.fill(start, 0, size)):
+        with pytest.raises(UnsupportedCall):
+            use(address, 64 << 30)
+    memory.free(address)
+    memory.free(small)
+    assert memory.live_bytes == before

@@ -107,6 +107,12 @@ class Family(Protocol):
     def arrangements(self) -> tuple[Arrangement, ...]:
         """How inputs may lie in memory beside being contiguous."""
 
+    def vast(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
+        """Small sizes of which an input can have so many that 32 bits do not count them.
+
+        Along the last axis, each output position is to depend on inputs of about that position.
+        """
+
     @property
     def inputs_are_made(self) -> bool:
         """Whether inputs are what `get_inputs` makes of numbers, and not any of their shapes."""

@@ -56,6 +56,8 @@ class LaunchResult:
     """What it took, as `budget.work_of` has it."""
     processes: int = 1
     """That blocks were dealt out to."""
+    is_of_chosen_blocks: bool = False
+    """Whether others did not run."""
 
 
 class NeedsOneCore(RuntimeError):
@@ -107,7 +109,9 @@ class Launch:
         geometry: Geometry,
         dynamic_shared_bytes: int,
         arguments: bytes,
+        chosen: tuple[int, ...] = (),
     ) -> None:
+        """Of all blocks, or of those that are chosen."""
         program = kernel.prepared.compiler.program
         self.kernel = kernel
         self.processes = 1
@@ -120,9 +124,9 @@ class Launch:
         self._shared_bytes = program.shared_bytes
         if dynamic_shared_bytes:
             self._shared_bytes = program.dynamic_shared_offset + dynamic_shared_bytes
+        self._placement = Placement(geometry, host.schedule, program.lanes_together, chosen)
         self._blocks = self._blocks_at_once()
         self._lanes = self._blocks * geometry.threads
-        self._placement = Placement(geometry, host.schedule, program.lanes_together)
         self._sync = SyncChecks(program.name, self._placement)
         self.races = self._race_detection()
         self.counts = self._counting()
@@ -133,7 +137,7 @@ class Launch:
     @property
     def chunks(self) -> int:
         """How many chunks there are."""
-        return -(-self._geometry.blocks // self._blocks)
+        return -(-self._placement.count // self._blocks)
 
     @property
     def thread_instructions(self) -> int:
@@ -217,16 +221,25 @@ class Launch:
     def result(self) -> LaunchResult:
         """What was done."""
         executed, counts = self.thread_instructions, self.counts
-        threads = self._geometry.blocks * self._geometry.threads
+        threads = self._placement.count * self._geometry.threads
         self.kernel.instructions_per_thread = executed // threads
         sites = self._prepared.compiler.sites
         counters = counts.result(sites, self._dynamic_shared_bytes) if counts else None
         fault = self._places[0].faults.fault if self._places else None
-        return LaunchResult(self._findings(), executed, counters, fault, self.work, self.processes)
+        is_whole = self._placement.count == self._geometry.blocks
+        return LaunchResult(
+            self._findings(),
+            executed,
+            counters,
+            fault,
+            self.work,
+            self.processes,
+            is_of_chosen_blocks=not is_whole,
+        )
 
     def _chunk(self, number: int) -> range:
         first = number * self._blocks
-        return range(first, min(first + self._blocks, self._geometry.blocks))
+        return range(first, min(first + self._blocks, self._placement.count))
 
     def _findings(self) -> tuple[Finding, ...]:
         races = self.races.findings(self._prepared.compiler.sites) if self.races else ()
@@ -312,7 +325,7 @@ class Launch:
         return Counts(self._program, self._geometry, self._lanes, sites)
 
     def _blocks_at_once(self) -> int:
-        threads, blocks = self._geometry.threads, self._geometry.blocks
+        threads, blocks = self._geometry.threads, self._placement.count
         per_block = self._shared_bytes + self._program.local_bytes * threads
         by_memory = CHUNK_PRIVATE_BYTES // per_block if per_block else blocks
         return max(1, min(blocks, by_memory, self._host.chunk_lanes // threads))

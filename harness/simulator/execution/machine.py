@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.simulator.execution.chosen import Near, chosen_blocks
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.coverage import Lines, lines_in
 from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
@@ -16,7 +17,7 @@ from harness.simulator.execution.launch import LaunchResult as LaunchResult
 from harness.simulator.execution.multicore import MulticoreLaunches, Task, chunk_lanes, why_one_core
 from harness.simulator.execution.prepared import Prepared
 from harness.simulator.hardware.budget import Budget
-from harness.simulator.hardware.errors import InvalidLaunch
+from harness.simulator.hardware.errors import InvalidLaunch, UnsupportedCall
 from harness.simulator.hardware.geometry import Extent, Geometry
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.hardware.team import Output
@@ -101,6 +102,8 @@ class Machine:
         self._loads = 0
         self.budget = Budget()
         """Of the call under way."""
+        self.near: Near | None = None
+        """What is worked on by the blocks that run; None where all do."""
         self._shared = MulticoreLaunches(memory, cores, self._launch_of)
 
     def load(self, ptx_text: str) -> LoadedModule:
@@ -183,6 +186,7 @@ class Machine:
             KernelTrap: a thread executed `trap`.
             BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
             OverBudget: the call does more than it may.
+            UnsupportedCall: a few blocks are to run, but the others decide on what they do.
         """
         kernel = self.prepare(loaded, kernel_name)
         geometry = Geometry(grid, block)
@@ -198,14 +202,22 @@ class Machine:
             self._fresh_grid_barrier(kernel.prepared.compiler.program) if cooperative else 0,
             self.schedule,
             budget=self.budget,
+            chosen=self._chosen(geometry, kernel),
         )
         result = self._run(task, kernel)
         self.budget.spend(result.work)
         return result
 
+    def _chosen(self, geometry: Geometry, kernel: Kernel) -> tuple[int, ...]:
+        chosen = chosen_blocks(geometry, self.near) if self.near else ()
+        why = why_one_core(kernel.prepared.compiler.program)
+        if chosen and why:
+            raise UnsupportedCall(f"way to run a few blocks of a kernel: {why}")
+        return chosen
+
     def _run(self, task: Task, kernel: Kernel) -> LaunchResult:
         geometry = task.geometry
-        if self._shared.processes > 1:
+        if self._shared.processes > 1 and not task.chosen:
             threads = geometry.blocks * geometry.threads
             lanes = chunk_lanes(kernel, threads, self._chunk_lanes, self._shared.processes)
             shared = replace(task, chunk_lanes=lanes, is_shared=True)
@@ -220,7 +232,7 @@ class Machine:
             self.memory,
             self._native,
             self._history,
-            self._racecheck,
+            self._racecheck and not task.chosen,
             task.counters,
             task.schedule,
             task.chunk_lanes,
@@ -229,7 +241,8 @@ class Machine:
             task.grid_barrier,
             task.budget,
         )
-        return Launch(host, kernel, task.geometry, task.dynamic_shared_bytes, task.arguments)
+        how = task.dynamic_shared_bytes, task.arguments, task.chosen
+        return Launch(host, kernel, task.geometry, *how)
 
     def _fresh_grid_barrier(self, program: Program) -> int:
         """Where cooperative groups count the blocks that are at the grid's barrier; 0 unused."""

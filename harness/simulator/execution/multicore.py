@@ -47,6 +47,7 @@ class Task:
     `grid_barrier` is where the blocks of a cooperative launch are counted, 0 in another one.
     `is_shared` tells that others run blocks of it too, `chunks` how many there are then, and
     `counted` what has been counted already at each place in the code; `budget` is the call's.
+    `chosen` are the blocks that run, none for all.
     """
 
     module: int
@@ -62,6 +63,7 @@ class Task:
     chunks: int = 0
     counted: Sites | None = None
     budget: Budget = field(default_factory=Budget)
+    chosen: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

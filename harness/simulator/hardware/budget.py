@@ -6,6 +6,7 @@ its budget, or beyond it, on every machine.
 
 from __future__ import annotations
 
+import resource
 from dataclasses import dataclass
 
 # An instruction takes about so long for one thread more, and so much longer for the first.
@@ -30,9 +31,9 @@ class OverBudget(RuntimeError):
         work: What it had done by then.
     """
 
-    def __init__(self, work: int) -> None:
+    def __init__(self, work: int, why: str = "") -> None:
         self.work = work
-        super().__init__(f"more than {work / 1e9:.1f} G thread-instructions")
+        super().__init__(why or f"more than {work / 1e9:.1f} G thread-instructions")
 
 
 @dataclass
@@ -42,10 +43,13 @@ class Budget:
     Attributes:
         limit: What it may take; None for anything.
         spent: What its launches have taken.
+        most_resident: Bytes of memory that this process may ever have had; None for any. A kernel
+            may touch all of what is not there until it is touched.
     """
 
     limit: int | None = None
     spent: int = 0
+    most_resident: int | None = None
 
     def check(self, under_way: int) -> None:
         """Stop a launch that has come so far, where that is too far.
@@ -55,6 +59,8 @@ class Budget:
         """
         if self.limit is not None and self.spent + under_way > self.limit:
             raise OverBudget(self.spent + under_way)
+        if self.most_resident is not None and resident_bytes() > self.most_resident:
+            raise OverBudget(self.spent + under_way, "more memory touched than shall be there")
 
     def spend(self, work: int) -> None:
         """Count a launch that has ended.
@@ -64,3 +70,8 @@ class Budget:
         """
         self.check(work)
         self.spent += work + _OF_A_LAUNCH
+
+
+def resident_bytes() -> int:
+    """The most memory that this process has ever had, shared memory included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -46,19 +46,29 @@ class Geometry:
 
 
 class Placement:
-    """Which block and thread the lanes stand for.
+    """Which block and thread the lanes stand for, of `count` blocks.
 
     Schedule 0 is the natural order. Another number is the seed of a permutation of the grid's
     blocks and of each block's warps, with which a correct kernel has the same result.
     """
 
-    def __init__(self, geometry: Geometry, schedule: int = 0, together: int = WARP) -> None:
-        """`together` threads in a row stay neighbours: a warp, or a warpgroup where there are."""
+    def __init__(
+        self,
+        geometry: Geometry,
+        schedule: int = 0,
+        together: int = WARP,
+        chosen: tuple[int, ...] = (),
+    ) -> None:
+        """Place all blocks, or those of them that are chosen, which run in the natural order.
+
+        `together` threads in a row stay neighbours: a warp, or a warpgroup where there are.
+        """
         self.geometry = geometry
-        self._order = schedule, together
-        self._blocks: Array | None = None
+        self.count = len(chosen) or geometry.blocks
+        self._order = schedule, together, chosen
+        self._blocks: Array | None = np.array(chosen) if chosen else None
         self._threads: Array = np.arange(geometry.threads, dtype=np.uint32)
-        if schedule:
+        if schedule and not chosen:
             rng = np.random.default_rng(schedule)
             self._blocks = rng.permutation(geometry.blocks)
             whole = geometry.threads // together
@@ -84,5 +94,5 @@ class Placement:
 
     def block_numbers(self, first: int, count: int) -> Array:
         """Numbers of `count` blocks from place `first` of the order on; past the end, any."""
-        places = np.minimum(np.arange(first, first + count), self.geometry.blocks - 1)
+        places = np.minimum(np.arange(first, first + count), self.count - 1)
         return places if self._blocks is None else self._blocks[places]

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.simulator.hardware.errors import UnsupportedCall
 from harness.simulator.layout.memory import AllocationEntry
 
 POISON = 0x7FB1DEAD
 """The 32-bit word that fresh device memory is filled with: a NaN as float32 and
 1.25e307 as float64."""
+
+_MOST_OF_SPARSE = 64 << 20
+"""Bytes of sparse memory that anything but a kernel may see at a time: it would be there then."""
 
 
 class OutOfDeviceMemory(MemoryError):
@@ -33,6 +37,8 @@ class Allocation:
     serial: int
     is_owned: bool = False
     """Whether the host code that asked for it has to free it."""
+    is_sparse: bool = False
+    """Whether most of it is never there."""
 
     @property
     def end(self) -> int:
@@ -41,7 +47,8 @@ class Allocation:
 
 
 def _allocation(entry: AllocationEntry) -> Allocation:
-    return Allocation(entry.start, entry.size, bool(entry.live), entry.serial, bool(entry.owned))
+    kind = bool(entry.owned), bool(entry.sparse)
+    return Allocation(entry.start, entry.size, bool(entry.live), entry.serial, *kind)
 
 
 _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
@@ -49,6 +56,7 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
     ("sim_alloc", ctypes.c_void_p, (ctypes.c_size_t,)),
     ("sim_alloc_owned", ctypes.c_void_p, (ctypes.c_size_t,)),
     ("sim_free", ctypes.c_int, (ctypes.c_void_p,)),
+    ("sim_set_sparse", None, (ctypes.c_int,)),
     ("sim_set_limit", None, (ctypes.c_uint64,)),
     ("sim_get_limit", ctypes.c_uint64, ()),
     ("sim_live_bytes", ctypes.c_uint64, ()),
@@ -97,6 +105,13 @@ class Memory:
     @limit.setter
     def limit(self, nbytes: int) -> None:
         self.library.sim_set_limit(nbytes)
+
+    def be_sparse(self, is_sparse: bool) -> None:
+        """Let what is allocated from now on be there only where something touches it, or not.
+
+        That is for allocations of 1 GiB and more. They hold zeros, and count as no bytes.
+        """
+        self.library.sim_set_sparse(is_sparse)
 
     @property
     def live_bytes(self) -> int:
@@ -256,10 +271,13 @@ class Memory:
 
         Raises:
             NotAnAllocation: they are not within one live allocation.
+            UnsupportedCall: they are more of a sparse one than shall ever be there.
         """
         found = self.find(address)
         if not found or not found.is_live or address + nbytes > found.end:
             raise NotAnAllocation(f"0x{address:x} + {nbytes} is not within a live allocation")
+        if found.is_sparse and nbytes > _MOST_OF_SPARSE:
+            raise UnsupportedCall(f"room for {nbytes} bytes")
 
     def _bytes(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))

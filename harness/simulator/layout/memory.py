@@ -36,6 +36,8 @@ class AllocationEntry(Structure):
     """0 for the first allocation of this process, then 1, 2, ..."""
     owned: U64
     """1 where host code that asked for it has to free it."""
+    sparse: U64
+    """1 where most of it is never there: what nothing has touched is zeros."""
 
 
 @structure("sim_window")

@@ -10,6 +10,7 @@
 #define SMALLEST_RANGE ((uint64_t)4 << 30)
 #define TABLE_ENTRIES ((uint64_t)4 << 20)
 #define DEFAULT_LIMIT ((uint64_t)8 << 30)
+#define LEAST_SPARSE ((uint64_t)1 << 30)
 /* Where nothing else lies in any process, so that the same addresses mean nothing in a worker. */
 #define PREFERRED_BASE ((void *)((uint64_t)0x20 << 40))
 
@@ -28,6 +29,7 @@ static struct {
     uint64_t live_bytes;
     uint64_t peak_bytes; /* the most that were live at a time */
     uint64_t limit;
+    int sparse; /* whether what is large is not there until it is touched */
     table *table;
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT};
 
@@ -80,18 +82,21 @@ static void fill_poison(uint8_t *start, uint64_t bytes) {
 
 static void *alloc_locked(uint64_t size, int owned) {
     if (size == 0 || init_locked() || arena.table->count == TABLE_ENTRIES) return NULL;
-    if (size > arena.limit || arena.live_bytes > arena.limit - size) return NULL;
+    uint64_t sparse = arena.sparse && size >= LEAST_SPARSE;
+    uint64_t counted = sparse ? 0 : size;
+    if (counted > arena.limit || arena.live_bytes > arena.limit - counted) return NULL;
     uint64_t mapped = round_up(size, PAGE);
     uint64_t needed = PAGE + mapped + PAGE;
     if (needed > arena.size || arena.used > arena.size - needed) return NULL;
     uint8_t *start = arena.base + arena.used + PAGE;
     if (mprotect(start, mapped, PROT_READ | PROT_WRITE)) return NULL;
-    fill_poison(start, mapped);
+    if (!sparse) fill_poison(start, mapped);
     uint64_t serial = arena.table->count;
-    arena.table->entries[serial] = (sim_allocation){(uint64_t)start, size, 1, serial, (uint64_t)owned};
+    arena.table->entries[serial] =
+        (sim_allocation){(uint64_t)start, size, 1, serial, (uint64_t)owned, sparse};
     arena.table->count++;
     arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
-    arena.live_bytes += size;
+    arena.live_bytes += counted;
     if (arena.live_bytes > arena.peak_bytes) arena.peak_bytes = arena.live_bytes;
     return start;
 }
@@ -132,7 +137,7 @@ static int free_locked(uint8_t *start) {
     madvise(arena.shadow + (start - arena.base), mapped, MADV_REMOVE);
     mprotect(start, mapped, PROT_NONE);
     found->live = 0;
-    arena.live_bytes -= found->size;
+    if (!found->sparse) arena.live_bytes -= found->size;
     return 0;
 }
 
@@ -196,6 +201,8 @@ void sim_copy_written(void *target, const void *source, size_t size) {
 }
 
 void sim_set_limit(uint64_t bytes) { arena.limit = bytes; }
+void sim_set_sparse(int sparse) { arena.sparse = sparse; }
+int sim_is_sparse(void) { return arena.sparse; }
 uint64_t sim_get_limit(void) { return arena.limit; }
 uint64_t sim_live_bytes(void) { return arena.live_bytes; }
 uint64_t sim_peak_bytes(void) { return arena.peak_bytes; }

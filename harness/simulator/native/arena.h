@@ -31,6 +31,11 @@ void *sim_alloc_owned(size_t size);
  * start of a live allocation; NULL is fine and does nothing. */
 int sim_free(void *pointer);
 
+/* Whether what is allocated from now on, of 1 GiB and more, has zeros and no page until something
+ * touches it, and counts for nothing against the limit. */
+void sim_set_sparse(int sparse);
+int sim_is_sparse(void);
+
 /* Most bytes that may be allocated at a time; 8 GiB until it is set. */
 void sim_set_limit(uint64_t bytes);
 uint64_t sim_get_limit(void);

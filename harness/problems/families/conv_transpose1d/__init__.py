@@ -5,7 +5,7 @@ The class answers what `families/family.py` asks; each file here has one kind of
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import MappingProxyType
 
 import torch
@@ -41,6 +41,8 @@ from harness.problems.runs import Run
 _MOST_SHARED_MEMORY = 227 << 10
 _NUMBER_BYTES = 4
 
+_VAST_TAPS, _VAST_ROWS, _VAST_LENGTH, _VAST_STRIDE = 3, 2, 4096, 4
+
 
 class ConvTranspose1d(AnyReference):
     """The family of references that are one transposed convolution."""
@@ -70,6 +72,17 @@ class ConvTranspose1d(AnyReference):
     ) -> bool:
         """Whether it gives, bit for bit, what its only layer gives."""
         return is_transposed_convolution(model, arguments, inputs)
+
+    def vast(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
+        """One channel, so that few addresses are taken; of blocks that share a row, several.
+
+        With a stride the output is longer than its input: who counts the one in 32 bits may look
+        at the length of the other alone.
+        """
+        plain = Convolution(1, 1, _VAST_TAPS, _VAST_ROWS, _VAST_LENGTH)
+        strided = replace(plain, stride=_VAST_STRIDE)
+        varied = grid.variable(taken)
+        return _configurations([plain, strided] if "stride" in varied else [plain], taken)
 
     def corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
         """Edges of the sizes, such as a kernel smaller than the stride, or one position."""
