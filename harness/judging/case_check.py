@@ -378,27 +378,31 @@ class CaseCheck:
     def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
         """Make a call with an input that is not there but for a few parts.
 
-        What is wrong there counts if the submission means to take such inputs, and else is a note.
-        Where it refuses them, or not all can be told from a few blocks, there is nothing to say.
+        What is wrong there counts if 32 bits are enough, or the submission means to take such
+        inputs, and else is a note. Where it refuses them, or not all can be told from a few
+        blocks, there is nothing to say.
         """
         told: Finding | str | None
         try:
             answer = self._forward(call, values)
         except StepFault as fault:
-            told = _out_of_bounds(fault.findings)
+            told = _failed_alone(fault.findings)
+            if told is None and call.arrangement != "rows" and is_promised:
+                told = _error_of(fault.stop)
         else:
-            told = _out_of_bounds(findings_of(answer)) or self._wrong_parts(call, values, answer)
+            told = _failed_alone(findings_of(answer)) or self._wrong_parts(call, values, answer)
         if told is None:
             return True
         words = WORDS[call.arrangement]
-        if not is_promised:
+        if not is_promised and call.arrangement != "long":
             what = told if isinstance(told, str) else describe_finding(told)
             self._notes.append(f"{words}: {what}")
-        elif isinstance(told, Finding):
+            return True
+        if isinstance(told, Finding):
             self._findings.append(replace(told, message=f"{told.message}, with {words}"))
         else:
             self._faults.append(f"{words}: {told}")
-        return not is_promised
+        return False
 
     def _wrong_parts(self, call: Call, values: Values, answer: Message) -> str | None:
         """What is wrong with a vast output, so far as it was written."""
@@ -578,10 +582,16 @@ def _is_from_outside(findings: Sequence[Finding]) -> bool:
     return ("memcheck", "load") in kinds and not any(check == "initcheck" for check, _ in kinds)
 
 
-def _out_of_bounds(findings: Sequence[Finding]) -> Finding | None:
-    """The first access that failed; what else may fail for want of the blocks that did not run."""
+def _failed_alone(findings: Sequence[Finding]) -> Finding | None:
+    """The first thing found in what a block did; what else may be for want of the others."""
     failing = failing_findings(findings)
-    return next((each for each in failing if each.check == "memcheck"), None)
+    return next((each for each in failing if each.check in ("memcheck", "synccheck")), None)
+
+
+def _error_of(stop: verdict.Stop) -> str | None:
+    """What went wrong in a call that its submission did not refuse; memory is nobody's fault."""
+    is_error = stop.verdict == "error" and "out of memory" not in stop.message
+    return stop.message if is_error else None
 
 
 def _tells_bits(call: Call) -> bool:

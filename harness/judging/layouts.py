@@ -17,11 +17,13 @@ _MENTIONS_NOTHING = re.compile(
     r"numel\(\)\s*(?:==|<=)\s*0\b|\b(?:total|batch|rows|count)\w*\s*(?:==|<=)\s*0\b"
 )
 
-# So does who compares sizes with what 32 bits hold, or has the number of a block in 64.
+# So does who compares sizes with what 32 bits hold, or multiplies in 64 what has fewer.
+_WIDE = r"(?:u?int64_t|size_t|(?:unsigned\s+)?long\s+long)"
 _MENTIONS_BITS = re.compile(
-    r"numeric_limits<\s*u?int(?:32_t)?\s*>::max|\bU?INT(?:32)?_MAX\b|\b2147483647\b|\b4294967295\b"
-    r"|(?i:\b0x[7f]fffffff\b)|\b1U?LL?\s*<<\s*3[12]\b"
-    r"|(?:static_cast<\s*)?\(?\b(?:u?int64_t|size_t|long long)\b\s*[>)]*\s*\(?\s*blockIdx"
+    r"numeric_limits<\s*u?int(?:32_t)?\s*>::max|\bU?INT(?:32)?_MAX\b|\b(?:2147483647|4294967295)\b"
+    r"|(?i:\b0x[7f]fffffff\b)|\b(?:1U?LL?|u?int64_t\(1\))\s*<<\s*3[0-2]\b"
+    rf"|static_cast<\s*{_WIDE}\s*>\([^()]*\)\s*\*|\b{_WIDE}\([^()]*\)\s*\*"
+    rf"|\(\s*{_WIDE}\s*\)\s*[\w.]+\s*\*"
 )
 
 _MENTIONS: Mapping[Arrangement, re.Pattern[str]] = {
@@ -29,6 +31,7 @@ _MENTIONS: Mapping[Arrangement, re.Pattern[str]] = {
     "empty": _MENTIONS_NOTHING,
     "rows": _MENTIONS_BITS,
     "axis": _MENTIONS_BITS,
+    "long": _MENTIONS_BITS,
 }
 
 WORDS: Mapping[Arrangement, str] = {
@@ -38,6 +41,7 @@ WORDS: Mapping[Arrangement, str] = {
     "empty": "an input of no rows",
     "rows": "an input or output of more than 2^32 numbers",
     "axis": "an input of more than 2^32 positions",
+    "long": "an output of 2^28 positions",
 }
 """What a report calls them."""
 

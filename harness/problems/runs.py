@@ -22,10 +22,12 @@ Distribution = Literal[
 """`own` is the reference's: what its `get_inputs` draws."""
 Weights = Literal["A", "B", "C", "D"]
 """Sets of weights, which a family draws; of D most are 0."""
-Arrangement = Literal["contiguous", "strided", "expanded", "offset", "empty", "rows", "axis"]
+Arrangement = Literal[
+    "contiguous", "strided", "expanded", "offset", "empty", "rows", "axis", "long"
+]
 """How an input lies in memory: its last two dimensions swapped, all its rows one, one element
 behind the start of an allocation, or nowhere, since it has no rows; or as a few parts of one with
-more rows, or more positions along its last axis, than 32 bits count (`vast.VastArrangement`)."""
+very many rows or positions (`vast.VastArrangement`)."""
 
 
 @dataclass(frozen=True)

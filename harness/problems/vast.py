@@ -1,4 +1,4 @@
-"""Inputs that 32 bits do not count: they are never there, but for a few parts.
+"""Inputs of very many rows or positions: they are never there, but for a few parts.
 
 All the rest of such an input is zeros that nobody stores, and of a launch only those blocks run
 that write where the parts are, or may do so. An index that has wrapped around reads or writes
@@ -8,17 +8,19 @@ elsewhere: outside of all memory, or what a part shows to be wrong.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-VastArrangement = Literal["rows", "axis"]
-"""Very many rows, or one row of very many positions."""
+VastArrangement = Literal["rows", "axis", "long"]
+"""More numbers in rows than 32 bits count, one row of more positions than that, or of as many as
+every kernel counts that counts in 32 bits, and more than 65,535 blocks have threads."""
 VAST: tuple[VastArrangement, ...] = get_args(VastArrangement)
 """All of them."""
 
 _BITS = (31, 32)
-# Even such memory has addresses, of which the simulated device has a quarter of a terabyte.
-_MOST_NUMBERS = 1 << 34
+# Beside these lies what 65,535 blocks of 256 threads do, and of 4096.
+_LONG_BITS = (24, 28)
 Shape = tuple[int, ...]
 
 
@@ -69,29 +71,35 @@ def vast(arrangement: VastArrangement, shape: Shape, output: Shape, step: int) -
 
     Args:
         arrangement: In which way.
-        shape: Of any small input: rows, channels, positions. A vast one has as many channels, and
-            as many positions or one part of them for each row of the values.
-        output: What comes of it.
+        shape: Of any small input: rows, one channel, positions. A vast one has as many positions,
+            or one part of them for each row of the values.
+        output: What comes of it, one channel as well: a part of several would not lie together.
         step: How many positions an input's position makes in the output.
     """
-    return _of_rows(shape, output) if arrangement == "rows" else _of_positions(shape, output, step)
+    if arrangement == "rows":
+        return _of_rows(shape, output)
+    return _of_positions(shape, output, step, _BITS if arrangement == "axis" else _LONG_BITS)
 
 
 def _of_rows(shape: Shape, output: Shape) -> Vast:
-    """Both have more than 2^32 numbers, if that is not too many of one; parts are single rows."""
+    """Both have more than 2^32 numbers, or the larger has, a few of which 32 bits leave.
+
+    A launch of so few blocks is simulated whole. Parts are single rows.
+    """
     widths = math.prod(shape[1:]), math.prod(output[1:])
-    rows = min((1 << _BITS[-1]) // min(widths) + 3, _MOST_NUMBERS // max(widths))
+    are_alike = max(widths) < 2 * min(widths)
+    rows = (1 << _BITS[-1]) // (min(widths) if are_alike else max(widths)) + 3
     edges = {(1 << bits) // width for bits in _BITS for width in widths}
     beside = {edge + near for edge in edges for near in (-1, 0, 1)} | {0, 1, rows - 2, rows - 1}
     starts = tuple(sorted(row for row in beside if 0 <= row < rows))
     return Vast(0, (rows, *shape[1:]), (rows, *output[1:]), starts, 1, starts, 1)
 
 
-def _of_positions(shape: Shape, output: Shape, step: int) -> Vast:
-    """The output has more than 2^32; 32 bits leave a length of both that is possible."""
+def _of_positions(shape: Shape, output: Shape, step: int, marks: Sequence[int]) -> Vast:
+    """The output has more than so many bits count; the last leave a length that is possible."""
     part, given = shape[-1], output[-1]
-    length = (1 << _BITS[-1]) // step + 2 * part
-    middles = ((1 << bits) // step for bits in _BITS)
+    length = (1 << marks[-1]) // step + 2 * part
+    middles = ((1 << bits) // step for bits in marks)
     starts = (0, *(middle - part // 2 for middle in middles), length - part)
     whole = (1, *shape[1:-1], length), (1, *output[1:-1], given + (length - part) * step)
     of_output = tuple(start * step for start in starts)

@@ -401,7 +401,7 @@ def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
         "offset",
         "empty",
     ]
-    assert [call.arrangement for call in cases["vast"]] == ["contiguous", "rows", "axis"]
+    assert [call.arrangement for call in cases["vast"]] == ["contiguous", "rows", "axis", "long"]
     plain = (*cases["aimed"], *cases["layout"], *cases["vast"])
     assert {call.run.name for call in plain} == {"uniform"}
 

@@ -167,3 +167,13 @@ __global__ void work_queue(int* counter, int* y, int n) {
     y[i] = i * i;
   }
 }
+
+__global__ void stride_for_sum(float* y, int n) {
+  // "= step" for "+= step": every round stores what the last one stored.
+  int step = gridDim.x * blockDim.x;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i = step) y[i] = 0.5f * i;
+}
+
+__global__ void count_in_memory(volatile int* y) {
+  while (*y < 5000) *y = *y + 1;
+}

@@ -303,6 +303,24 @@ def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -
     assert f"atomics.cu:{lines['loop']} (threads 5)" in spinning
 
 
+@pytest.mark.simulator_only
+def test_storing_the_same_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
+    """A store that changes nothing lets nobody go on, and the thread comes back as it was."""
+    zeros = np.zeros(100, np.float32)
+    y = device.put(zeros)
+    device.launch(module, "stride_for_sum", [pointer(y), int32(64)], (2, 1, 1), (32, 1, 1))
+    assert (device.get(y, zeros)[:64] == 0.5 * np.arange(64)).all()
+    with pytest.raises(BarrierDeadlock, match=r"32 threads spinning at .*atomics\.cu"):
+        device.launch(module, "stride_for_sum", [pointer(y), int32(100)], (2, 1, 1), (32, 1, 1))
+
+
+def test_loop_that_counts_in_memory_ends(device: Device, module: LoadedModule) -> None:
+    """Its registers are the same each time round, and what it stores is not."""
+    y = device.put(np.zeros(1, np.int32))
+    device.launch(module, "count_in_memory", [pointer(y)], (1, 1, 1), (1, 1, 1))
+    assert device.get(y, np.zeros(1, np.int32))[0] == 5000
+
+
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_queue_of_work(device: Device, ptx: str, chunk_lanes: int) -> None:
     """A loop whose state is in memory alone works on until the work is done."""

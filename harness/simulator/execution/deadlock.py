@@ -91,12 +91,12 @@ def _block_of(waiting: WaitingThreads, lane: int) -> tuple[int, slice]:
 
 
 def _place_of(program: Program, position: int) -> Location | None:
-    """The first known place from a block of code on."""
-    for block in program.blocks[position : position + 4]:
-        for step in block.steps:
-            if isinstance(step, Access) and step.location:
-                return step.location
-    return None
+    """The first known place from a block of code on: of what it waits for, else of anything."""
+    blocks = program.blocks[position : position + 4]
+    steps = (step for block in blocks for step in block.steps)
+    places = [step.location for step in steps if isinstance(step, Access)]
+    places += [each.location for block in blocks for each in block.executed]
+    return next((place for place in places if place), None)
 
 
 def _at(before: str, location: Location | None) -> str:

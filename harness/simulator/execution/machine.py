@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.simulator.execution.chosen import Near, chosen_blocks
+from harness.simulator.execution.chosen import Near, chosen_blocks, why_all_blocks
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.coverage import Lines, lines_in
 from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
@@ -210,8 +210,8 @@ class Machine:
 
     def _chosen(self, geometry: Geometry, kernel: Kernel) -> tuple[int, ...]:
         chosen = chosen_blocks(geometry, self.near) if self.near else ()
-        why = why_one_core(kernel.prepared.compiler.program)
-        if chosen and why:
+        why = why_all_blocks(kernel.prepared.compiler.program) if chosen else ""
+        if why:
             raise UnsupportedCall(f"way to run a few blocks of a kernel: {why}")
         return chosen
 

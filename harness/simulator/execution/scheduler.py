@@ -171,8 +171,6 @@ class Scheduler:
         elsewhere = 0 if current is None else self._needed_elsewhere()
         compiled = self._executor.run(position, block, current, count, elsewhere)
         self._watch.executed(position, current, count)
-        if block.stores:
-            self._waiting.spinning.changes += 1
         if self._exits.leads_out[position]:
             self._exits.ran(position, current)
         return compiled

@@ -1,8 +1,8 @@
 """Threads that wait in a loop for what another thread does.
 
 A thread that comes back to the same place with the same values in all its registers that matter,
-while nothing was stored and no atomic changed anything, cannot leave the loop by itself: it is
-parked until others have run. A loop that looks different each time round (it counts its attempts)
+while no store and no atomic changed anything, cannot leave the loop by itself: it is parked until
+others have run. A loop that looks different each time round (it counts its attempts)
 is broken off after many rounds where others could run, which costs nothing but time.
 """
 
@@ -42,7 +42,7 @@ class Spinning:
     def __init__(self, team: Team) -> None:
         self._team = team
         self.changes = 0
-        """Stores, and loops seen to change what is in their registers."""
+        """Loops seen to change what is in their registers."""
         self.yields = 0
         self.clear()
 

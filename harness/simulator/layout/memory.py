@@ -66,7 +66,7 @@ class Spaces(Structure):
     profile: Annotated[Address, pointer("sim_profile")]
     """NULL where nothing is counted."""
     changes: U64
-    """Atomics that left another value than they found."""
+    """Stores and atomics that left another value than they found."""
     confined: U32
     """Whether other processes run other blocks of the launch: see `escapes` in locate.h."""
     escapes: U64

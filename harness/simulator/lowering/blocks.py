@@ -81,7 +81,6 @@ def _liveness(blocks: list[Block]) -> None:
     for block in blocks:
         for step in block.steps:
             block.accesses_memory |= isinstance(step, Access | Order)
-            block.stores |= isinstance(step, Access) and step.kind == "store"
             block.reads |= mask(sources_of(step)) & ~block.writes
             block.writes |= mask(targets_of(step))
         block.reads |= registers_of(block.end) & ~block.writes

@@ -231,7 +231,6 @@ class Block:
     """The instructions that `instructions` counts."""
     counted_branch: Instruction | None = None
     """The branch at the end, where it is one of the program and no mere guard."""
-    stores: bool = False
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
       const uint32_t *source_strides) {
     last_allocation last = no_allocation();
     int64_t faults = 0;
+    uint64_t changed = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t lane = lanes ? (uint64_t)lanes[i] : i;
         uint64_t address = address_of(shape, addresses, lane * address_stride);
@@ -97,10 +98,14 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
         for (uint32_t e = 0; e < elements; e++) {
             const uint8_t *source = sources[e] + lane * source_strides[e] * register_width;
             if (found.cells) note_write(shape, spaces, found, e, lane, address, source);
-            write_element(found.data + e * width, width, read_element(source, register_width, 0));
+            uint8_t *data = found.data + e * width;
+            uint64_t before = read_element(data, width, 0);
+            write_element(data, width, read_element(source, register_width, 0));
+            changed |= before ^ read_element(data, width, 0);
             set_written(found.shadow + e * width, width);
         }
     }
+    spaces->changes += changed != 0;
     return faults;
 }
 

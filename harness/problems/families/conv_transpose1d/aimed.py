@@ -100,8 +100,11 @@ def around(
     allowed = set(varied)
     blocks = [number for number in numbers if number % _WARP == 0][:_MOST_BLOCKS]
     for block in blocks:
-        for outputs in (block - 1, block + 1, 2 * block):
+        for outputs in (block - 1, 2 * block):
             yield Convolution(1, 1, 2, 1, outputs - 1)
+        # One position behind a block: who leaves the padding out of a count ends before it.
+        padded = Convolution(1, 1, 3, 1, block + 1, padding=1)
+        yield padded if "padding" in allowed else Convolution(1, 1, 2, 1, block)
     widths = [number for number in numbers if number <= _MOST_CHANNELS][:_MOST_WIDTHS]
     for width in widths:
         if {"in_channels", "out_channels"} <= allowed:
