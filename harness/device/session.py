@@ -345,6 +345,13 @@ class DeviceSession:
             return tensor_at(self._memory, place)
         return values_of_parts(self._memory, input_parts(place, vast))
 
+    def _output_at(self, place: Place, vast: Vast | None) -> tuple[Tensor, Tensor]:
+        """An output's values and writers; of a vast one those of its parts."""
+        if vast is None:
+            return tensor_at(self._memory, place).contiguous(), self._memory.writers(place)
+        parts = output_parts(place, vast)
+        return values_of_parts(self._memory, parts), writers_of_parts(self._memory, parts)
+
     def _digest(self, place: Place) -> str:
         try:
             return digest(tensor_at(self._memory, place))
@@ -362,12 +369,10 @@ class DeviceSession:
         for plain in message.header["places"]:
             place = _place(plain)
             try:
-                parts = output_parts(place, vast) if vast else [place]
-                value = values_of_parts(self._memory, parts).contiguous()
+                value, writers = self._output_at(place, vast)
                 if value.dtype not in MESSAGE_DTYPES.values():
                     raise NoTensor(f"no message carries a tensor of {value.dtype}")
-                tensors += [value]
-                tensors += [writers_of_parts(self._memory, parts)]
+                tensors += [value, writers]
             except NoTensor as error:
                 return {"wrong": str(error)}, ()
             found = None if place.is_empty else self._memory.find(place.address)

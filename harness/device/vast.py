@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
 import torch
 from torch import Tensor
 
@@ -10,6 +14,23 @@ from harness.device.place import Place
 from harness.device.tensors import NoTensor, is_dense, tensor_at
 from harness.problems.vast import Vast
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part, which is a row of all of them.
+
+    Attributes:
+        pieces: What of it lies together, in order.
+        shape: Of the row.
+    """
+
+    pieces: tuple[Place, ...]
+    shape: tuple[int, ...]
+
+    def joined(self, tensor_of: Callable[[Place], Tensor]) -> Tensor:
+        """The pieces as one tensor."""
+        return torch.cat([tensor_of(piece).flatten() for piece in self.pieces]).view(self.shape)
 
 
 def put_vast(memory: DeviceMemory, value: Tensor, vast: Vast) -> Place:
@@ -25,19 +46,20 @@ def put_vast(memory: DeviceMemory, value: Tensor, vast: Vast) -> Place:
     """
     strides = torch.empty(vast.input_shape, device="meta").stride()
     place = Place(0, vast.input_shape, tuple(strides), NUMBERS[value.dtype])
-    place = Place(memory.allocate(place.nbytes), *_but_address(place))
+    place = replace(place, address=memory.allocate(place.nbytes))
     for row, part in zip(value, input_parts(place, vast), strict=True):
-        tensor_at(memory, part).copy_(row.view(part.shape))
-        memory.give(part)
+        for values, piece in zip(row.reshape(len(part.pieces), -1), part.pieces, strict=True):
+            tensor_at(memory, piece).copy_(values.view(piece.shape))
+            memory.give(piece)
     return place
 
 
-def input_parts(place: Place, vast: Vast) -> list[Place]:
+def input_parts(place: Place, vast: Vast) -> list[Part]:
     """Where the input's parts are."""
     return [_part(place, vast.along, start, vast.part) for start in vast.starts]
 
 
-def output_parts(place: Place, vast: Vast) -> list[Place]:
+def output_parts(place: Place, vast: Vast) -> list[Part]:
     """Where the output's parts are.
 
     Raises:
@@ -48,23 +70,36 @@ def output_parts(place: Place, vast: Vast) -> list[Place]:
     return [_part(place, vast.along, start, vast.output_part) for start in vast.output_starts]
 
 
-def values_of_parts(memory: DeviceMemory, parts: list[Place]) -> Tensor:
+def values_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
     """Parts as rows of one tensor; raises as `tensor_at` does."""
-    return torch.cat([tensor_at(memory, part) for part in parts])
+    return torch.stack([part.joined(lambda piece: tensor_at(memory, piece)) for part in parts])
 
 
-def writers_of_parts(memory: DeviceMemory, parts: list[Place]) -> Tensor:
+def writers_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
     """Who wrote what `values_of_parts` gives."""
-    return torch.cat([memory.writers(part) for part in parts])
+    return torch.stack([part.joined(memory.writers) for part in parts])
 
 
-def _part(place: Place, along: int, start: int, length: int) -> Place:
-    """One row, or one row's positions."""
-    shape = (1, *place.shape[1:along], length, *place.shape[along + 1 :])
-    shape = (length, *place.shape[1:]) if along == 0 else shape
-    skipped = start * place.strides[along] * DTYPES[place.dtype].itemsize
-    return Place(place.address + skipped, shape, place.strides, place.dtype)
+def _part(place: Place, along: int, start: int, length: int) -> Part:
+    """One row, or the same positions of each channel of the only row."""
+    if along == 0:
+        shape = place.shape[1:]
+        return Part((_moved(place, start * place.strides[0], shape),), shape)
+    pieces = tuple(
+        _moved(place, first + start * place.strides[along], (length, *place.shape[along + 1 :]))
+        for first in _offsets(place, along)
+    )
+    return Part(pieces, (*place.shape[1:along], length, *place.shape[along + 1 :]))
 
 
-def _but_address(place: Place) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    return place.shape, place.strides, place.dtype
+def _offsets(place: Place, along: int) -> Iterator[int]:
+    """How many elements behind the first one each channel begins."""
+    strides = place.strides[1:along]
+    for indices in product(*map(range, place.shape[1:along])):
+        yield sum(index * stride for index, stride in zip(indices, strides, strict=True))
+
+
+def _moved(place: Place, elements: int, shape: tuple[int, ...]) -> Place:
+    """What lies so many elements further on, of the last dimensions."""
+    address = place.address + elements * DTYPES[place.dtype].itemsize
+    return Place(address, shape, place.strides[len(place.strides) - len(shape) :], place.dtype)

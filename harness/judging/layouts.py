@@ -32,6 +32,7 @@ _MENTIONS: Mapping[Arrangement, re.Pattern[str]] = {
     "rows": _MENTIONS_BITS,
     "axis": _MENTIONS_BITS,
     "long": _MENTIONS_BITS,
+    "wide": _MENTIONS_BITS,
 }
 
 WORDS: Mapping[Arrangement, str] = {
@@ -42,6 +43,7 @@ WORDS: Mapping[Arrangement, str] = {
     "rows": "an input or output of more than 2^32 numbers",
     "axis": "an input of more than 2^32 positions",
     "long": "an output of 2^28 positions",
+    "wide": "a row of more than 2^32 numbers",
 }
 """What a report calls them."""
 

@@ -23,7 +23,7 @@ Distribution = Literal[
 Weights = Literal["A", "B", "C", "D"]
 """Sets of weights, which a family draws; of D most are 0."""
 Arrangement = Literal[
-    "contiguous", "strided", "expanded", "offset", "empty", "rows", "axis", "long"
+    "contiguous", "strided", "expanded", "offset", "empty", "rows", "axis", "long", "wide"
 ]
 """How an input lies in memory: its last two dimensions swapped, all its rows one, one element
 behind the start of an allocation, or nowhere, since it has no rows; or as a few parts of one with

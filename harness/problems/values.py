@@ -141,7 +141,7 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     if case.label == "aimed":
         return (Call(first_run.name, first_run),)
     if case.label in ("layout", "vast"):
-        ways = problem.family.arrangements if case.label == "layout" else VAST
+        ways = problem.family.arrangements if case.label == "layout" else _ways_of_vast(case)
         arranged = (Call(f"{first_run.name} {way}", first_run, "arranged", way) for way in ways)
         return (Call(first_run.name, first_run), *arranged)
     chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
@@ -168,6 +168,12 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
             place = after + 1 if kind == "again" else chance.randint(after + 1, len(calls))
             calls.insert(place, Call(f"{of.name} {kind}", of, kind))
     return tuple(calls)
+
+
+def _ways_of_vast(case: Case) -> tuple[Arrangement, ...]:
+    """Several channels have too many numbers in one way alone that there are addresses for."""
+    has_channels = math.prod(case.input_shapes[0][1:-1]) > 1
+    return tuple(way for way in VAST if (way == "wide") == has_channels)
 
 
 def initialisation_seed(case: Case) -> int:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-VastArrangement = Literal["rows", "axis", "long"]
+VastArrangement = Literal["rows", "axis", "long", "wide"]
 """More numbers in rows than 32 bits count, one row of more positions than that, or of as many as
-every kernel counts that counts in 32 bits, and more than 65,535 blocks have threads."""
+every kernel counts that counts in 32 bits, and more than 65,535 blocks have threads; and these with
+so many channels that 32 bits do not count all of their numbers."""
 VAST: tuple[VastArrangement, ...] = get_args(VastArrangement)
 """All of them."""
 
@@ -61,9 +62,12 @@ class Vast:
 
     @property
     def places(self) -> tuple[float, ...]:
-        """Where the parts' middles are in the output, from 0 to 1."""
+        """Where the parts' middles are, from 0 to 1: among positions, and in the whole output."""
         length = self.output_shape[self.along]
-        return tuple((start + self.output_part / 2) / length for start in self.output_starts)
+        along = [(start + self.output_part / 2) / length for start in self.output_starts]
+        channels = math.prod(self.output_shape[1 : self.along])
+        some = sorted({0, channels // 2, channels - 1}) if channels > 1 else []
+        return (*along, *((channel + each) / channels for channel in some for each in along))
 
 
 def vast(arrangement: VastArrangement, shape: Shape, output: Shape, step: int) -> Vast:
@@ -71,9 +75,9 @@ def vast(arrangement: VastArrangement, shape: Shape, output: Shape, step: int) -
 
     Args:
         arrangement: In which way.
-        shape: Of any small input: rows, one channel, positions. A vast one has as many positions,
-            or one part of them for each row of the values.
-        output: What comes of it, one channel as well: a part of several would not lie together.
+        shape: Of any small input: rows, channels, positions. A vast one has as many channels, and
+            as many positions or one part of them for each row of the values.
+        output: What comes of it.
         step: How many positions an input's position makes in the output.
     """
     if arrangement == "rows":

@@ -172,3 +172,11 @@ __global__ void box(const __grid_constant__ Map from, const __grid_constant__ Ma
     asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;");
   }
 }
+
+__global__ void of_count(int *out, int count) {
+  __shared__ uint64_t b;
+  init(&b, count);
+  arrive(&b);
+  wait(&b, 0);
+  out[0] = 1;
+}

@@ -110,6 +110,17 @@ def test_a_missing_arrival_is_a_deadlock(device: Device, module: LoadedModule) -
     assert caught.value.waiting == 32
 
 
+@pytest.mark.simulator_only
+def test_mbarrier_of_no_arrivals_is_none(device: Device, module: LoadedModule) -> None:
+    """A count is 1 to 2^20 - 1; who waits for an mbarrier of another one waits for ever."""
+    target = device.put(np.zeros(1, np.int32))
+    device.launch(module, "of_count", [pointer(target), int32(1)], block=(1, 1, 1))
+    assert device.get(target, np.zeros(1, np.int32))[0] == 1
+    for count in (0, 1 << 20):
+        with pytest.raises(UnmetCondition):
+            device.launch(module, "of_count", [pointer(target), int32(count)], block=(1, 1, 1))
+
+
 def test_mbarrier_states(device: Device, module: LoadedModule) -> None:
     """A state names its phase; a thread that drops out is not expected in the next one."""
     target = device.put(np.zeros(32, np.int32))

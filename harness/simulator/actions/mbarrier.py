@@ -27,6 +27,7 @@ from harness.simulator.ptx.space import GENERIC_SHIFT, Space, space_named
 
 _COUNT = (1 << 20) - 1
 _VALID = 0b10 << 62
+_UNDEFINED = 0
 _WINDOW = np.uint64((1 << GENERIC_SHIFT) - 1)
 
 
@@ -165,7 +166,10 @@ def _init(instruction: Instruction, space: Space) -> Action:
     address, count = instruction.operands
 
     def run(active: ActiveThreads, at: Array, counts: Array) -> None:
-        objects = [Phase(c, c, 0, 0).bits for c in (counts & _COUNT).tolist()]
+        # A count beyond its range, 1 to 2^20 - 1, leaves what nobody may rely on.
+        objects = [
+            Phase(c, c, 0, 0).bits if 0 < c <= _COUNT else _UNDEFINED for c in counts.tolist()
+        ]
         active.write(space, active.lanes, at, np.array(objects, np.uint64)[:, None].view(np.uint8))
 
     return Action((Input(address, "u64"), Input(count, "u32")), (), (), run)

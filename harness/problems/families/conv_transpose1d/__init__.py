@@ -41,7 +41,9 @@ from harness.problems.runs import Run
 _MOST_SHARED_MEMORY = 227 << 10
 _NUMBER_BYTES = 4
 
-_VAST_TAPS, _VAST_ROWS, _VAST_LENGTH, _VAST_STRIDE = 3, 2, 4096, 4
+_VAST = Convolution(1, 1, 3, 2, 4096)
+_VAST_STRIDE = 4
+_VAST_CHANNELS = replace(_VAST, in_channels=17, out_channels=17, batch=1, length=1024)
 
 
 class ConvTranspose1d(AnyReference):
@@ -77,12 +79,15 @@ class ConvTranspose1d(AnyReference):
         """One channel, so that few addresses are taken; of blocks that share a row, several.
 
         With a stride the output is longer than its input: who counts the one in 32 bits may look
-        at the length of the other alone.
+        at the length of the other alone. And a few channels, whose numbers are too many together.
         """
-        plain = Convolution(1, 1, _VAST_TAPS, _VAST_ROWS, _VAST_LENGTH)
-        strided = replace(plain, stride=_VAST_STRIDE)
         varied = grid.variable(taken)
-        return _configurations([plain, strided] if "stride" in varied else [plain], taken)
+        sizes = [_VAST]
+        if "stride" in varied:
+            sizes.append(replace(_VAST, stride=_VAST_STRIDE))
+        if {"in_channels", "out_channels"} <= {*varied}:
+            sizes.append(_VAST_CHANNELS)
+        return _configurations(sizes, taken)
 
     def corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
         """Edges of the sizes, such as a kernel smaller than the stride, or one position."""

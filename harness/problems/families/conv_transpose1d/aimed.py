@@ -23,9 +23,10 @@ _MOST_TAPS = 32
 _MOST_CHANNELS = 256
 # Of the numbers in a text, those that are stated most often.
 _MOST_BLOCKS, _MOST_WIDTHS, _MOST_KERNELS = 3, 3, 1
-# Tiles of a kernel that takes several, one after the other, on each multiprocessor.
+# Tiles of a kernel that takes several, one after the other, on each multiprocessor; with the rest
+# that is one more, of which one of the two has fewer.
 _MOST_TILE = 128
-_MANY_TILES = 5
+_MANY_TILES = 6
 # The same of a kernel for which tensor cores multiply: each of a few parts that take turns has
 # enough of them for a barrier that counts wrongly to be two phases off.
 _MOST_WIDE_TILE = 256
