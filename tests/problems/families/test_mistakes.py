@@ -66,6 +66,16 @@ def test_unknown_length_has_no_diagnosis() -> None:
     assert explain_lengths([]) == ""
 
 
+def test_what_never_varies_is_no_name() -> None:
+    """Where every dilation is 1, a constant stands for the padding as well as the dilation does."""
+    plain = [Convolution(1, 1, 3, 1, 9, padding=padding) for padding in range(4)]
+    with_one = [(each, each.output_length + 2 * each.padding - 2) for each in plain]
+    assert "1 stands for padding" in explain_lengths(with_one)
+    dilated = Convolution(1, 1, 3, 1, 9, padding=3, dilation=2)
+    by_dilation = (dilated, dilated.output_length + 2)
+    assert "dilation stands for padding" in explain_lengths([*with_one, by_dilation])
+
+
 @pytest.mark.parametrize(("words", "channels"), CHANNEL_MISTAKES)
 def test_each_wrong_number_of_channels_is_diagnosed(
     words: str, channels: Callable[[Convolution], int]

@@ -20,6 +20,17 @@ def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
                 yield words, partial(_with, target=target, source=source)
 
 
+def _ones() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
+    """1 in the place of one of the sizes."""
+    for target in ("padding", "output_padding"):
+        yield f"1 stands for {target}", partial(_with_one, target=target)
+
+
+def _with_one(c: Convolution, target: str) -> int:
+    one: dict[str, Any] = {target: 1}
+    return replace(c, **one).output_length
+
+
 def _swapped() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
     """Two of the sizes in each other's place."""
     for one, other in itertools.combinations(_REPLACED, 2):
@@ -109,6 +120,8 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         "stride counts as one more than it is, perhaps by another default",
         lambda c: replace(c, stride=c.stride + 1).output_length,
     ),
+    # Where a dilation is 1 in every case, that stands there just as well.
+    *_ones(),
     *_replaced(),
     *_swapped(),
 )
