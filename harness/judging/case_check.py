@@ -56,8 +56,8 @@ _MAX_REMEMBERED = 1 << 20
 # Thread-instructions, some seconds of them. A block of 256 threads for each of 4099 small matrices
 # takes ten times that in all runs, of which the last show little that the first do not.
 _MOST_OF_ALL_RUNS = 3 * 10**8
-# Of a call with a vast input: of most kernels a few blocks take a hundredth of that.
-_MOST_OF_VAST = 10**9
+# Of a call with a vast input: of most kernels a few blocks take a tenth of that.
+_MOST_OF_VAST = 3 * 10**8
 # Of numbers in inputs that a processor draws: all of what runs on the simulator.
 _MOST_DRAWN = 1 << 22
 

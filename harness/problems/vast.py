@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-VastArrangement = Literal["rows", "axis", "long", "wide"]
-"""More numbers in rows than 32 bits count, one row of more positions than that, or of as many as
-every kernel counts that counts in 32 bits, and more than 65,535 blocks have threads; and these with
-so many channels that 32 bits do not count all of their numbers."""
+VastArrangement = Literal["axis", "long", "rows", "wide"]
+"""One row of more positions than 32 bits count, or of as many as every kernel counts that counts
+in 32 bits, and more than 65,535 blocks have threads; more numbers in rows than 32 bits count, and
+of as many positions in so many channels."""
 VAST: tuple[VastArrangement, ...] = get_args(VastArrangement)
 """All of them."""
 
@@ -92,7 +92,7 @@ def _of_rows(shape: Shape, output: Shape) -> Vast:
     """
     widths = math.prod(shape[1:]), math.prod(output[1:])
     are_alike = max(widths) < 2 * min(widths)
-    rows = (1 << _BITS[-1]) // (min(widths) if are_alike else max(widths)) + 3
+    rows = (1 << _BITS[-1]) // (min(widths) if are_alike else max(widths)) + 2
     edges = {(1 << bits) // width for bits in _BITS for width in widths}
     beside = {edge + near for edge in edges for near in (-1, 0, 1)} | {0, 1, rows - 2, rows - 1}
     starts = tuple(sorted(row for row in beside if 0 <= row < rows))

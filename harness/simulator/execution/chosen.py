@@ -9,7 +9,7 @@ from harness.simulator.hardware.geometry import Geometry
 from harness.simulator.lowering.program import Access, Program
 from harness.simulator.ptx.space import Space
 
-_FEW = 256
+_FEW = 1024
 """Blocks of a launch that are not worth a choice."""
 
 
