@@ -1,4 +1,4 @@
-"""Launches a kernel that never ends."""
+"""Launches a kernel that never ends, and whose memory is never the same."""
 
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
@@ -6,7 +6,8 @@ from torch.utils.cpp_extension import load_inline
 cpp_source = "torch::Tensor spin(torch::Tensor x);"
 cuda_source = """
 __global__ void spin_kernel(volatile float* x) {
-    while (x[0] < 2.0f) { x[1] = x[0]; }
+    volatile unsigned* count = reinterpret_cast<volatile unsigned*>(&x[1]);
+    while (x[0] < 2.0f) { *count = *count + 1; }
 }
 
 torch::Tensor spin(torch::Tensor x) {
