@@ -9,7 +9,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +17,6 @@ from torch import Tensor
 from harness.device.main import MOST_BYTES, Instructions
 from harness.gpu.window import WORTHWHILE_BYTES, Window, own_window, room_for
 from harness.messages.channel import Channel, Message
-from harness.problems.vast import Vast
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
@@ -160,19 +158,13 @@ class DeviceClient:
         serve: Serve,
         places: Sequence[Mapping[str, Any]],
         nbytes: int,
-        vast: Vast | None = None,
+        **header: object,
     ) -> Message:
-        """Read tensors and who wrote them, which have so many bytes together; as `ask` does.
-
-        Of vast ones the parts are read.
-        """
-        header: dict[str, Any] = {"places": list(places)}
-        if vast:
-            header["vast"] = asdict(vast)
+        """Read tensors and who wrote them, which have so many bytes together; as `ask` does."""
         if self._window and nbytes >= WORTHWHILE_BYTES:
             self._window.make_room(room_for(nbytes, 2 * len(places)))
             header["room"] = self._window.handle
-        return self.ask("read", deadline, serve, **header)
+        return self.ask("read", deadline, serve, (), places=list(places), **header)
 
     def close(self) -> None:
         """End the device."""

@@ -129,7 +129,7 @@ class DeviceWorker(Worker):
         """
         header = dict(header or {})
         self._vast: Vast | None = header.pop("vast", None)
-        vast: dict[str, Any] = {"vast": asdict(self._vast)} if self._vast else {}
+        vast = self._told_of_vast
         limit = seconds or self._deadlines.step
         if step == "weights":
             header["places"] = self._ask_device(step, limit, "weights", tensors)["places"]
@@ -210,7 +210,7 @@ class DeviceWorker(Worker):
     ) -> Message:
         """The answer with each output's values and who wrote them."""
         places = [each["place"] for each in header["outputs"]]
-        found = self._read(step, limit, places, max_tensor_bytes, self._vast)
+        found = self._read(step, limit, places, max_tensor_bytes)
         if "wrong" in found.header:
             header["wrong"] = found.header["wrong"]
             return Message(header)
@@ -234,15 +234,16 @@ class DeviceWorker(Worker):
         # The next message may overwrite what is on a GPU.
         return tuple(tensor.cpu() for tensor in found.tensors[::2])
 
+    @property
+    def _told_of_vast(self) -> dict[str, Any]:
+        """What the device is told of the step's inputs, where they are vast."""
+        return {"vast": asdict(self._vast)} if self._vast else {}
+
     def _read(
-        self,
-        step: Step,
-        limit: float,
-        places: Sequence[Mapping[str, Any]],
-        most: int,
-        vast: Vast | None = None,
+        self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
     ) -> Message:
         """Read tensors, of vast ones their parts."""
+        vast = self._vast
         counts = [vast.numbers_of_output if vast else math.prod(each["shape"]) for each in places]
         size = sum(count * _width(each) for count, each in zip(counts, places, strict=True))
         # Of each element there is a byte that tells who wrote it.
@@ -253,7 +254,9 @@ class DeviceWorker(Worker):
         return self._within(
             step,
             limit,
-            lambda end: self._device.read(end, self._serve_device, places, with_writers, vast),
+            lambda end: self._device.read(
+                end, self._serve_device, places, with_writers, **self._told_of_vast
+            ),
         )
 
     # The device

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.simulator.hardware.geometry import Geometry
-from harness.simulator.lowering.program import Access, Program
-from harness.simulator.ptx.space import Space
 
 _FEW = 1024
 """Blocks of a launch that are not worth a choice."""
@@ -34,17 +32,6 @@ def chosen_blocks(geometry: Geometry, near: Near) -> tuple[int, ...]:
         return ()
     along_x, along_y, along_z = (sorted(_beside(count, near)) for count in geometry.grid)
     return tuple(_numbers(geometry, along_x, along_y, along_z))
-
-
-def why_all_blocks(program: Program) -> str:
-    """Why what a kernel's blocks do may depend on others; empty where it does not."""
-    steps = [step for block in program.blocks for step in block.steps]
-    accesses = [s for s in steps if isinstance(s, Access) and s.space is not Space.SHARED]
-    if any(each.operation for each in accesses):
-        return "it has atomic operations on global memory"
-    if any(each.how for each in accesses):
-        return "it may wait for what other blocks write"
-    return "its blocks meet at the grid's barrier" if "%envreg1" in program.specials else ""
 
 
 def _numbers(

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.simulator.execution.chosen import Near, chosen_blocks, why_all_blocks
+from harness.simulator.execution.chosen import Near, chosen_blocks
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.coverage import Lines, lines_in
 from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
 from harness.simulator.execution.launch import LaunchResult as LaunchResult
-from harness.simulator.execution.multicore import MulticoreLaunches, Task, chunk_lanes, why_one_core
+from harness.simulator.execution.multicore import (
+    MulticoreLaunches,
+    Task,
+    chunk_lanes,
+    why_all_blocks,
+    why_one_core,
+)
 from harness.simulator.execution.prepared import Prepared
 from harness.simulator.hardware.budget import Budget
 from harness.simulator.hardware.errors import InvalidLaunch, UnsupportedCall

@@ -9,7 +9,7 @@ run again on one core, as are all later launches of that kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
@@ -87,10 +87,23 @@ class Part:
 
 def why_one_core(program: Program) -> str:
     """Why there is no sense in trying this kernel on several cores; empty where there may be."""
-    steps = (step for block in program.blocks for step in block.steps)
-    if any(isinstance(s, Access) and s.operation and s.space is not Space.SHARED for s in steps):
+    if any(access.operation for access in _not_of_shared(program)):
         return "it has atomic operations on global memory"
     return "its blocks meet at the grid's barrier" if "%envreg1" in program.specials else ""
+
+
+def why_all_blocks(program: Program) -> str:
+    """Why some of a kernel's blocks may need what others do; empty where none does."""
+    may_wait = any(access.how for access in _not_of_shared(program))
+    return why_one_core(program) or ("it may wait for what other blocks write" if may_wait else "")
+
+
+def _not_of_shared(program: Program) -> Iterator[Access]:
+    """What it accesses outside of shared memory."""
+    for block in program.blocks:
+        for step in block.steps:
+            if isinstance(step, Access) and step.space is not Space.SHARED:
+                yield step
 
 
 def chunk_lanes(kernel: Kernel, threads: int, most: int, processes: int) -> int:

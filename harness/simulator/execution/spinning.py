@@ -2,8 +2,8 @@
 
 A thread that comes back to the same place with the same values in all its registers that matter,
 while no store and no atomic changed anything, cannot leave the loop by itself: it is parked until
-others have run. A loop that looks different each time round (it counts its attempts)
-is broken off after many rounds where others could run, which costs nothing but time.
+others have run. A loop that looks different each time round (it counts its attempts) is broken off
+after many rounds where others could run, which costs nothing but time.
 """
 
 from __future__ import annotations
