@@ -744,6 +744,20 @@ def test_wrong_result_fails(tmp_path: Path, right: str, wrong: str) -> None:
     assert "differ from the reference" in report.message
 
 
+def test_path_for_one_of_its_own_sizes_is_run(tmp_path: Path) -> None:
+    """What goes another way at just the file's number of rows does so in a case beside few columns.
+
+    The own configuration has fewer rows on the simulator, and so takes the other way.
+    """
+    right = "return extension.run(x, y, self.scale)"
+    assert right in SUBMISSION
+    path = f"{right} if x.size(0) != 4096 else self.scale * x + y"
+    report = check(SUBMISSION.replace(right, path), tmp_path)
+    assert report.verdict == "failed"
+    wrong = [case for case in report.cases if case.verdict == "failed"]
+    assert all("rows" not in case.constants for case in wrong)
+
+
 QUADRATIC = SUBMISSION.replace(
     "if (i < n) out[i] = scale * x[i] + fmaxf(y[i], 0.0f);",
     """if (i >= n) return;

@@ -54,8 +54,7 @@ def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
     Returns:
         The largest that is quick, and smaller ones.
     """
-    last = _own_sizes_within(sizes, _MOST_WORK_OF_OWN)
-    last = last or _own_sizes_within(sizes, _MOST_WORK_OF_LARGE)
+    last = _largest_own_sizes(sizes)
     if last is None:
         return
     yield last
@@ -64,6 +63,11 @@ def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
         if smaller is not None and smaller != last:
             yield smaller
             last = smaller
+
+
+def _largest_own_sizes(sizes: Sizes) -> Configuration | None:
+    found = _own_sizes_within(sizes, _MOST_WORK_OF_OWN)
+    return found or _own_sizes_within(sizes, _MOST_WORK_OF_LARGE)
 
 
 def _own_sizes_within(sizes: Sizes, most_work: int) -> Configuration | None:
@@ -108,8 +112,14 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
     chance = random.Random("other sizes")  # noqa: S311 - no secret
     roomy = _own_sizes_within(sizes, _WORK_OF_SETTING)
     company = _Company(_least(sizes), roomy.constants if roomy else {})
+    reduced = _largest_own_sizes(sizes)
+    cut = reduced.constants if reduced else sizes.constants
     for _ in range(turns):
-        missing = [(name, value) for name in sizes.constants for value in _values(sizes, name)]
+        missing = [
+            (name, value)
+            for name in sizes.constants
+            for value in _values(sizes, name, is_cut=name in cut)
+        ]
         # The largest leave least room for others.
         missing.sort(key=lambda each: -each[1])
         while missing:
@@ -147,10 +157,14 @@ def _is_size(name: str, own: int) -> bool:
     return own >= _LEAST_SIZE or _REPEATS.search(name) is not None
 
 
-def _values(sizes: Sizes, name: str) -> tuple[int, ...]:
+def _values(sizes: Sizes, name: str, *, is_cut: bool) -> tuple[int, ...]:
+    """Those that a constant is to have; `is_cut` says that its own is not in the own configuration.
+
+    A kernel may go another way at just that size.
+    """
     own = sizes.constants[name]
     if _is_size(name, own):
-        return _SIZES
+        return (*_SIZES, own) if is_cut and own not in _SIZES else _SIZES
     # What is below 0 counts dimensions from the end; a 0 may be a padding.
     if own < 0 or name in sizes.of_broadcasts:
         return ()

@@ -124,6 +124,16 @@ def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -
     assert len(cases) < 40
 
 
+def test_every_size_has_its_own_value_somewhere() -> None:
+    """Where the own configuration is cut, one size at a time is as it is in the file."""
+    problem = load(Path(__file__).parents[1] / "references" / "irregular_matmul.py")
+    cases = cases_for(problem, ANY)
+    own = next(case for case in cases if case.label == "reduced")
+    assert own.constants.keys() == problem.constants.keys()
+    for name in problem.constants:
+        assert any(name not in case.constants for case in cases), name
+
+
 RECURRENT = """
 import torch
 from torch import nn
