@@ -15,7 +15,8 @@ _CALLED: Sequence[tuple[str, str]] = (
     ),
     (
         r"mm$|mv$|dot$|linear$",
-        r"einsum|tensordot|matmul|(?:add|b|badd|addb)?mm|(?:add)?mv|linear|Linear|bilinear|inner",
+        r"einsum|tensordot|matmul|(?:add|b|badd|addb)?mm|(?:add)?mv|linear|Linear|bilinear|inner"
+        r"|cublas\w*gem[mv]\w*",
     ),
     (r"fft", r"(?:i|r|ir|h)?fft[2n]?"),
 )

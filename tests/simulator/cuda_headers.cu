@@ -1,4 +1,5 @@
 // CUDA's own headers, as submissions include them: a function for each, all on x = 0, 1, 2, ... 255.
+#include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
 #include <cooperative_groups.h>
@@ -187,9 +188,27 @@ int64_t prepared() {
 void call_blas(Tensor x) {
   cublasHandle_t handle;
   cublasCreate(&handle);
-  const float one = 1.0f, zero = 0.0f;
-  float* p = x.data_ptr<float>();
-  cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, 16, 16, 16, &one, p, 16, p, 16, &zero, p, 16);
+  const double one = 1.0, zero = 0.0;
+  double* p = reinterpret_cast<double*>(x.data_ptr<float>());
+  cublasDgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, 8, 8, 8, &one, p, 8, p, 8, &zero, p, 8);
+}
+// Rows of 16: [A B, A B' + 2 C, A' B, (A' v, A v)], where A and B are the first 2 x 3 and 3 x 2
+// numbers, stored by columns, C four ones, v what comes first.
+Tensor products(Tensor x) {
+  cublasHandle_t handle = at::cuda::getCurrentCUDABlasHandle();
+  auto out = torch::ones({4, 16}, x.options());
+  float *a = x.data_ptr<float>(), *b = a + 6, *to = out.data_ptr<float>();
+  const float one = 1.0f, zero = 0.0f, two = 2.0f;
+  const auto N = CUBLAS_OP_N, T = CUBLAS_OP_T;
+  int status = cublasSgemm(handle, N, N, 2, 2, 3, &one, a, 2, b, 3, &zero, to, 2);
+  status += cublasSgemm_v2(handle, N, T, 2, 2, 3, &one, a, 2, b, 2, &two, to + 16, 2);
+  status += cublasSgemmStridedBatched(handle, T, N, 1, 2, 3, &one, a, 3, 6, b, 3, 0, &zero, to + 32, 1,
+                                      2, 2);
+  status += cublasSgemv(handle, T, 2, 3, &one, a, 2, a, 1, &zero, to + 48, 1);
+  status += cublasSgemv(handle, N, 2, 3, &one, a, 2, a, 2, &zero, to + 51, 2);
+  TORCH_CHECK(!status && cublasSgemm(handle, N, N, 4, 2, 3, &one, a, 2, b, 3, &zero, to, 4) ==
+                             CUBLAS_STATUS_INVALID_VALUE);
+  return out;
 }
 void call_dnn() { cudnnConvolutionForward(nullptr, nullptr); }
 void call_sparse() { cusparseSpMV(nullptr, CUSPARSE_OPERATION_NON_TRANSPOSE); }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.simulator.support import answers_of
 
@@ -36,7 +37,7 @@ builder = Builder(toolchain, cache, Target("simulator"), compiler)
 ExtensionLoader(Path(__file__), lambda asked: builder.build(asked).library.read_bytes()).install()
 ON_TENSORS = ["to_half", "to_bfloat16", "to_fp8", "groups", "group_copy", "block_reduce", "matrix",
               "pipeline", "at_barrier", "constants", "random_numbers", "xorwow", "device_reduce",
-              "thrust_transform", "marked"]
+              "thrust_transform", "marked", "products"]
 LIBRARIES = ["call_dnn", "call_sparse", "call_solver", "call_fft", "call_random"]
 ext = load_inline(
     name="cuda_headers",
@@ -101,6 +102,23 @@ def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
     assert values[:20] == [*NUMBERS[:17], 16.0, 18.0, 20.0]
 
 
+def test_products_of_matrices_are_computed(seen: dict[str, object]) -> None:
+    """In cuBLAS's order, by columns: turned, scaled, of several matrices, and with a vector."""
+    numbers = torch.arange(256.0)
+    a, b = numbers[:6].view(3, 2).T, numbers[6:12].view(2, 3).T
+    b_turned = numbers[6:12].view(3, 2)
+    # Two matrices, of which the second lies behind the first.
+    tall = torch.stack([numbers[:3], numbers[6:9]])
+    both = (tall @ b).flatten()
+    rows = torch.ones(4, 16)
+    rows[0, :4] = (a @ b).T.flatten()
+    rows[1, :4] = (a @ b_turned).T.flatten() + 2
+    rows[2, :4] = both
+    rows[3, :3] = a.T @ numbers[:2]
+    rows[3, 3:7:2] = a @ numbers[0:6:2]
+    assert seen["products"] == rows.tolist()
+
+
 def test_constants_of_mathematics(seen: dict[str, object]) -> None:
     """What math_constants.h defines: the first is infinity, the others pi as a float."""
     assert seen["constants"] == [float("inf"), *[3.1415927410125732] * 255]
@@ -119,7 +137,7 @@ def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str)
 @pytest.mark.parametrize(
     ("call", "function"),
     [
-        ("call_blas", "cublasSgemm"),
+        ("call_blas", "cublasDgemm"),
         ("call_dnn", "cudnnConvolutionForward"),
         ("call_sparse", "cusparseSpMV"),
         ("call_solver", "cusolverDnSgetrf"),

@@ -1,4 +1,5 @@
-// Names of cuBLAS, without the library: see harness_library.h.
+// cuBLAS: products of float matrices, which torch computes; of the rest the names alone, without the
+// library: see harness_library.h.
 // Functions and constants as in https://docs.nvidia.com/cuda/cublas/.
 #pragma once
 
@@ -75,16 +76,46 @@ typedef cudaDataType cublasDataType_t;
 #define HARNESS_CUBLAS_SET(name) \
   HARNESS_LIBRARY_PREPARATION(cublasStatus_t, CUBLAS_STATUS_SUCCESS, name)
 
-HARNESS_LIBRARY_CREATION(cublasStatus_t, CUBLAS_STATUS_SUCCESS, cublasCreate)
-HARNESS_LIBRARY_CREATION(cublasStatus_t, CUBLAS_STATUS_SUCCESS, cublasCreate_v2)
-HARNESS_CUBLAS_SET(cublasDestroy)
-HARNESS_CUBLAS_SET(cublasDestroy_v2)
-HARNESS_CUBLAS_SET(cublasSetStream)
-HARNESS_CUBLAS_SET(cublasSetStream_v2)
+struct cublasContext {
+  cudaStream_t stream;
+  cublasMath_t math;
+  cublasPointerMode_t pointers;
+};
+
+inline cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+  *handle = new cublasContext();
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t* stream) {
+  *stream = handle->stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t math) {
+  handle->math = math;
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* math) {
+  *math = handle->math;
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t pointers) {
+  handle->pointers = pointers;
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t* pointers) {
+  *pointers = handle->pointers;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 HARNESS_CUBLAS_SET(cublasSetWorkspace)
-HARNESS_CUBLAS_SET(cublasSetMathMode)
-HARNESS_CUBLAS_SET(cublasSetPointerMode)
-HARNESS_CUBLAS_SET(cublasSetPointerMode_v2)
 HARNESS_CUBLAS_SET(cublasSetAtomicsMode)
 HARNESS_CUBLAS_SET(cublasSetSmCountTarget)
 
@@ -95,10 +126,7 @@ inline const char* cublasGetStatusName(cublasStatus_t status) {
   return cublasGetStatusString(status);
 }
 
-HARNESS_CUBLAS(cublasGetStream)
 HARNESS_CUBLAS(cublasGetVersion)
-HARNESS_CUBLAS(cublasGetMathMode)
-HARNESS_CUBLAS(cublasGetPointerMode)
 HARNESS_CUBLAS(cublasSetVector)
 HARNESS_CUBLAS(cublasGetVector)
 HARNESS_CUBLAS(cublasSetMatrix)
@@ -130,7 +158,8 @@ HARNESS_CUBLAS(cublasNrm2Ex) HARNESS_CUBLAS(cublasScalEx) HARNESS_CUBLAS(cublasR
 HARNESS_CUBLAS(cublasAsumEx) HARNESS_CUBLAS(cublasCopyEx)
 
 // Level 2.
-HARNESS_CUBLAS_ALL(gbmv) HARNESS_CUBLAS_ALL(gemv) HARNESS_CUBLAS_REAL(ger)
+HARNESS_CUBLAS_ALL(gbmv) HARNESS_CUBLAS_REAL(ger)
+HARNESS_CUBLAS_BOTH(cublasDgemv) HARNESS_CUBLAS_COMPLEX(gemv)
 HARNESS_CUBLAS_COMPLEX(geru) HARNESS_CUBLAS_COMPLEX(gerc)
 HARNESS_CUBLAS_REAL(sbmv) HARNESS_CUBLAS_REAL(spmv) HARNESS_CUBLAS_REAL(spr) HARNESS_CUBLAS_REAL(spr2)
 HARNESS_CUBLAS_ALL(symv) HARNESS_CUBLAS_ALL(syr) HARNESS_CUBLAS_ALL(syr2)
@@ -142,10 +171,11 @@ HARNESS_CUBLAS_COMPLEX(hpr2)
 HARNESS_CUBLAS_ALL(gemvBatched) HARNESS_CUBLAS_ALL(gemvStridedBatched)
 
 // Level 3, and what is like it.
-HARNESS_CUBLAS_ALL(gemm) HARNESS_CUBLAS(cublasHgemm)
+HARNESS_CUBLAS_BOTH(cublasDgemm) HARNESS_CUBLAS_COMPLEX(gemm) HARNESS_CUBLAS(cublasHgemm)
 HARNESS_CUBLAS_COMPLEX(gemm3m)
 HARNESS_CUBLAS_ALL(gemmBatched) HARNESS_CUBLAS(cublasHgemmBatched)
-HARNESS_CUBLAS_ALL(gemmStridedBatched) HARNESS_CUBLAS(cublasHgemmStridedBatched)
+HARNESS_CUBLAS_BOTH(cublasDgemmStridedBatched) HARNESS_CUBLAS_COMPLEX(gemmStridedBatched)
+HARNESS_CUBLAS(cublasHgemmStridedBatched)
 HARNESS_CUBLAS(cublasSgemmEx) HARNESS_CUBLAS(cublasCgemmEx) HARNESS_CUBLAS(cublasGemmEx)
 HARNESS_CUBLAS(cublasGemmBatchedEx) HARNESS_CUBLAS(cublasGemmStridedBatchedEx)
 HARNESS_CUBLAS(cublasSgemmGroupedBatched) HARNESS_CUBLAS(cublasGemmGroupedBatchedEx)
@@ -157,3 +187,77 @@ HARNESS_CUBLAS_ALL(geam) HARNESS_CUBLAS_ALL(dgmm) HARNESS_CUBLAS_ALL(getrfBatche
 HARNESS_CUBLAS_ALL(getrsBatched) HARNESS_CUBLAS_ALL(getriBatched) HARNESS_CUBLAS_ALL(matinvBatched)
 HARNESS_CUBLAS_ALL(geqrfBatched) HARNESS_CUBLAS_ALL(gelsBatched) HARNESS_CUBLAS_ALL(tpttr)
 HARNESS_CUBLAS_ALL(trttp)
+
+// Products of float matrices, each stored by columns.
+
+// What torch computes on a stream: C = alpha A B + beta C, for each of some matrices. Strides are in
+// elements: from matrix to matrix, from row to row, from column to column. A cudaError_t, once the
+// device is told; defined in simulator/cudart/library.c.
+struct sim_matrix {
+  const float* start;
+  int64_t strides[3];
+};
+extern "C" void sim_note_unsupported(const char* what);
+extern "C" int sim_multiply(cudaStream_t stream, const int64_t sizes[4], float alpha,
+                            const struct sim_matrix* a, const struct sim_matrix* b, float beta,
+                            const struct sim_matrix* c);
+
+inline cublasStatus_t cublasSgemmStridedBatched(
+    cublasHandle_t handle, cublasOperation_t turn_a, cublasOperation_t turn_b, int rows, int columns,
+    int inner, const float* alpha, const float* a, int a_column, long long a_matrix, const float* b,
+    int b_column, long long b_matrix, const float* beta, float* c, int c_column, long long c_matrix,
+    int count) {
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const bool is_a_turned = turn_a != CUBLAS_OP_N, is_b_turned = turn_b != CUBLAS_OP_N;
+  const auto fits = [](int column, int height) { return column >= (height > 1 ? height : 1); };
+  if (rows < 0 || columns < 0 || inner < 0 || count < 0 ||
+      !fits(a_column, is_a_turned ? inner : rows) || !fits(b_column, is_b_turned ? columns : inner) ||
+      !fits(c_column, rows))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  // Other arithmetic, and factors that lie on the device, are not what is computed here.
+  if (handle->math == CUBLAS_TF32_TENSOR_OP_MATH || handle->pointers == CUBLAS_POINTER_MODE_DEVICE) {
+    sim_note_unsupported("cublasSgemm with TF32, or with factors on the device");
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  const int64_t sizes[4] = {count, rows, columns, inner};
+  const auto lying = [](const float* start, bool is_turned, int column, long long matrix) {
+    return is_turned ? sim_matrix{start, {matrix, column, 1}} : sim_matrix{start, {matrix, 1, column}};
+  };
+  const sim_matrix left = lying(a, is_a_turned, a_column, a_matrix);
+  const sim_matrix right = lying(b, is_b_turned, b_column, b_matrix);
+  const sim_matrix result = lying(c, false, c_column, c_matrix);
+  const int error = sim_multiply(handle->stream, sizes, *alpha, &left, &right, *beta, &result);
+  return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+inline cublasStatus_t cublasSgemm(
+    cublasHandle_t handle, cublasOperation_t turn_a, cublasOperation_t turn_b, int rows, int columns,
+    int inner, const float* alpha, const float* a, int a_column, const float* b, int b_column,
+    const float* beta, float* c, int c_column) {
+  return cublasSgemmStridedBatched(handle, turn_a, turn_b, rows, columns, inner, alpha, a, a_column, 0,
+                                   b, b_column, 0, beta, c, c_column, 0, 1);
+}
+
+inline cublasStatus_t cublasSgemv(
+    cublasHandle_t handle, cublasOperation_t turn, int rows, int columns, const float* alpha,
+    const float* a, int a_column, const float* x, int x_step, const float* beta, float* y, int y_step) {
+  // Below 0 a vector begins at its end.
+  if (x_step <= 0 || y_step <= 0) {
+    sim_note_unsupported("cublasSgemv with a vector from its end on");
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  // As rows of one element each, which lie a step apart.
+  const int height = turn == CUBLAS_OP_N ? rows : columns, width = turn == CUBLAS_OP_N ? columns : rows;
+  return cublasSgemm(handle, CUBLAS_OP_N, turn == CUBLAS_OP_N ? CUBLAS_OP_T : CUBLAS_OP_N, 1, height,
+                     width, alpha, x, x_step, a, a_column, beta, y, y_step);
+}
+
+// Both names of a function are its own.
+#define cublasCreate_v2 cublasCreate
+#define cublasDestroy_v2 cublasDestroy
+#define cublasSetStream_v2 cublasSetStream
+#define cublasGetStream_v2 cublasGetStream
+#define cublasSetPointerMode_v2 cublasSetPointerMode
+#define cublasGetPointerMode_v2 cublasGetPointerMode
+#define cublasSgemm_v2 cublasSgemm
+#define cublasSgemv_v2 cublasSgemv

@@ -44,9 +44,9 @@ inline c10::Allocator* getCUDADeviceAllocator() {
 }
 
 inline cublasHandle_t getCurrentCUDABlasHandle(bool = true) {
-  cublasHandle_t handle;
-  cublasCreate(&handle);
-  return handle;
+  static thread_local cublasContext handle;
+  handle.stream = c10::cuda::getCurrentCUDAStream();
+  return &handle;
 }
 inline cublasLtHandle_t getCurrentCUDABlasLtHandle() {
   return reinterpret_cast<cublasLtHandle_t>(getCurrentCUDABlasHandle());
