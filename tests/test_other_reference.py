@@ -301,6 +301,43 @@ def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) 
     assert "which is all that the reference does" in report.message
 
 
+LOOKING = REFERENCE.replace(
+    "return self.scale * x + torch.relu(y)",
+    "return torch.softmax(x + y, 1) if x[0, 0] < 1e30 else x",
+)
+
+
+def test_work_of_a_reference_that_looks_at_numbers_is_known(tmp_path: Path) -> None:
+    """Which operators it calls is found with numbers: they are not left to torch either."""
+    left = SUBMISSION.replace(
+        "return extension.run(x, y, self.scale)",
+        "return extension.run(torch.softmax(x + y, 1), torch.zeros_like(y), 1.0)",
+    )
+    assert left != SUBMISSION
+    report = check_on(LOOKING, left, tmp_path, "--grid", "own")
+    assert report.verdict == "failed"
+    assert "which is all that the reference does" in report.message
+
+
+HOST = SUBMISSION.replace(
+    "return extension.run(x, y, self.scale)",
+    """z = (self.scale * x.cpu() + y.cpu().relu()).sum()
+        nothing = torch.zeros(1, 1, device=x.device)
+        return extension.run(nothing + z.item(), nothing, 1.0)""",
+)
+
+
+def test_work_on_the_host_is_nobodys(tmp_path: Path) -> None:
+    """A number is little to bring back; that all inputs were on the host for it is told."""
+    reference = REFERENCE.replace(
+        "return self.scale * x + torch.relu(y)",
+        "return (self.scale * x + torch.relu(y)).sum().view(1, 1)",
+    )
+    report = check_on(reference, HOST, tmp_path, "--grid", "own")
+    assert report.verdict == "failed"
+    assert "bytes went to the host during the call" in report.message
+
+
 TRIANGULAR = """
 import torch
 from torch import nn

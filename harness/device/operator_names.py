@@ -23,9 +23,8 @@ _MOVING = """
     ones pad permute pixel_shuffle pixel_unshuffle put random randperm range
     reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave
     replication_pad1d replication_pad2d replication_pad3d resize roll rot90 scatter
-    select_scatter set slice_scatter sort split stack take to_copy tril tril_indices triu
-    triu_indices unfold uniform unique unique2 unique_consecutive unique_dim
-    unique_dim_consecutive upsample_nearest1d upsample_nearest2d upsample_nearest3d
+    select_scatter set slice_scatter split stack take to_copy tril tril_indices triu
+    triu_indices unfold uniform upsample_nearest1d upsample_nearest2d upsample_nearest3d
     upsample_nearest_exact1d upsample_nearest_exact2d upsample_nearest_exact3d view
     view_as_complex view_as_real zero zeros
 """
@@ -37,7 +36,8 @@ _ADDING = """
     functional_assert_async ge gt index_add is_set_to isfinite isinf isnan isneginf isposinf le
     local_scalar_dense logical_and logical_not logical_or lt max max_pool2d_with_indices
     max_pool3d_with_indices max_unpool2d max_unpool3d maximum min minimum ne neg relu round rsub
-    scatter_add sgn sign sub sum trunc where
+    scatter_add sgn sign sort sub sum trunc unique unique2 unique_consecutive unique_dim
+    unique_dim_consecutive where
 """
 # A few products at most for each number that goes in or comes out.
 _MULTIPLYING = """

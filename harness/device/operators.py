@@ -81,7 +81,7 @@ class Operators:
         with self._memory.queueing(waits=call.waits):
             results = call.copy() if name == "aten::copy_" else call.run()
         call.record(self._record, name)
-        self._record.add("copy", FROM_HOST, LEAST_OF_A_CALL + reader.told)
+        self._record.add("copy", FROM_HOST, LEAST_OF_A_CALL * call.choices + reader.told)
         told = bytes_told(results) + call.bytes_of_shapes()
         if told:
             self._record.add("copy", TO_HOST, told)
@@ -170,6 +170,11 @@ class _Call:
         self._of_kernels = any(
             memory.is_of_kernels(place) for place in self._places if place and not place.is_empty
         )
+
+    @property
+    def choices(self) -> int:
+        """How many things it is about: which tensors stand in a list, and in what order, tells."""
+        return max(1, len(self._tensors)) if self._has_list else 1
 
     @property
     def waits(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,13 +17,13 @@ from harness.device.record import IN_MODULES
 from harness.judging import verdict
 from harness.judging.conversation import StepFault
 from harness.judging.integrity import Judged, judge_work, work_from
-from harness.judging.operator_work import judge_operators
+from harness.judging.operator_work import Operands, judge_operators
 from harness.messages.channel import Message
 from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
-from harness.problems.operations import Operation, operations_of
+from harness.problems.operations import Operation, on_meta, operations_of, operations_with
 from harness.problems.problem import Problem
-from harness.problems.values import Values
+from harness.problems.values import Values, runs_for, values_for
 
 _TENSOR = "torch.Tensor"
 
@@ -133,8 +135,8 @@ class OwnWork:
             # What is built for the sizes at hand is built when they are first seen.
             during = tuple(work for work in during if work.name != IN_MODULES)
         if self.need is None:
-            own = self._operations
-            return judge_operators(own, during, before, output, written, self._source)
+            how = (self._operations, self._operands, during, before, output, written)
+            return judge_operators(*how, self._source)
         return judge_work(self.need, during, before, output, written, self._source)
 
     def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:
@@ -157,7 +159,18 @@ class OwnWork:
 
     @cached_property
     def _operations(self) -> Sequence[Operation]:
-        try:
+        with suppress(Exception):  # a reference may need values to know what it does
             return operations_of(self._problem, self._case)
-        except Exception:  # a reference may need values to know what it does
-            return ()
+        with suppress(Exception):  # or a GPU
+            values = values_for(self._problem, self._case, runs_for(self._problem)[0])
+            return operations_with(self._problem, self._case, values.inputs)
+        return ()
+
+    @cached_property
+    def _operands(self) -> Operands:
+        with torch.device("meta"):
+            model, _ = on_meta(self._problem, self._case)
+        kept = (*model.parameters(), *model.buffers())
+        shapes = zip(self._case.input_shapes, self._case.input_dtypes, strict=True)
+        sizes = (math.prod(shape) * getattr(torch, dtype).itemsize for shape, dtype in shapes)
+        return Operands(sum(sizes), sum(each.nbytes for each in kept))

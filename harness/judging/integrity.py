@@ -36,6 +36,8 @@ _LEAST_OPERATIONS = 0.25
 # precision class holds may come: four bits of each number.
 _MOST_OF_OUTPUT = 1 / 8
 _LEAST_HOST_BYTES = 4096
+# Of inputs whose numbers go to the host in fewer bits: eight of each.
+_MOST_OF_INPUTS = 1 / 4
 _NUMBER_BYTES = 4
 _MODE = re.compile(r"\bself\.training\b")
 
@@ -86,7 +88,9 @@ def judge_work(
         *([] if has_kernels else [no_kernel(source)]),
         *_of_lookups(everything, need),
         *from_host,
-        *_of_operands_on_host(during, need),
+        *of_operands_on_host(
+            during, _NUMBER_BYTES * need.inputs, _NUMBER_BYTES * (need.operands - need.inputs)
+        ),
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
     ]
     return Judged(tuple(Finding(CHECK, message) for message in messages), share)
@@ -195,12 +199,18 @@ def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
         yield f"{came:,} bytes came from the host during the call, the output is {output.nbytes:,}"
 
 
-def _of_operands_on_host(during: Iterable[Work], need: Need) -> Iterator[str]:
-    """Work on the host needs the operands there; weights alone may be laid out there."""
+def of_operands_on_host(during: Iterable[Work], inputs: int, weights: int) -> Iterator[str]:
+    """Say that work on the host has the operands there; weights alone may be laid out there.
+
+    Args:
+        during: What was done from the call's beginning to its end.
+        inputs: Their bytes.
+        weights: Theirs.
+    """
     went = sum(work.elements for work in during if work.name == TO_HOST)
-    if went >= max(_NUMBER_BYTES * (need.operands - need.inputs / 2), _LEAST_HOST_BYTES):
-        of_all = _NUMBER_BYTES * need.operands
-        yield f"{went:,} bytes went to the host during the call, input and weights are {of_all:,}"
+    if went >= max(weights + _MOST_OF_INPUTS * inputs, _LEAST_HOST_BYTES):
+        of_all = inputs + weights
+        yield f"{went:,} bytes went to the host during the call, inputs and weights are {of_all:,}"
 
 
 def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:

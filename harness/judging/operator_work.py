@@ -9,27 +9,60 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from harness.device.executor import KERNEL
-from harness.device.operator_names import computes, is_library, is_summing, plain_name
+from harness.device.operator_names import computes, is_library, is_summing, looks_up, plain_name
 from harness.device.record import TO_HOST, Work
 from harness.finding import Finding
-from harness.judging.integrity import CHECK, Judged, no_kernel, of_host
+from harness.judging.integrity import (
+    CHECK,
+    Judged,
+    no_kernel,
+    of_host,
+    of_operands_on_host,
+    percent,
+)
 from harness.judging.operators import called_as
 from harness.problems.operations import Operation
 
-# An operator on so much of what the reference gives its own is that one.
+# An operator on so much of what the reference gives its own is that one; on so much of the only one
+# it does more than to prepare or to finish.
 _MOST_SHARE = 0.5
+_MOST_OF_ONE = 0.25
+_MAKING_ROOM = """
+    empty_like full_like new_empty new_full new_ones new_zeros ones_like scalar_tensor unsafe_chunk
+    unsafe_split unsafe_split_with_sizes unsafe_view zeros_like
+"""
+_NOBODYS = frozenset(_MAKING_ROOM.split())
+# What is about fewer numbers, such as one that decides which way to go, is none of the work.
+_LEAST_OF_OUTPUT = 1 / 16
+# Operators of other names that an operator of the reference takes at least.
+_OTHERS_FOR_ONE = 2
 # A number that a kernel has computed may be read by the host, which makes the output from it.
 _MOST_NUMBERS_BY_HOST = 16
 _MOST_BYTES_BY_HOST = 64
-_PRODUCTS = "products"
+_PRODUCTS, _LOOK_UP = "products", "look-up"
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What a call is given, in bytes.
+
+    Attributes:
+        inputs: Of all inputs.
+        weights: Of all that a model keeps.
+    """
+
+    inputs: int
+    weights: int
 
 
 def judge_operators(
     reference: Sequence[Operation],
+    operands: Operands,
     during: Sequence[Work],
     before: Sequence[Work],
     output: Tensor,
@@ -40,6 +73,7 @@ def judge_operators(
 
     Args:
         reference: What the reference calls.
+        operands: What it takes.
         during: What was done from the call's beginning to its end.
         before: What was done since the call before.
         output: What it returned, on the CPU.
@@ -52,19 +86,31 @@ def judge_operators(
     """
     if not output.numel():
         return Judged((), None)
-    essential = [each for each in reference if _is_work(each.name)]
-    ran = [each for each in (*before, *during) if each.worker == "operator" and _is_work(each.name)]
+    least = _LEAST_OF_OUTPUT * output.numel()
+    essential = [
+        each
+        for each in reference
+        if _is_work(each.name) and not _is_nobodys(each) and each.elements > least
+    ]
+    kinds = {_kind(each.name) for each in essential}
+    ran = [
+        each
+        for each in (*before, *during)
+        if each.worker == "operator" and (_is_work(each.name) or _kind(each.name) in kinds)
+    ]
     has_kernels = any(work.worker == "kernel" for work in during)
-    left = _left_to_torch(essential, ran)
+    left, others = _left_to_torch(essential, ran)
     share = None
     if essential:
         whole = sum(map(_cost, essential))
-        share = 1.0 - sum(map(_cost, left)) / whole if has_kernels and whole else 0.0
+        by_torch = sum(map(_cost_left, essential, _with_others(essential, left, others)))
+        share = 1.0 - by_torch / whole if has_kernels and whole else 0.0
     messages = [
         *_of_left(left, essential, source),
         *_of_others(essential, ran, output, source),
         *([] if has_kernels else [no_kernel(source)]),
         *of_host(during, output),
+        *of_operands_on_host(during, operands.inputs, operands.weights),
         *(_of_writers(writers, during) if writers is not None and has_kernels else ()),
     ]
     return Judged(tuple(Finding(CHECK, message) for message in messages), share)
@@ -74,42 +120,86 @@ def _is_work(name: str) -> bool:
     return computes(name) or is_library(name)
 
 
+def _is_nobodys(operation: Operation) -> bool:
+    """Whether a reference's operator only looks at numbers in another way, or makes room for some.
+
+    A device never sees those.
+    """
+    return operation.is_view or plain_name(operation.name) in _NOBODYS
+
+
 def _kind(name: str) -> str:
-    """What an operator does; a sum of products goes by many names."""
-    return _PRODUCTS if is_summing(name) else plain_name(name)
+    """What an operator does; a sum of products goes by many names, and so does a table."""
+    if is_summing(name):
+        return _PRODUCTS
+    plain = plain_name(name)
+    return _LOOK_UP if plain == "embedding" or looks_up(name) else plain
 
 
 def _cost(operation: Operation) -> int:
     return operation.products or operation.elements
 
 
-def _left_to_torch(essential: Sequence[Operation], ran: Sequence[Work]) -> list[Operation]:
-    """Those of the reference's operators that torch ran for the submission."""
+def _cost_left(operation: Operation, left: float) -> float:
+    return _cost(operation) * left
+
+
+def _left_to_torch(
+    essential: Sequence[Operation], ran: Sequence[Work]
+) -> tuple[Sequence[float], int]:
+    """How much of each of the reference's operators torch ran for the submission, from 0 to 1.
+
+    The other number is of elements that torch's operators of other names were about.
+    """
+    products = sum(work.multiplied for work in ran)
     elements: Counter[str] = Counter()
     for work in ran:
-        elements[_kind(work.name)] += work.elements
+        if not work.multiplied:
+            elements[_kind(work.name)] += work.elements
     left = []
     for each in essential:
-        kind = _kind(each.name)
-        if each.elements and elements[kind] >= _MOST_SHARE * each.elements:
-            elements[kind] -= each.elements
-            left.append(each)
+        kind, share = _kind(each.name), 0.0
+        if each.products:
+            taken = min(products, each.products)
+            products -= taken
+            share = taken / each.products
+        if share < 1.0 and each.elements:
+            taken = min(elements[kind], each.elements)
+            elements[kind] -= taken
+            share = max(share, taken / each.elements)
+        left.append(share)
     # Products can be formed one by one, and summed by other operators.
     spare = sum(count for kind, count in elements.items() if kind != _PRODUCTS)
-    for each in essential:
-        is_left = any(each is other for other in left)
-        if not is_left and 0 < _MOST_SHARE * each.products <= spare:
-            spare -= each.products
-            left.append(each)
-    return left
+    for number, each in enumerate(essential):
+        missing = round((1.0 - left[number]) * each.products)
+        if 0 < _MOST_SHARE * missing <= spare:
+            spare -= missing
+            left[number] = 1.0
+    return left, max(0, spare)
 
 
-def _of_left(
-    left: Sequence[Operation], essential: Sequence[Operation], source: str
-) -> Iterator[str]:
-    if left and len(left) == len(essential):
-        names = ", ".join(dict.fromkeys(called_as(each.name, source) for each in left))
-        yield f"torch ran {names} for it, which is all that the reference does"
+def _with_others(
+    essential: Sequence[Operation], left: Sequence[float], others: int
+) -> Iterator[float]:
+    """What is left to torch, if operators of other names did what the reference's do.
+
+    A softmax may be an exponential, a sum and a quotient.
+    """
+    for each, share in zip(essential, left, strict=True):
+        missing = _OTHERS_FOR_ONE * (1.0 - share) * each.elements
+        if each.products or not 0 < missing <= others:
+            yield share
+        else:
+            others -= round(missing)
+            yield 1.0
+
+
+def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str) -> Iterator[str]:
+    most = _MOST_OF_ONE if len(essential) == 1 else _MOST_SHARE
+    if left and min(left) >= most:
+        names = ", ".join(dict.fromkeys(called_as(each.name, source) for each in essential))
+        how_much = "" if min(left) >= _MOST_SHARE else f" on {percent(min(left))} of it"
+        yield f"torch ran {names}{how_much} for it, which is all that the reference does"
 
 
 def _of_others(

@@ -210,7 +210,7 @@ def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 def _positive(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Of 8 bits, so that no class rounds them: by more than all that depends on them, maybe."""
-    return (_uniform(shape, generator) * 4e3).bfloat16().float()
+    return (_uniform(shape, generator) * _magnitude(3, 5, generator)).bfloat16().float()
 
 
 def _tiny(shape: tuple[int, ...], generator: Generator) -> Tensor:

@@ -105,7 +105,7 @@ def cases_for(
         cases.setdefault(_key(case), case)
     others = (
         *_with_few_multiprocessors(problem, submission, taken, own, seed),
-        *_random_cases(problem, submission, taken, seed),
+        *_random_cases(problem, submission, taken, sizes, seed),
         *_with_other_layouts(problem, submission, tuple(cases.values()), taken, sizes, seed),
         *(_vast_cases(problem, submission, taken, seed) if device == "simulator" else ()),
     )
@@ -143,11 +143,15 @@ def _native(problem: Problem, own: Case) -> Configuration:
 
 
 def _random_cases(
-    problem: Problem, submission: Submission, taken: Mapping[str, object], seed: int
+    problem: Problem,
+    submission: Submission,
+    taken: Mapping[str, object],
+    sizes: Sizes,
+    seed: int,
 ) -> Iterator[Case]:
-    chance = random.Random(_seed(seed, "random"))  # noqa: S311 - the seed is the secret
+    chance, family = random.Random(_seed(seed, "random")), problem.family  # noqa: S311 - the secret
     for number in range(_RANDOM_CASES):
-        configuration = problem.family.drawn(taken, chance)
+        configuration = family.drawn(taken, chance) or family.drawn_sizes(sizes, chance)
         if configuration:
             case = _varied_case(problem, submission, "random", configuration, seed)
             name = f"random-{number + 1}"

@@ -28,6 +28,7 @@ class Operation:
         elements: Of the largest tensor that it was given, or made.
         products: How many products it formed; 0 where torch does not count them.
         met: The shapes of what it joined element by element, if that was more than one tensor.
+        is_view: Whether it only looks at a tensor in another way.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Operation:
     elements: int
     products: int
     met: tuple[tuple[int, ...], ...] = ()
+    is_view: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,16 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
     """
     _, operations = _recorded(problem, configuration, math.inf)
     return operations
+
+
+def operations_with(
+    problem: Problem, configuration: Configuration, inputs: Sequence[Tensor]
+) -> Sequence[Operation]:
+    """The same of a reference that needs values, for those of some inputs; raises as that does."""
+    model, recorder = problem.build(configuration.arguments), _Recorder(math.inf)
+    with torch.no_grad(), recorder:
+        model(*problem.forward_arguments(inputs))
+    return recorder.operations
 
 
 def work_of(problem: Problem, configuration: Configuration, most: int) -> Work:
@@ -164,7 +176,13 @@ def _operation(call: Call) -> Operation:
         elements=max([*made, *_sizes((call.args, call.kwargs))], default=0),
         products=int(flop) // 2,
         met=_met(call),
+        is_view=_is_view(call.func),
     )
+
+
+def _is_view(operator: Any) -> bool:
+    aliases = [each.alias_info for each in operator._schema.arguments if each.alias_info]
+    return bool(aliases) and not any(each.is_write for each in aliases)
 
 
 def _met(call: Call) -> tuple[tuple[int, ...], ...]:

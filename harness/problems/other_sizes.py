@@ -43,6 +43,10 @@ _CUTS = tuple(size for power in range(16, 1, -1) for size in (1 << power, 3 << p
 _SMALL = (2, 3, 5, 1)
 _FEW_OF_WIDEST = (2, 3)
 _UNLIKE = (2, 3, 5)
+# Of the others beside a size at random, the later the try the less.
+_MOST_OF_RANDOM = (256, 256, 64, 64, 16, 16, 8, 8, 4, 4, 2, 2, 1, 1)
+_LIKE_OWN = 0.25
+_MOST_WORK_OF_RANDOM = 1 << 20
 
 
 def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
@@ -140,6 +144,50 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
     yield from _all_small(sizes)
 
 
+def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
+    """A configuration that is in no list: one size of any magnitude, the others smaller.
+
+    Args:
+        sizes: The reference.
+        chance: Of a secret seed, so that nobody knows which sizes come.
+
+    Returns:
+        What the reference works with, and is quick; None where a few tries have not found any.
+    """
+    own = sizes.constants
+    settings = {name: value for name, value in own.items() if not _is_size(name, value)}
+    wide = [name for name in own if name not in settings]
+    if not wide:
+        return None
+    roomy = _own_sizes_within(sizes, _WORK_OF_SETTING)
+    for most in _MOST_OF_RANDOM:
+        lead = chance.choice(wide)
+        # What is equal in the file may have to be, and one size a multiple of another.
+        beside = {own[name]: _any_size(chance, most) for name in wide}
+        multiple = chance.choice([1, *(value for value in settings.values() if value > 1)])
+        company = roomy.constants if roomy and chance.random() < _LIKE_OWN else {}
+        constants = {
+            **own,
+            **{name: multiple * beside[own[name]] for name in wide},
+            **company,
+            lead: multiple * _any_size(chance, max(_SIZES) // multiple),
+        }
+        for each in (constants, constants | _alike(own, lead, constants[lead])):
+            if sizes.work(each) <= _MOST_WORK_OF_RANDOM and (found := sizes.configuration(each)):
+                return found
+    return None
+
+
+def _any_size(chance: random.Random, most: int) -> int:
+    """Up to a number; each magnitude is as likely."""
+    size: float = most ** chance.random()
+    return round(size)
+
+
+def _alike(own: Mapping[str, int], name: str, value: int) -> Constants:
+    return {each: value for each, size in own.items() if size == own[name]}
+
+
 def _all_small(sizes: Sizes) -> Iterator[Configuration]:
     """Nothing but small sizes: in a mean of a few numbers a wrong one shows."""
     own = sizes.constants
@@ -201,7 +249,7 @@ def _around(
     name, value = lead
     own = sizes.constants
     # What is equal in the file may have to be, and one size a multiple of another: of 1 all are.
-    alike = {each: value for each, size in own.items() if size == own[name]}
+    alike = _alike(own, name, value)
     settings = {each: size for each, size in own.items() if not _is_size(each, size)}
     few = _SMALL if value < max(_SIZES) else _FEW_OF_WIDEST
     several = sorted({size for size in settings.values() if size > 1})

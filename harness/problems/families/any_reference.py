@@ -22,7 +22,7 @@ from harness.problems.draws import (
 from harness.problems.factors import Factor
 from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
-from harness.problems.other_sizes import other_sizes, own_sizes
+from harness.problems.other_sizes import other_sizes, own_sizes, random_sizes
 from harness.problems.rounding.expected import Propagated
 from harness.problems.rounding.tracked import NoRuleError
 from harness.problems.runs import Arrangement, Run, Weights
@@ -121,6 +121,10 @@ class AnyReference:
         """None: it is not known what its parameters may be."""
         del taken, chance
         return None
+
+    def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
+        """Its constants, any that it works with."""
+        return random_sizes(sizes, chance)
 
     def near(
         self,

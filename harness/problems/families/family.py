@@ -156,6 +156,9 @@ class Family(Protocol):
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
         """Any configuration at all; None where it is not known which there are."""
 
+    def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
+        """The same of what is only known by its constants; None where `drawn` knows better."""
+
     def near(
         self,
         base: Configuration,

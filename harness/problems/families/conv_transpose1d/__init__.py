@@ -127,6 +127,11 @@ class ConvTranspose1d(AnyReference):
         sizes = drawn.any_convolution(grid.variable(taken), chance)
         return next(_configurations([sizes], taken))
 
+    def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
+        """None: see `drawn`."""
+        del sizes, chance
+        return None
+
     def near(
         self,
         base: Configuration,
