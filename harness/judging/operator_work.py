@@ -44,7 +44,7 @@ _OTHERS_FOR_ONE = 2
 # A number that a kernel has computed may be read by the host, which makes the output from it.
 _MOST_NUMBERS_BY_HOST = 16
 _MOST_BYTES_BY_HOST = 64
-_PRODUCTS, _LOOK_UP = "products", "look-up"
+_PRODUCTS, _CONVOLUTION, _LOOK_UP = "products", "convolution", "look-up"
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,18 @@ def _kind(name: str) -> str:
     return _LOOK_UP if plain == "embedding" or looks_up(name) else plain
 
 
+def _is_convolution(name: str) -> bool:
+    return is_summing(name) and "conv" in name
+
+
+def _counted_as(name: str) -> str:
+    """A kind of which elements are counted.
+
+    Of a transposed convolution the device counts other products than there are.
+    """
+    return _CONVOLUTION if _is_convolution(name) else _kind(name)
+
+
 def _cost(operation: Operation) -> int:
     return operation.products or operation.elements
 
@@ -153,23 +165,26 @@ def _left_to_torch(
     """
     products = sum(work.multiplied for work in ran)
     elements: Counter[str] = Counter()
+    # Of matrices products are known, unless torch does not count them of the reference's operator.
+    is_counted = any(each.products for each in essential)
     for work in ran:
-        if not work.multiplied:
-            elements[_kind(work.name)] += work.elements
+        if not (work.multiplied and is_counted) or _is_convolution(work.name):
+            elements[_counted_as(work.name)] += work.elements
     left = []
     for each in essential:
-        kind, share = _kind(each.name), 0.0
+        kind, share = _counted_as(each.name), 0.0
         if each.products:
             taken = min(products, each.products)
             products -= taken
             share = taken / each.products
-        if share < 1.0 and each.elements:
+        if each.elements:
             taken = min(elements[kind], each.elements)
             elements[kind] -= taken
             share = max(share, taken / each.elements)
         left.append(share)
     # Products can be formed one by one, and summed by other operators.
-    spare = sum(count for kind, count in elements.items() if kind != _PRODUCTS)
+    sums = (_PRODUCTS, _CONVOLUTION)
+    spare = sum(count for kind, count in elements.items() if kind not in sums)
     for number, each in enumerate(essential):
         missing = round((1.0 - left[number]) * each.products)
         if 0 < _MOST_SHARE * missing <= spare:
@@ -196,10 +211,13 @@ def _with_others(
 
 def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str) -> Iterator[str]:
     most = _MOST_OF_ONE if len(essential) == 1 else _MOST_SHARE
-    if left and min(left) >= most:
-        names = ", ".join(dict.fromkeys(called_as(each.name, source) for each in essential))
-        how_much = "" if min(left) >= _MOST_SHARE else f" on {percent(min(left))} of it"
-        yield f"torch ran {names}{how_much} for it, which is all that the reference does"
+    if not left or min(left) < most:
+        return
+    names = ", ".join(dict.fromkeys(called_as(each.name, source) for each in essential))
+    if min(left) < _MOST_SHARE:
+        yield f"torch ran {names} on {percent(min(left))} of it; the reference does nothing else"
+    else:
+        yield f"torch ran {names} for it, which is all that the reference does"
 
 
 def _of_others(

@@ -107,3 +107,31 @@ def test_what_a_reference_only_looks_at_is_no_work() -> None:
     judged = judge_operators((*more, *REFERENCE), OPERANDS, during, (), OUTPUT, None)
     assert "all that the reference does" in judged.findings[0].message
     assert judged.share == 0.0
+
+
+def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
+    """An operator of the same kind on as many numbers is that one, whatever it has multiplied."""
+    turned = (Operation("aten::convolution", 4096, 4096, PRODUCTS),)
+    during = (Work("operator", "aten::convolution", 1, 4096, PRODUCTS // 50), KERNEL)
+    judged = judge_operators(turned, OPERANDS, during, (), torch.ones(4096), None)
+    assert "all that the reference does" in judged.findings[0].message
+
+
+def test_one_layer_left_to_torch_is_not_two() -> None:
+    """A linear layer of more numbers than a convolution has is not taken for both."""
+    layers = (
+        Operation("aten::convolution", 4096, 4096, PRODUCTS),
+        Operation("aten::addmm", 10, 100 * 4096, PRODUCTS),
+    )
+    during = (Work("operator", "aten::addmm", 1, 100 * 4096, PRODUCTS), KERNEL)
+    judged = judge_operators(layers[::-1], OPERANDS, during, (), torch.ones(10), None)
+    assert judged.findings == ()
+    assert judged.share == pytest.approx(0.5)
+
+
+def test_operator_of_uncounted_products_is_known_by_its_elements() -> None:
+    """Torch counts none of a matrix times a vector, and the device does."""
+    reference = (Operation("aten::mv", 64, 64 * 48, 0),)
+    during = (Work("operator", "aten::mv", 1, 64 * 48, 64 * 48), KERNEL)
+    judged = judge_operators(reference, OPERANDS, during, (), torch.ones(64), None)
+    assert "all that the reference does" in judged.findings[0].message
