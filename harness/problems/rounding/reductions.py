@@ -67,12 +67,19 @@ def averaged(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tracked:
-    """A sum, and a product with a rounded factor."""
+    """A sum, and a product with a rounded factor; or a mean that each term moves (Welford, 1962).
+
+    The second divides at each step, and so is not exact where the sum is, as of small integers.
+    """
     dims = _dims(x.value, dim)
     count = _count(x.value, dims)
     total = summed(rounding, operator, x, dim, keepdim, dtype)
     value = x.value.mean(dims, keepdim)
-    return rounding.rounded(value, total.bound / count, units=3.0)
+    lost = total.bound / count
+    if total.error is None:
+        terms = count + rounding.arithmetic.extra_terms
+        lost = terms * rounding.arithmetic.accumulation * x.most.mean(dims, keepdim)
+    return rounding.rounded(value, lost, units=3.0)
 
 
 @rule("cumsum")

@@ -502,6 +502,16 @@ def test_what_a_mask_hides_leaves_the_rest_bounded() -> None:
     assert all(float(right.bound(each).max()) < 1.0 for each in (FP32, TF32, FP16))
 
 
+def test_mean_that_each_term_moves_is_right() -> None:
+    """Welford's mean of small integers is not exact, though their sum is."""
+    x = torch.tensor([7.0, -5.0, 0.0, -5.0, -6.0, -1.0, 10.0])
+    running = torch.zeros(())
+    for number, value in enumerate(x, start=1):
+        running = running + (value - running) / number
+    assert float(running) != float(x.mean()) == 0.0
+    assert 0.0 < share(running, expected(lambda each: each.mean(0), x), FP32) <= 1.0
+
+
 def test_gates_never_overflow() -> None:
     """They are written over what they are made from; a sigmoid is within 1 all the same."""
     torch.manual_seed(0)
