@@ -46,7 +46,6 @@ _UNLIKE = (2, 3, 5)
 # Of the others beside a size at random, the later the try the less.
 _MOST_OF_RANDOM = (256, 256, 64, 64, 16, 16, 8, 8, 4, 4, 2, 2, 1, 1)
 _LIKE_OWN = 0.25
-_MOST_WORK_OF_RANDOM = 1 << 20
 
 
 def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
@@ -173,7 +172,7 @@ def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
             lead: multiple * _any_size(chance, max(_SIZES) // multiple),
         }
         for each in (constants, constants | _alike(own, lead, constants[lead])):
-            if sizes.work(each) <= _MOST_WORK_OF_RANDOM and (found := sizes.configuration(each)):
+            if sizes.work(each) <= _MOST_WORK and (found := sizes.configuration(each)):
                 return found
     return None
 
@@ -212,7 +211,8 @@ def _values(sizes: Sizes, name: str, *, is_cut: bool) -> tuple[int, ...]:
     """
     own = sizes.constants[name]
     if _is_size(name, own):
-        return (*_SIZES, own) if is_cut and own not in _SIZES else _SIZES
+        is_another = is_cut and own not in _SIZES and own < max(_SIZES)
+        return (*_SIZES, own) if is_another else _SIZES
     # What is below 0 counts dimensions from the end; a 0 may be a padding.
     if own < 0 or name in sizes.of_broadcasts:
         return ()
