@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from harness.judging.operator_work import Operands, judge_operators
 from harness.messages.channel import Message
 from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
-from harness.problems.operations import Operation, on_meta, operations_of, operations_with
+from harness.problems.operations import Operation, operations_of, operations_with
 from harness.problems.problem import Problem
 from harness.problems.values import Values, runs_for, values_for
 
@@ -115,13 +114,20 @@ class OwnWork:
         self.need = problem.family.need(case)
 
     def judge(
-        self, answer: Message, outputs: Sequence[Output], *, is_dense: bool, is_first: bool
+        self,
+        answer: Message,
+        outputs: Sequence[Output],
+        operands: Operands,
+        *,
+        is_dense: bool,
+        is_first: bool,
     ) -> Judged:
         """Judge one call by its answer.
 
         Args:
             answer: With the device's record of it.
             outputs: What it returned; several are looked at as one.
+            operands: What it was given.
             is_dense: Whether kernels may not leave elements out.
             is_first: Whether it is the first call of the model.
         """
@@ -135,8 +141,8 @@ class OwnWork:
             # What is built for the sizes at hand is built when they are first seen.
             during = tuple(work for work in during if work.name != IN_MODULES)
         if self.need is None:
-            how = (self._operations, self._operands, during, before, output, written)
-            return judge_operators(*how, self._source)
+            own = self._operations
+            return judge_operators(own, operands, during, before, output, written, self._source)
         return judge_work(self.need, during, before, output, written, self._source)
 
     def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:
@@ -165,12 +171,3 @@ class OwnWork:
             values = values_for(self._problem, self._case, runs_for(self._problem)[0])
             return operations_with(self._problem, self._case, values.inputs)
         return ()
-
-    @cached_property
-    def _operands(self) -> Operands:
-        with torch.device("meta"):
-            model, _ = on_meta(self._problem, self._case)
-        kept = (*model.parameters(), *model.buffers())
-        shapes = zip(self._case.input_shapes, self._case.input_dtypes, strict=True)
-        sizes = (math.prod(shape) * getattr(torch, dtype).itemsize for shape, dtype in shapes)
-        return Operands(sum(sizes), sum(each.nbytes for each in kept))

@@ -22,6 +22,7 @@ from harness.judging.integrity import Judged, changed_values, judge_arithmetic
 from harness.judging.judge import judge, judge_with_bits
 from harness.judging.kept_bits import Rounding
 from harness.judging.layouts import WORDS, promises
+from harness.judging.operator_work import Operands
 from harness.judging.picture import WrongOutput
 from harness.judging.vast import judge_parts, missing_parts
 from harness.messages.channel import Message
@@ -445,7 +446,11 @@ class CaseCheck:
         is_first = call is self._calls[0]
         # A kernel may pass over inputs that are zero.
         is_dense = call.run.is_dense and self._own_work.is_told_by_writers(values, outputs)
-        self._keep(self._own_work.judge(answer, outputs, is_dense=is_dense, is_first=is_first))
+        operands = Operands.of(values.inputs, values.weights.values())
+        judged = self._own_work.judge(
+            answer, outputs, operands, is_dense=is_dense, is_first=is_first
+        )
+        self._keep(judged)
 
     def _keep(self, judged: Judged) -> None:
         self._findings += judged.findings

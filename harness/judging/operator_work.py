@@ -8,7 +8,7 @@ one operator, that is all of the work; of several some may be left, and the shar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -59,6 +59,11 @@ class Operands:
     inputs: int
     weights: int
 
+    @staticmethod
+    def of(inputs: Iterable[Tensor], weights: Iterable[Tensor]) -> Operands:
+        """Those of a call."""
+        return Operands(*(sum(each.nbytes for each in given) for given in (inputs, weights)))
+
 
 def judge_operators(
     reference: Sequence[Operation],
@@ -103,7 +108,8 @@ def judge_operators(
     share = None
     if essential:
         whole = sum(map(_cost, essential))
-        by_torch = sum(map(_cost_left, essential, _with_others(essential, left, others)))
+        parts = zip(essential, _with_others(essential, left, others), strict=True)
+        by_torch = sum(_cost(each) * part for each, part in parts)
         share = 1.0 - by_torch / whole if has_kernels and whole else 0.0
     messages = [
         *_of_left(left, essential, source),
@@ -150,10 +156,6 @@ def _counted_as(name: str) -> str:
 
 def _cost(operation: Operation) -> int:
     return operation.products or operation.elements
-
-
-def _cost_left(operation: Operation, left: float) -> float:
-    return _cost(operation) * left
 
 
 def _left_to_torch(

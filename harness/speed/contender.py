@@ -16,6 +16,7 @@ from harness.gpu.window import end_of, own_window
 from harness.judging.answered import Output, OwnWork, outputs_of, wrong_kind
 from harness.judging.conversation import Conversation, StepFault
 from harness.judging.integrity import changed_values
+from harness.judging.operator_work import Operands
 from harness.messages.channel import Message
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
@@ -90,6 +91,7 @@ class TimedSubmission:
             elements = sum(weight.numel() for weight in weights.values())
             conversation.match(weights, conversation.construct(elements=elements))
             self._weights = conversation.send_weights(weights)
+        self._given_weights = tuple(weights.values())
 
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
@@ -111,12 +113,17 @@ class TimedSubmission:
         findings = [
             *findings_of(answer),
             *changed_values(answer.header, inputs, self._weights),
-            *self._judged(answer, output),
+            *self._judged(answer, output, inputs),
         ]
         return Sample(answer.header["milliseconds"], output.value, tuple(findings))
 
-    def _judged(self, answer: Message, output: Output) -> Sequence[Finding]:
-        judged = self._own_work.judge(answer, [output], is_dense=True, is_first=self._is_first)
+    def _judged(
+        self, answer: Message, output: Output, inputs: Sequence[Tensor]
+    ) -> Sequence[Finding]:
+        operands = Operands.of(inputs, self._given_weights)
+        judged = self._own_work.judge(
+            answer, [output], operands, is_dense=True, is_first=self._is_first
+        )
         self._is_first = False
         return judged.findings
 

@@ -90,30 +90,21 @@ inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
   delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
-inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
-  handle->stream = stream;
-  return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t* stream) {
-  *stream = handle->stream;
-  return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t math) {
-  handle->math = math;
-  return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* math) {
-  *math = handle->math;
-  return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t pointers) {
-  handle->pointers = pointers;
-  return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t* pointers) {
-  *pointers = handle->pointers;
-  return CUBLAS_STATUS_SUCCESS;
-}
+
+// What a handle keeps, and tells again.
+#define HARNESS_CUBLAS_KEPT(name, Type, kept)                                     \
+  inline cublasStatus_t cublasSet##name(cublasHandle_t handle, Type value) {      \
+    handle->kept = value;                                                         \
+    return CUBLAS_STATUS_SUCCESS;                                                 \
+  }                                                                               \
+  inline cublasStatus_t cublasGet##name(cublasHandle_t handle, Type* value) {     \
+    *value = handle->kept;                                                        \
+    return CUBLAS_STATUS_SUCCESS;                                                 \
+  }
+
+HARNESS_CUBLAS_KEPT(Stream, cudaStream_t, stream)
+HARNESS_CUBLAS_KEPT(MathMode, cublasMath_t, math)
+HARNESS_CUBLAS_KEPT(PointerMode, cublasPointerMode_t, pointers)
 
 HARNESS_CUBLAS_SET(cublasSetWorkspace)
 HARNESS_CUBLAS_SET(cublasSetAtomicsMode)
