@@ -13,11 +13,11 @@ from harness.compiler.cache import file_digest
 from harness.engines.finished import Finished
 from harness.evaluate import Request
 from harness.problems.discovery import discover
-from harness.problems.grid import Case, cases_for
+from harness.problems.grid import cases_for
 from harness.problems.problem import load
 from harness.records.report import Report
 from harness.worker.supervisor import Deadlines
-from tests.support import REFERENCE, SUBMISSIONS, case, report
+from tests.support import ROOT, SUBMISSIONS, case, report
 
 
 @pytest.fixture
@@ -26,19 +26,6 @@ def request_(tmp_path: Path) -> Request:
     for name in ("mine.py", "conv.py"):
         (tmp_path / name).write_text(f"# {name}\n")
     return Request(tmp_path / "mine.py", tmp_path / "conv.py", "simulator", seed=7)
-
-
-@pytest.fixture
-def cases() -> Callable[[int], tuple[Case, ...]]:
-    """The random ones of a seed."""
-    (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
-    problem = load(REFERENCE / "conv_transpose1d.py")
-
-    def of_seed(seed: int) -> tuple[Case, ...]:
-        grid = cases_for(problem, submission, seed=seed)
-        return tuple(case for case in grid if case.label == "random")
-
-    return of_seed
 
 
 @pytest.fixture
@@ -64,16 +51,22 @@ def test_same_question_gets_the_kept_answer(request_: Request, finished: Finishe
     assert finished.find(later, seed=8) is None
 
 
+@pytest.mark.parametrize(
+    "reference", ["reference/conv_transpose1d.py", "tests/faults/reference/double.py"]
+)
 def test_sizes_at_random_are_no_question(
-    request_: Request, finished: Finished, cases: Callable[[int], tuple[Case, ...]]
+    request_: Request, finished: Finished, reference: str
 ) -> None:
-    """What was drawn for one run stands for what another would draw."""
-    one, other = cases(1), cases(2)
-    assert one != other
+    """What was drawn for one run stands for what another would draw, of any reference."""
+    (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
+    problem = load(ROOT / reference)
+    one, other = (tuple(cases_for(problem, submission, seed=seed)) for seed in (1, 2))
+    unseeded = [[replace(case, seed=0) for case in cases] for cases in (one, other)]
+    assert unseeded[0] != unseeded[1]
     kept = of(replace(request_, cases=one))
     finished.keep(replace(request_, cases=one), kept)
     assert finished.find(replace(request_, cases=other)) == kept
-    assert finished.find(replace(request_, cases=other[:-1])) is None
+    assert finished.find(replace(request_, cases=other[1:])) is None
 
 
 CHANGES: dict[str, Callable[[Request], Request]] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,6 @@ from harness.compiler.cache import digest, file_digest
 from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_toolchain
 from harness.evaluate import Request
-from harness.problems.configuration import ConstructorCall
 from harness.problems.grid import Case
 from harness.records.report import Report, Verdict
 from harness.system import codec
@@ -86,7 +85,7 @@ class Finished:
     def _key(self, request: Request, content_hash: str, problem_hash: str) -> str:
         # These decide with which values it goes, how fast, and what is an error by being too slow.
         same = replace(request, seed=0, cores=1, cache=Path(), deadlines=Deadlines(), run="")
-        same = replace(same, cases=tuple(map(_undrawn, request.cases)))
+        same = replace(same, cases=_undrawn(request.cases))
         plain = codec.encode(same)
         return digest((plain, content_hash, problem_hash, *self._surroundings))
 
@@ -103,12 +102,9 @@ class Finished:
                     path.unlink()
 
 
-def _undrawn(case: Case) -> Case:
-    """The case without what was drawn for this run."""
-    if case.label != "random":
-        return replace(case, seed=0)
-    sizes = ConstructorCall()
-    return replace(case, seed=0, arguments={}, input_shapes=(), constructor_call=sizes)
+def _undrawn(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """The cases without what was drawn for this run: their values, and those of random sizes."""
+    return tuple(replace(case, seed=0) for case in cases if case.label != "random")
 
 
 def _compilers() -> tuple[str, ...]:
