@@ -279,6 +279,74 @@ def test_values_beyond_the_authors_own_count(tmp_path: Path) -> None:
     assert "normal" in report.cases[0].wrong_runs
 
 
+MATMUL = """
+import torch
+from torch import nn
+
+rows, inner, columns = 24, 800, 24
+
+
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+
+def get_inputs():
+    return [torch.rand(rows, inner), torch.rand(inner, columns)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+FEWER_BITS = '''
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+CUDA_SOURCE = r"""
+__device__ float cut(float value, int k) {
+    return k < 64 ? value : __uint_as_float(__float_as_uint(value) & 0xffffff00);
+}
+
+__global__ void product(const float *a, const float *b, float *out, int m, int k, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= m * n) return;
+    float sum = 0.0f;
+    for (int j = 0; j < k; ++j) sum += cut(a[i / n * k + j], k) * b[j * n + i % n];
+    out[i] = sum;
+}
+
+torch::Tensor run(torch::Tensor a, torch::Tensor b) {
+    int m = a.size(0), k = a.size(1), n = b.size(1);
+    auto out = torch::empty({m, n}, a.options());
+    product<<<(m * n + 255) / 256, 256>>>(a.data_ptr<float>(), b.data_ptr<float>(),
+                                          out.data_ptr<float>(), m, k, n);
+    return out;
+}
+"""
+
+extension = load_inline(
+    name="combine",
+    cpp_sources="torch::Tensor run(torch::Tensor a, torch::Tensor b);",
+    cuda_sources=CUDA_SOURCE,
+    functions=["run"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        return extension.run(a, b)
+'''
+
+
+def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
+    """Where sums are long enough for it to stay within the bound: 16 bits are no float32."""
+    report = check_on(MATMUL, FEWER_BITS, tmp_path, "--grid", "own", "--seed", "1")
+    assert (report.verdict, report.precision) == ("passed", "tf32")
+    assert any(note.startswith("its a is rounded to 16 bits (towards") for note in report.notes)
+
+
 def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) -> None:
     """That share is told, and may be refused; all of it is too much."""
     call = "return extension.run(x, y, self.scale)"

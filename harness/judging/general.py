@@ -8,7 +8,6 @@ Only what gives every wrong output is told; where nothing does, it is told where
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -199,7 +198,7 @@ def _made(result: Expected) -> Made:
 
 def _guesses(first: Seen) -> Iterator[_Guess]:
     """All that can be made of a problem's calls; `first` tells how many dimensions there are."""
-    names = _names(first)
+    names = first.problem.input_names
     calls = calls_of(first.problem, first.values)
     for place, name in enumerate(names):
         yield _Guess(
@@ -279,13 +278,6 @@ def _without_last(weight: Tensor, dim: int) -> Tensor:
     changed = weight.clone()
     changed.select(dim, -1).zero_()
     return changed
-
-
-def _names(seen: Seen) -> list[str]:
-    """What forward calls its tensors."""
-    parameters = list(inspect.signature(seen.problem.model.forward).parameters)[1:]
-    tensors = [name for i, name in enumerate(parameters) if i not in seen.problem.numbers]
-    return tensors[: len(seen.inputs)]
 
 
 def _copied(seen: Seen, place: int) -> Made:
@@ -506,7 +498,7 @@ def _is_scaled(seen: Seen, factor: float) -> bool:
 
 def _sizes(seen: Sequence[Seen]) -> Iterator[tuple[str, list[int]]]:
     """Sizes that a factor may be, by what they are called."""
-    for place, name in enumerate(_names(seen[0])):
+    for place, name in enumerate(seen[0].problem.input_names):
         for dim in range(seen[0].inputs[place].dim()):
             sizes = [each.inputs[place].shape[dim] for each in seen]
             if len(set(sizes)) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from harness.judging.kept_bits import Rounding, class_of, roundings
 from harness.judging.oracle import expected
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case
+from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
 from harness.problems.values import Values
@@ -97,7 +99,8 @@ def judge_with_bits(
     comparison = _compared(actual, right, run, with_limits=with_limits)
     if comparison.precision != "fp32":
         return comparison, ()
-    factors = problem.family.factors(case, weights, inputs)
+    new_instance = partial(ModelInstance, problem, case)
+    factors = problem.family.factors(new_instance, case, weights, inputs)
     if not factors:
         return comparison, ()
     found = roundings(factors, actual.to(device).double() - right.value)

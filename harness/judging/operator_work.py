@@ -111,9 +111,11 @@ def judge_operators(
         parts = zip(essential, _with_others(essential, left, others), strict=True)
         by_torch = sum(_cost(each) * part for each, part in parts)
         share = 1.0 - by_torch / whole if has_kernels and whole else 0.0
+    is_left_by_name = bool(left) and min(left) >= _MOST_SHARE
+    is_all = share == 0.0 and has_kernels and not is_left_by_name
     messages = [
         *_of_left(left, essential, source),
-        *_of_others(essential, ran, output, source),
+        *_of_others(essential, ran, output, source, is_all=is_all),
         *([] if has_kernels else [no_kernel(source)]),
         *of_host(during, output),
         *of_operands_on_host(during, operands.inputs, operands.weights),
@@ -223,8 +225,22 @@ def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str)
 
 
 def _of_others(
-    essential: Sequence[Operation], ran: Sequence[Work], output: Tensor, source: str
+    essential: Sequence[Operation],
+    ran: Sequence[Work],
+    output: Tensor,
+    source: str,
+    *,
+    is_all: bool,
 ) -> Iterator[str]:
+    """What torch's operators of other names did.
+
+    Args:
+        essential: The reference's.
+        ran: Those that torch ran.
+        output: What came of it.
+        source: The submission's text.
+        is_all: Whether that is as much as all that the reference does.
+    """
     known = {_kind(each.name) for each in essential}
     others = [work for work in ran if _kind(work.name) not in known]
     for work in others:
@@ -236,6 +252,12 @@ def _of_others(
         yield (
             f"operators of torch computed {made:,} numbers ({names}); "
             f"the output has {output.numel():,}"
+        )
+    elif is_all and made:
+        names = ", ".join(sorted({work.name for work in others}))
+        yield (
+            f"operators of torch computed {made:,} numbers ({names}), which leaves its kernels "
+            "nothing of what the reference computes"
         )
 
 

@@ -16,6 +16,21 @@ from torch.fx import GraphModule
 _FLOAT64_ROUNDOFF = 2.0**-53
 
 
+@dataclass(frozen=True)
+class Traced:
+    """A call of a reference.
+
+    Attributes:
+        graph: Of torch's core operators (`rounding.propagate.trace`).
+        tensors: What it is called with: weights and inputs, floating-point numbers in float64.
+        names: What the reference calls each of them.
+    """
+
+    graph: GraphModule
+    tensors: Sequence[Tensor]
+    names: Sequence[str]
+
+
 class Instance(Protocol):
     """A `Model` that was built for one configuration, as a function."""
 
@@ -27,9 +42,7 @@ class Instance(Protocol):
     ) -> Tensor:
         """Give its output with every floating-point number converted to `dtype`."""
 
-    def traced(
-        self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
-    ) -> tuple[GraphModule, list[Tensor]]:
+    def traced(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Traced:
         """Give it as a graph of torch's core operators, and what the graph is called with.
 
         Raises:

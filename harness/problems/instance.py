@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
+from harness.problems.bounds import Traced
 from harness.problems.configuration import Configuration
 from harness.problems.problem import Problem
 from harness.problems.rounding.propagate import trace
@@ -50,10 +51,8 @@ class ModelInstance:
             raise ValueError(f"{path}: forward gives {given}; only one tensor is supported")
         return output
 
-    def traced(
-        self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
-    ) -> tuple[GraphModule, list[Tensor]]:
-        """Give it as a graph of torch's core operators, and what the graph is called with."""
+    def traced(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Traced:
+        """As `bounds.Instance`."""
         device = _device_of(weights, inputs)
         model = self._model.to(device=device, dtype=torch.float64)
         state = {**model.state_dict(), **weights}
@@ -78,7 +77,9 @@ class ModelInstance:
             if len(_GRAPHS) >= _MOST_GRAPHS:
                 _GRAPHS.clear()
             _GRAPHS[key] = graph
-        return graph, tensors
+        kept_names = [each.name for each in self._kept]
+        names = [*state, *kept_names, *self._problem.input_names[: len(inputs)]]
+        return Traced(graph, tensors, names)
 
     def _keep(self, values: Iterable[Tensor]) -> None:
         """Set what the model keeps beside its parameters and buffers."""

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -92,6 +92,14 @@ class Problem:
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the problem's own inputs."""
         return tuple(spec.shape for spec in self.inputs)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What forward calls its tensors, in order; a number where it gives one name to several."""
+        _, *parameters = inspect.signature(self.model.forward).parameters
+        names = [name for place, name in enumerate(parameters) if place not in self.numbers]
+        rest = range(len(names), len(self.inputs))
+        return (*names[: len(self.inputs)], *(f"input {place + 1}" for place in rest))
 
     def build(self, arguments: Mapping[str, object], seed: int | None = None) -> nn.Module:
         """Make a `Model`, and leave torch's random generator as it was.
@@ -204,6 +212,7 @@ def _each_output(problem: Problem, count: int) -> tuple[Problem, ...]:
 
 
 def _with_one_output(model: type[nn.Module], place: int) -> type[nn.Module]:
+    @wraps(model.forward)
     def forward(self: nn.Module, *given: Any) -> Any:
         return model.forward(self, *given)[place]
 

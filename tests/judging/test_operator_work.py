@@ -71,6 +71,19 @@ def test_operators_of_other_names_are_not_the_kernels_share() -> None:
     during = (*(Work("operator", name, 1, numbers) for name in names), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
     assert judged.share == pytest.approx(0.5)
+    assert judged.findings == ()
+
+
+def test_all_of_it_by_other_names_is_not_its_own() -> None:
+    """A kernel that copies what torch's operators have computed does nothing of the reference."""
+    numbers = BATCH * OUTPUTS
+    reference = (Operation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
+    names = ("aten::exp", "aten::sum", "aten::div", "aten::clamp_min")
+    during = (*(Work("operator", name, 1, numbers) for name in names), KERNEL)
+    judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
+    assert judged.share == 0.0
+    (finding,) = judged.findings
+    assert "leaves its kernels nothing of what the reference computes" in finding.message
 
 
 def test_tables_by_other_names_are_left_to_torch() -> None:

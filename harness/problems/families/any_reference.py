@@ -24,6 +24,7 @@ from harness.problems.families.family import Family, LinearMap, Need, Sizes
 from harness.problems.mistakes import Computation, Mistake
 from harness.problems.other_sizes import other_sizes, own_sizes, random_sizes
 from harness.problems.rounding.expected import Propagated
+from harness.problems.rounding.factored import factors_of
 from harness.problems.rounding.tracked import NoRuleError
 from harness.problems.runs import Arrangement, Run, Weights
 
@@ -194,7 +195,8 @@ class AnyReference:
         """By the bounds that its operators carry on; estimated where one has no rule."""
         instance = new_instance()
         try:
-            right = Propagated(*instance.traced(weights, inputs))
+            traced = instance.traced(weights, inputs)
+            right = Propagated(traced.graph, traced.tensors)
         except NoRuleError as error:
             return _estimated(new_instance, weights, inputs, str(error))
         # A new one: what the traced one keeps of its call, such as a mask, has no numbers.
@@ -216,11 +218,18 @@ class AnyReference:
         return None
 
     def factors(
-        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+        self,
+        new_instance: Callable[[], Instance],
+        configuration: Configuration,
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
-        """Not known to have any."""
-        del configuration, weights, inputs
-        return ()
+        """Those of its only product of matrices, or of its only convolution."""
+        del configuration
+        try:
+            return factors_of(new_instance().traced(weights, inputs))
+        except NoRuleError:
+            return ()
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
         """Nothing is declined for the sizes of a configuration."""

@@ -214,7 +214,11 @@ class Family(Protocol):
         """What `Model` is as a linear map, on a device; None where it is none."""
 
     def factors(
-        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+        self,
+        new_instance: Callable[[], Instance],
+        configuration: Configuration,
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
         """The operands of the products that are summed; none where it does more than that."""
 

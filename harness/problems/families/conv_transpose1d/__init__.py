@@ -203,9 +203,14 @@ class ConvTranspose1d(AnyReference):
         return ConvolutionMap(Convolution.of(configuration), weight, bias)
 
     def factors(
-        self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+        self,
+        new_instance: Callable[[], Instance],
+        configuration: Configuration,
+        weights: Mapping[str, Tensor],
+        inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
         """Its weight and its input; of a bias, single bits are lost in honest sums, too."""
+        del new_instance
         weight, _ = weight_and_bias(weights)
         return factors_of(Convolution.of(configuration), weight, inputs[0])
 

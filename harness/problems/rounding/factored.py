@@ -1,0 +1,160 @@
+"""The two operands of a reference that is one sum of products, as its graph shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from harness.problems.bounds import Traced
+from harness.problems.factors import Factor
+
+_ATEN = torch.ops.aten
+_PRODUCTS: Mapping[Any, tuple[int, int]] = {
+    _ATEN.mm.default: (0, 1),
+    _ATEN.bmm.default: (0, 1),
+    _ATEN.addmm.default: (1, 2),
+    _ATEN.baddbmm.default: (1, 2),
+    _ATEN.convolution.default: (0, 1),
+}
+"""Operators, and where their two operands stand."""
+# What gives some of the numbers of its first operand, and zeros.
+_MOVING = frozenset(
+    {
+        _ATEN.t.default,
+        _ATEN.transpose.int,
+        _ATEN.permute.default,
+        _ATEN.reshape.default,
+        _ATEN.squeeze.dim,
+        _ATEN.squeeze.dims,
+        _ATEN.unsqueeze.default,
+        _ATEN.expand.default,
+        _ATEN.slice.Tensor,
+        _ATEN.select.int,
+        _ATEN.clone.default,
+        _ATEN.diagonal.default,
+        _ATEN.diag_embed.default,
+        _ATEN.triu.default,
+        _ATEN.tril.default,
+    }
+)
+# Signs of what is lost are independent where numbers are. Of uniform ones of 24 bits some come
+# more than once, of a symmetric matrix all twice.
+_LEAST_DISTINCT = 0.6
+_MOST_ALIKE = 16
+# More take longer to sort than it is worth.
+_MOST_NUMBERS = 1 << 24
+
+
+def factors_of(traced: Traced) -> tuple[Factor, ...]:
+    """Give the operands of a reference's only product of matrices, or of its only convolution.
+
+    The sums may have a bias. Each operand has to be one of the reference's tensors, moved at most,
+    and so has the result; its numbers have to differ.
+    """
+    calls = [node for node in traced.graph.graph.nodes if node.op == "call_function"]
+    products = [node for node in calls if node.target in _PRODUCTS]
+    others = [node for node in calls if node.target not in _PRODUCTS]
+    if len(products) != 1 or not all(node.target in _MOVING for node in others):
+        return ()
+    given = [node for node in traced.graph.graph.nodes if node.op == "placeholder"]
+    operands = [products[0].args[place] for place in _PRODUCTS[products[0].target]]
+    sources = [_source(operand) for operand in operands]
+    if sources[0] is sources[1] or not all(source in given for source in sources):
+        return ()
+    places = [given.index(source) for source in sources if source is not None]
+    if not all(_is_drawn(traced.tensors[place]) for place in places):
+        return ()
+    plain = [_Operand(traced, traced.tensors, place) for place in places]
+    shifts = torch.stack([each.image(_last_places(each.values)).flatten() for each in plain], 1)
+    even = torch.linalg.qr(shifts)[0]
+    return tuple(
+        Factor(
+            traced.names[place],
+            traced.tensors[place].float(),
+            _Operand(traced, _around_mean(traced.tensors, other), place).image,
+            _Operand(traced, _around_mean(traced.tensors, other), place, even).adjoint,
+        )
+        for place, other in zip(places, reversed(places), strict=True)
+    )
+
+
+def _source(operand: Any) -> Node | None:
+    """The tensor whose numbers an operand has."""
+    while isinstance(operand, Node) and operand.target in _MOVING:
+        operand = operand.args[0]
+    return operand if isinstance(operand, Node) else None
+
+
+def _around_mean(tensors: Sequence[Tensor], place: int) -> Sequence[Tensor]:
+    """With one of them less its mean.
+
+    Where all numbers of one operand are positive, their mean tells of single ones of the other only
+    what is the same for all, and hides the rest.
+    """
+    changed = [*tensors]
+    changed[place] = changed[place] - changed[place].mean()
+    return changed
+
+
+def _last_places(values: Tensor) -> Tensor:
+    """What a change by one in the last place of each number is in proportion to."""
+    return torch.ldexp(values.sign(), torch.frexp(values)[1])
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """One of two.
+
+    Attributes:
+        traced: The reference.
+        tensors: What it is called with.
+        place: Where the operand is among them.
+        even: Orthonormal columns of errors that tell nothing: what it makes of the output that
+            numbers cut off are too small, all alike.
+    """
+
+    traced: Traced
+    tensors: Sequence[Tensor]
+    place: int
+    even: Tensor | None = None
+
+    @property
+    def values(self) -> Tensor:
+        """Its own, float64."""
+        return self.tensors[self.place]
+
+    def image(self, values: Tensor) -> Tensor:
+        """As `Factor.image`."""
+        return self._output(values) - self._output(torch.zeros_like(values))
+
+    def adjoint(self, errors: Tensor) -> Tensor:
+        """As `Factor.adjoint`, of what is not even in the errors."""
+        if self.even is not None:
+            flat = errors.flatten()
+            errors = (flat - self.even @ (self.even.T @ flat)).view_as(errors)
+        with torch.enable_grad():
+            values = torch.zeros_like(self.values, requires_grad=True)
+            (gradient,) = torch.autograd.grad(self._output(values), values, errors)
+        return gradient
+
+    def _output(self, values: Tensor) -> Tensor:
+        given = [*self.tensors]
+        given[self.place] = values
+        output: Tensor = self.traced.graph(*given)
+        return output
+
+
+def _is_drawn(values: Tensor) -> bool:
+    """Whether hardly any number comes again, but for 0."""
+    if not values.is_floating_point() or values.numel() > _MOST_NUMBERS:
+        return False
+    numbers = values[values != 0].abs()
+    if not len(numbers):
+        return False
+    distinct, counts = numbers.unique(return_counts=True)  # type: ignore[no-untyped-call]
+    return len(distinct) >= _LEAST_DISTINCT * len(numbers) and int(counts.max()) <= _MOST_ALIKE

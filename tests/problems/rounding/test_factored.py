@@ -1,0 +1,106 @@
+"""Operands of any reference that is one sum of products, and what rounding them does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import honest_errors
+import pytest
+import torch
+from torch import Tensor
+
+from harness.judging.kept_bits import How, Rounding, roundings
+from harness.problems.factors import Factor
+from harness.problems.grid import Case
+from harness.problems.instance import ModelInstance
+from harness.problems.problem import Problem, load
+from harness.problems.runs import Run
+from harness.problems.values import Values, runs_for, values_for
+from tests.judge_alone import every_case
+from tests.support import ROOT
+
+REFERENCES = ROOT / "tests" / "references"
+# What they call their operands.
+OPERANDS = {
+    "batched_matmul": ("a", "b"),
+    "conv2d": ("x", "conv.weight"),
+    "conv3d": ("x", "conv.weight"),
+    "conv_transpose2d": ("x", "conv.weight"),
+    "irregular_matmul": ("a", "b"),
+    "matmul_of_transposed": ("a", "b"),
+    "triangular_matmul": ("a", "b"),
+}
+# Numbers that come twice, more than one sum of products, other sums, and functions.
+WITHOUT = ("symmetric_matmul", "attention", "linear_gelu", "mean_over_dim", "above_mean", "relu")
+BITS = 16
+ROUNDED: dict[How, Callable[[Tensor, int], Tensor]] = {
+    "nearest": honest_errors.nearest,
+    "zero": honest_errors.cut,
+}
+
+
+class Called:
+    """A reference called with one kind of numbers in its own configuration, cut down."""
+
+    def __init__(self, path: Path) -> None:
+        reference = load(path)
+        self.case: Case = every_case(reference)[0]
+        self.problem: Problem = reference.at(self.case.constants)
+        self.new_instance = partial(ModelInstance, self.problem, self.case)
+
+    def plain_runs(self) -> list[Run]:
+        """Those whose errors are looked at."""
+        return [run for run in runs_for(self.problem) if run.is_plain]
+
+    def values(self, run: Run) -> Values:
+        """A run's."""
+        return values_for(self.problem, self.case, run)
+
+    def factors(self, values: Values) -> list[Factor]:
+        """The operands, as the harness finds them."""
+        family, given = self.problem.family, (values.weights, values.inputs)
+        return [*family.factors(self.new_instance, self.case, *given)]
+
+    def found(self, values: Values, used: Values) -> tuple[Rounding, ...]:
+        """What is found of who was given some values and used others, in float32."""
+        right = self.new_instance()(values.weights, values.inputs)
+        single = self.new_instance()(used.weights, used.inputs, torch.float32)
+        return roundings(self.factors(values), single.double() - right)
+
+
+def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: How) -> Values:
+    """With some operands in fewer bits."""
+    inputs = [*values.inputs]
+    weights = dict(values.weights)
+    for name in operands:
+        if name in weights:
+            weights[name] = ROUNDED[how](weights[name], BITS)
+        else:
+            place = names.index(name)
+            inputs[place] = ROUNDED[how](inputs[place], BITS)
+    return Values(weights=weights, inputs=tuple(inputs))
+
+
+@pytest.mark.parametrize("how", ROUNDED)
+@pytest.mark.parametrize("name", OPERANDS)
+def test_rounded_operands_are_named(name: str, how: How) -> None:
+    """One or both, in every plain run, in as many bits as they have; of an honest sum none."""
+    called = Called(REFERENCES / f"{name}.py")
+    runs, operands = called.plain_runs(), OPERANDS[name]
+    assert runs
+    for run in runs:
+        values = called.values(run)
+        assert not called.found(values, values)
+        for which in (operands[:1], operands[1:], operands):
+            told = called.found(values, rounded(values, which, operands, how))
+            found = {each.operand: (each.bits, each.how) for each in told}
+            assert found == dict.fromkeys(which, (BITS, how)), run
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_what_is_no_sum_of_drawn_products_has_no_operands(name: str) -> None:
+    """Errors of anything else may depend on the last bits of an operand in an honest kernel."""
+    called = Called(REFERENCES / f"{name}.py")
+    assert not [each for run in called.plain_runs() for each in called.factors(called.values(run))]
