@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from harness.judging.compare import compare
-from harness.judging.oracle import expected
+from harness.judging.oracle import CLASSES, expected
 from harness.problems.bounds import Expected
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.grid import Case, cases_for
@@ -43,24 +43,33 @@ def version(reference: Path, forward: str, folder: Path) -> Problem:
 
 
 def first_wrong(
-    reference: Problem, versions: Mapping[str, Problem], cases: Sequence[Case]
+    reference: Problem,
+    versions: Mapping[str, Problem],
+    cases: Sequence[Case],
+    tightest: Sequence[str] = (),
 ) -> dict[str, str]:
     """Where each version is judged to be wrong for the first time; empty for nowhere.
 
     Each has the calls that a submission has in the same case.
+
+    Args:
+        reference: What they are versions of.
+        versions: By name.
+        cases: Where to look.
+        tightest: Names of those that have to be of the tightest class.
     """
     told = dict.fromkeys(versions, "")
     for case in cases:
         left = {name: problem for name, problem in versions.items() if not told[name]}
         if not left:
             break
-        for name, message in _in_case(reference.at(case.constants), case, left):
+        for name, message in _in_case(reference.at(case.constants), case, left, tightest):
             told[name] = told[name] or message
     return told
 
 
 def _in_case(
-    reference: Problem, case: Case, versions: Mapping[str, Problem]
+    reference: Problem, case: Case, versions: Mapping[str, Problem], tightest: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Which versions are wrong in a case, and how."""
     instances = {
@@ -81,17 +90,21 @@ def _in_case(
             except Exception as error:  # a submission's exception is an error, too
                 message = f"raises {type(error).__name__}: {error}"
             else:
-                message = _first_mismatch(call.run, outputs, right)
+                message = _first_mismatch(call.run, outputs, right, is_tightest=name in tightest)
             if message:
                 yield name, f"{case.id}, {call.name}: {message}"
                 del instances[name]
 
 
-def _first_mismatch(run: Run, outputs: Sequence[Tensor], right: Sequence[Expected]) -> str:
+def _first_mismatch(
+    run: Run, outputs: Sequence[Tensor], right: Sequence[Expected], *, is_tightest: bool
+) -> str:
     for output, expected_output in zip(outputs, right, strict=True):
         judged = compare(
             output, expected_output, exact=run.is_exact, is_beyond_half=run.is_beyond_half
         )
         if judged.mismatch:
             return judged.mismatch.message
+        if is_tightest and judged.precision != CLASSES[0].name:
+            return f"{judged.precision}, {judged.worst} of the bound"
     return ""

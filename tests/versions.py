@@ -745,6 +745,14 @@ VERSIONS: Mapping[str, Versions] = {
                 "y = c.weight.flatten(1) @ u + c.bias[:, None]\n"
                 "return y.view(len(x), -1, x.shape[2] + 2 * p - 2, x.shape[3] + 2 * p - 4)"
             ),
+            "from the bias on": (
+                "c = self.conv; p = c.padding[0]\n"
+                "u = nn.functional.unfold(x, c.kernel_size, padding=p)\n"
+                "w = c.weight.flatten(1)\n"
+                "y = c.bias[:, None].expand(len(x), -1, u.shape[2])\n"
+                "for k in range(u.shape[1]): y = y + w[:, k, None] * u[:, k, None]\n"
+                "return y.view(len(x), -1, x.shape[2] + 2 * p - 2, x.shape[3] + 2 * p - 4)"
+            ),
         },
     ),
     "depthwise_conv2d": Versions(
@@ -896,7 +904,7 @@ VERSIONS: Mapping[str, Versions] = {
             "by the smaller": (
                 "d = (predictions - targets).abs()\n"
                 "q = d.clamp(max=1)\n"
-                "return (0.5 * q * q + d - q).flatten().cumsum(0)[-1] / d.numel()"
+                "return (q * (d - 0.5 * q)).flatten().cumsum(0)[-1] / d.numel()"
             ),
         },
     ),
@@ -1148,6 +1156,11 @@ VERSIONS: Mapping[str, Versions] = {
             "term by term": (
                 "w, b = self.linear.weight, self.linear.bias\n"
                 "y = (x[:, None] * w[None]).cumsum(2)[..., -1] + b\n"
+                "return 0.25 * y * (1 + torch.erf(y * 0.7071067811865476))"
+            ),
+            "from the bias on": (
+                "w, y = self.linear.weight, self.linear.bias.expand(len(x), -1)\n"
+                "for k in range(x.shape[1]): y = y + w[:, k] * x[:, k, None]\n"
                 "return 0.25 * y * (1 + torch.erf(y * 0.7071067811865476))"
             ),
         },

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from harness.problems.rounding.tracked import (
     Tracked,
     between,
     certain,
+    is_whole,
     number,
     rule,
 )
@@ -43,7 +45,23 @@ def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -
         error = (left * x.bound + right * y.bound).expand(value.shape)
     if not value.is_floating_point():
         return Tracked(value, error)
-    return rounding.rounded(value, error)
+    result = rounding.rounded(value, error)
+    for one, other in ((x, y), (y, x)) if alpha == 1 else ():
+        result = _from_the_start(rounding, result, one, other)
+    return result
+
+
+def _from_the_start(rounding: Rounding, result: Tracked, one: Tracked, other: Tracked) -> Tracked:
+    """What is added to a sum may as well have been there before its terms, such as a bias."""
+    if one.terms is None:
+        return result
+    terms = one.terms.with_one(other)
+    if is_whole(terms.most, one, other):
+        return replace(result, terms=terms)
+    whole = rounding.summed(result.value, terms.spread, terms.most, terms.count)
+    # What a mask adds, which is infinite, makes the sum so whenever it comes.
+    wider = torch.maximum(result.bound, whole.bound).where(~result.value.isinf(), result.bound)
+    return replace(whole, error=wider)
 
 
 def _apply(operator: Any, a: Any, b: Any, alpha: float) -> Tensor:

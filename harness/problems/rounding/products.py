@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from harness.problems.rounding.elementwise import added, multiplied
-from harness.problems.rounding.tracked import Rounding, Tracked, complex_rule, is_whole, rule
+from harness.problems.rounding.tracked import Rounding, Terms, Tracked, complex_rule, is_whole, rule
 
 Bilinear = Callable[[Tensor, Tensor], Tensor]
 # Of roundings of the largest that is near: tiles of 8 by 8 lose about so much, a hundred times as
@@ -24,7 +25,7 @@ def _joined(
     value = function(a.value, b.value)
     magnitude = function(a.value.abs(), b.value.abs())
     if not rounding.arithmetic.roundoff and is_whole(magnitude, a, b):
-        return Tracked(value)
+        return Tracked(value, terms=Terms(torch.zeros_like(magnitude), magnitude, terms))
     x, y = rounding.operand(a), rounding.operand(b)
     most = magnitude if x.error is None and y.error is None else function(x.most, y.most)
     return rounding.summed(value, most - magnitude, most, terms)
@@ -110,7 +111,8 @@ def _by_transforms(
         return result
     near = convolution(x.most, weight.most).flatten(2).amax(2)
     lost = _OF_TRANSFORMS * arithmetic.accumulation * near
-    return Tracked(result.value, result.bound + lost.view(*near.shape, *(1,) * (x.value.dim() - 2)))
+    beside = lost.view(*near.shape, *(1,) * (x.value.dim() - 2))
+    return replace(result, error=result.bound + beside)
 
 
 @rule("convolution")

@@ -14,6 +14,7 @@ from harness.problems.rounding.tracked import (
     SINGLE,
     NoRuleError,
     Rounding,
+    Terms,
     Tracked,
     between,
     certain,
@@ -52,9 +53,10 @@ def summed(
         return Tracked(x.value.sum(dims, keepdim, dtype=dtype), error)
     value = x.value.sum(dims, keepdim)
     most = x.most.sum(dims, keepdim)
+    count = _count(x.value, dims) - 1
     if is_whole(most, x):
-        return Tracked(value)
-    return rounding.summed(value, x.bound.sum(dims, keepdim), most, _count(x.value, dims) - 1)
+        return Tracked(value, terms=Terms(torch.zeros_like(most), most, count))
+    return rounding.summed(value, x.bound.sum(dims, keepdim), most, count)
 
 
 @rule("mean")

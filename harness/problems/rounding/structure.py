@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,12 +38,22 @@ def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """The same elements elsewhere."""
     del rounding
     values = operator(*_part(args, "value"), **_part(kwargs, "value"))
+    first, *others = _tracked((args, kwargs))
+    if first is args[0] and first.terms and not others and isinstance(values, Tensor):
+        rest = partial(_moved, operator, args[1:], kwargs)
+        error = None if first.error is None else rest(first.error)
+        return Tracked(values, error, first.terms.moved(rest, first.value.shape))
     if all(each.error is None for each in _tracked((args, kwargs))):
         return tree_map(lambda value: Tracked(value), values)
     errors = operator(*_part(args, "bound"), **_part(kwargs, "bound"))
     if isinstance(values, Tensor):
         return Tracked(values, errors)
     return [Tracked(value, error) for value, error in zip(values, errors, strict=True)]
+
+
+def _moved(operator: Any, args: Any, kwargs: Any, values: Tensor) -> Tensor:
+    result: Tensor = operator(values, *args, **kwargs)
+    return result
 
 
 @rule("as_strided")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -16,6 +16,34 @@ SINGLE = 2.0**-24
 
 
 @dataclass(frozen=True)
+class Terms:
+    """What a sum is made of.
+
+    Attributes:
+        spread: What their own errors add up to; float64.
+        most: The sum of their largest absolute values; float64.
+        count: How many there are.
+    """
+
+    spread: Tensor
+    most: Tensor
+    count: Tensor | float
+
+    def with_one(self, other: Tracked) -> Terms:
+        """With one more."""
+        return Terms(self.spread + other.bound, self.most + other.most, self.count + 1.0)
+
+    def moved(self, operator: Callable[[Tensor], Tensor], shape: torch.Size) -> Terms:
+        """Of sums that are moved, in what has a shape before."""
+
+        def move(part: Tensor) -> Tensor:
+            return operator(part.expand(shape))
+
+        count = move(self.count) if isinstance(self.count, Tensor) else self.count
+        return Terms(move(self.spread), move(self.most), count)
+
+
+@dataclass(frozen=True)
 class Tracked:
     """What a right computation has, approximately.
 
@@ -23,10 +51,12 @@ class Tracked:
         value: The exact one but for float64's rounding.
         error: How far from it each element may be, float64 of the value's shape; None where it is
             exact. Of truth values, 1 where either may be had; of complex numbers, the modulus.
+        terms: Of a sum, which may go on with what is added to it.
     """
 
     value: Tensor
     error: Tensor | None = None
+    terms: Terms | None = None
 
     @property
     def bound(self) -> Tensor:
@@ -181,7 +211,8 @@ class Rounding:
         ) * arithmetic.accumulation
         gamma = torch.where(product < 1.0, product / (1.0 - product), torch.inf)
         lost = gamma * most + (terms + 1.0) * arithmetic.smallest
-        return self.rounded(value, spread + lost)
+        result = self.rounded(value, spread + lost)
+        return replace(result, terms=Terms(spread, most, terms))
 
     def _holds(self, value: Tensor) -> Tensor:
         if value.is_complex():
