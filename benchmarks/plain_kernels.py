@@ -1,0 +1,67 @@
+"""Whether right kernels are accused: any reference by plain kernels in CUDA, checked.
+
+Run `python benchmarks/plain_kernels.py REFERENCES... --into FOLDER`. For each reference it writes a
+submission into the folder, in which every operator is a plain kernel (`plain/kernels.cu`), and
+checks it on the simulator. All of them share one extension, which is built once. It ends with how
+many have which verdict and precision class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+
+import harness
+
+PARTS = Path(__file__).parent / "plain"
+_MODEL = """
+
+class ModelNew(Model):
+    def forward(self, *inputs):
+        with PlainKernels():
+            return super().forward(*inputs)
+"""
+
+
+def write(reference: Path, folder: Path) -> Path:
+    """Write the submission of a reference: kernels, what calls them for its operators, and itself.
+
+    The reference comes last, and all files have one name: a build knows the lines of its kernels.
+    """
+    kernels, operators = ((PARTS / name).read_text() for name in ("kernels.cu", "operators.py"))
+    before, _, behind = operators.partition('CUDA_SOURCE = ""')
+    file = folder / reference.stem / "plain.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        f"{before}CUDA_SOURCE = r'''\n{kernels}'''{behind}\n{reference.read_text()}{_MODEL}"
+    )
+    return file
+
+
+def main() -> None:
+    """Print a line for each reference when it is there, and what they come to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("references", nargs="+", type=Path)
+    parser.add_argument("--into", type=Path, required=True, help="where the submissions go")
+    parser.add_argument("--grid", choices=("own", "quick", "full"), default="quick")
+    parser.add_argument("--seed", type=int)
+    given = parser.parse_args()
+    options = harness.Options(device="simulator", grid=given.grid, seed=given.seed)
+    told: Counter[str] = Counter()
+    with harness.Client(options=options) as client:
+        futures = [
+            client.submit(write(reference, given.into), reference) for reference in given.references
+        ]
+        for future in harness.as_completed(futures):
+            report = future.result()
+            told[f"{report.verdict} {report.precision}"] += 1
+            counts = Counter(case.verdict for case in report.cases)
+            words = (report.verdict, report.precision, dict(counts), report.message)
+            print(report.problem, *words, flush=True)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Right kernels in plain CUDA, which benchmarks/plain_kernels.py makes of any reference."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import ROOT
+
+REFERENCES = ("attention", "conv_transpose2d", "group_norm", "reverse_cumsum")
+
+
+def test_right_kernels_are_not_accused(tmp_path: Path) -> None:
+    """In the reference's own configuration, cut down, with all kinds of numbers."""
+    paths = [str(ROOT / "tests" / "references" / f"{name}.py") for name in REFERENCES]
+    command = [str(ROOT / "benchmarks" / "plain_kernels.py"), *paths, "--into", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, *command, "--grid", "own"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told == {"passed fp32": len(REFERENCES)}, done.stdout
