@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,16 +27,18 @@ class Record:
 
     path: Path
     parts: tuple[Part, ...]
+    numbers: Mapping[int, float] = field(default_factory=dict)
     text: str = ""
     share: float | None = None
     schema: int = 2
 
 
-RECORD = Record(Path("a b.py"), (Part("small", ((1, 2), ())),), "line\n\ud800", 0.5)
+PARTS = (Part("small", ((1, 2), ())),)
+RECORD = Record(Path("a b.py"), PARTS, {1: 2.5}, "line\n\ud800", 0.5)
 
 
 def test_record_comes_back_equal() -> None:
-    """Paths, tuples and text that is no Unicode are as they were, from one line."""
+    """Paths, tuples, keys and text that is no Unicode are as they were, from one line."""
     text = codec.encode(RECORD)
     assert "\n" not in text
     assert codec.decode(text, Record) == RECORD

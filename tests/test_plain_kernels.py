@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-REFERENCES = ("attention", "conv_transpose2d", "group_norm", "reverse_cumsum")
+# One of each kind; the last has a number among its inputs.
+REFERENCES = ("attention", "conv_transpose2d", "group_norm", "reverse_cumsum", "scaled_sum")
 
 
 def test_right_kernels_are_not_accused(tmp_path: Path) -> None:

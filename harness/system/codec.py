@@ -58,7 +58,8 @@ def _parsed(text: str) -> object:
 
 def _converted(data: object, kind: type[T]) -> T:
     try:
-        return msgspec.convert(data, kind, dec_hook=_made)
+        # Keys of JSON are text.
+        return msgspec.convert(data, kind, dec_hook=_made, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 
