@@ -179,25 +179,25 @@ __global__ void matmul_kernel(
 
 // Of three dimensions: depth, height and width.
 struct Window {
-    int in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+    int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
 };
 
-__device__ void places_of(int64_t i, const Window& w, int place[3], int64_t* row) {
+__device__ void places_of(int64_t i, const Window& w, int64_t place[3], int64_t* row) {
     for (int d = 2; d >= 0; --d) {
-        place[d] = static_cast<int>(i % w.out[d]);
+        place[d] = i % w.out[d];
         i /= w.out[d];
     }
     *row = i;
 }
 
 // Where a tap of the window reads along a dimension; -1 for nowhere.
-__device__ int read_at(const Window& w, int d, int place, int tap, bool transposed) {
+__device__ int64_t read_at(const Window& w, int d, int64_t place, int tap, bool transposed) {
     if (!transposed) {
-        const int at = place * w.stride[d] - w.padding[d] + tap * w.dilation[d];
-        return at < w.in[d] ? max(at, -1) : -1;
+        const int64_t at = place * w.stride[d] - w.padding[d] + tap * w.dilation[d];
+        return at >= 0 && at < w.in[d] ? at : -1;
     }
-    const int shifted = place + w.padding[d] - tap * w.dilation[d];
-    const int at = shifted / w.stride[d];
+    const int64_t shifted = place + w.padding[d] - tap * w.dilation[d];
+    const int64_t at = shifted / w.stride[d];
     return shifted >= 0 && shifted % w.stride[d] == 0 && at < w.in[d] ? at : -1;
 }
 
@@ -206,14 +206,14 @@ __global__ void convolution_kernel(
     int in_channels, int out_channels, int groups, Window w, bool transposed) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= numbers) return;
-    int place[3];
+    int64_t place[3];
     int64_t row;
     places_of(i, w, place, &row);
     const int channel = static_cast<int>(row % out_channels);
     const int ins = in_channels / groups, outs = out_channels / groups;
     const int group = channel / outs;
-    const int64_t taps = static_cast<int64_t>(w.kernel[0]) * w.kernel[1] * w.kernel[2];
-    const int64_t plane = static_cast<int64_t>(w.in[0]) * w.in[1] * w.in[2];
+    const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+    const int64_t plane = w.in[0] * w.in[1] * w.in[2];
     x += (row / out_channels * in_channels + group * ins) * plane;
     // A plain convolution has its weight by output channels, a transposed one by input channels.
     weight += transposed ? (static_cast<int64_t>(group) * ins * outs + channel % outs) * taps
@@ -221,15 +221,15 @@ __global__ void convolution_kernel(
     const int64_t next = transposed ? outs * taps : taps;
     float sum = bias ? bias[channel] : 0.0f;
     for (int a = 0; a < w.kernel[0]; ++a) {
-        const int in_a = read_at(w, 0, place[0], a, transposed);
+        const int64_t in_a = read_at(w, 0, place[0], a, transposed);
         if (in_a < 0) continue;
         for (int b = 0; b < w.kernel[1]; ++b) {
-            const int in_b = read_at(w, 1, place[1], b, transposed);
+            const int64_t in_b = read_at(w, 1, place[1], b, transposed);
             if (in_b < 0) continue;
             for (int c = 0; c < w.kernel[2]; ++c) {
-                const int in_c = read_at(w, 2, place[2], c, transposed);
+                const int64_t in_c = read_at(w, 2, place[2], c, transposed);
                 if (in_c < 0) continue;
-                const float* from = x + (static_cast<int64_t>(in_a) * w.in[1] + in_b) * w.in[2] + in_c;
+                const float* from = x + (in_a * w.in[1] + in_b) * w.in[2] + in_c;
                 const float* by = weight + (a * w.kernel[1] + b) * w.kernel[2] + c;
                 for (int k = 0; k < ins; ++k) sum += from[k * plane] * by[k * next];
             }
@@ -242,21 +242,21 @@ __global__ void pool_kernel(
     const float* x, float* out, int64_t numbers, Window w, int which, bool is_mean, float divisor) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= numbers) return;
-    int place[3];
+    int64_t place[3];
     int64_t row;
     places_of(i, w, place, &row);
     x += row * w.in[0] * w.in[1] * w.in[2];
     float all = start_of(which);
     for (int a = 0; a < w.kernel[0]; ++a) {
-        const int in_a = read_at(w, 0, place[0], a, false);
+        const int64_t in_a = read_at(w, 0, place[0], a, false);
         if (in_a < 0) continue;
         for (int b = 0; b < w.kernel[1]; ++b) {
-            const int in_b = read_at(w, 1, place[1], b, false);
+            const int64_t in_b = read_at(w, 1, place[1], b, false);
             if (in_b < 0) continue;
             for (int c = 0; c < w.kernel[2]; ++c) {
-                const int in_c = read_at(w, 2, place[2], c, false);
+                const int64_t in_c = read_at(w, 2, place[2], c, false);
                 if (in_c < 0) continue;
-                all = joined(which, all, x[(static_cast<int64_t>(in_a) * w.in[1] + in_b) * w.in[2] + in_c]);
+                all = joined(which, all, x[(in_a * w.in[1] + in_b) * w.in[2] + in_c]);
             }
         }
     }
@@ -269,12 +269,12 @@ Window window(const torch::Tensor& x, const Sizes& out, const Sizes& kernel, con
               const Sizes& padding, const Sizes& dilation) {
     Window w;
     for (int d = 0; d < 3; ++d) {
-        w.in[d] = static_cast<int>(x.size(d - 3));
-        w.out[d] = static_cast<int>(out[d]);
-        w.kernel[d] = static_cast<int>(kernel[d]);
-        w.stride[d] = static_cast<int>(stride[d]);
-        w.padding[d] = static_cast<int>(padding[d]);
-        w.dilation[d] = static_cast<int>(dilation[d]);
+        w.in[d] = x.size(d - 3);
+        w.out[d] = out[d];
+        w.kernel[d] = kernel[d];
+        w.stride[d] = stride[d];
+        w.padding[d] = padding[d];
+        w.dilation[d] = dilation[d];
     }
     return w;
 }

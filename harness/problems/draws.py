@@ -209,8 +209,11 @@ def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _positive(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Of 8 bits, so that no class rounds them: by more than all that depends on them, maybe."""
-    return (_uniform(shape, generator) * _magnitude(3, 5, generator)).bfloat16().float()
+    """Of 8 bits, so that no class rounds them: by more than all that depends on them, maybe.
+
+    They are of one magnitude, between 1e3 and 6e4; float16 ends at 65504.
+    """
+    return (_uniform(shape, generator) * _magnitude(3, 4.8, generator)).bfloat16().float()
 
 
 def _tiny(shape: tuple[int, ...], generator: Generator) -> Tensor:
@@ -223,7 +226,7 @@ def _huge(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return _uniform(shape, generator) * _magnitude(3, 30, generator)
 
 
-def _magnitude(lowest: int, highest: int, generator: Generator) -> float:
+def _magnitude(lowest: float, highest: float, generator: Generator) -> float:
     """A number between two powers of ten, which are given; any order of magnitude is as likely."""
     drawn = float(torch.rand((), generator=generator, dtype=torch.float64, device=generator.device))
     return float(10 ** (lowest + (highest - lowest) * drawn))

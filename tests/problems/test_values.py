@@ -10,7 +10,8 @@ from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import OWN, Case, cases_for
 from harness.problems.problem import Problem, load
-from harness.problems.runs import Run
+from harness.problems.runs import Distribution, Run
+from harness.problems.sources import inputs_from
 from harness.problems.values import (
     Call,
     calls_for,
@@ -254,6 +255,18 @@ def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
     assert torch.equal(values["integers"].inputs[0], values["integers"].inputs[0].round())
     names = [values[name].weights["norm.weight"] for name in ("own", "normal")]
     assert not torch.equal(*names)
+
+
+@pytest.mark.parametrize("distribution", ["large", "positive"])
+def test_large_numbers_are_finite_in_float16(distribution: Distribution) -> None:
+    """A reference may draw in that type; what is infinite there tells nothing."""
+    for seed in range(200):
+        generator = torch.Generator().manual_seed(seed)
+        (made,) = inputs_from(
+            lambda: [torch.rand(64, dtype=torch.float16)], distribution, generator
+        )
+        assert bool(made.isfinite().all()), seed
+        assert float(made.abs().max()) > 500.0
 
 
 def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
