@@ -39,6 +39,7 @@ _MAKING_ROOM = """
 _NOBODYS = frozenset(_MAKING_ROOM.split())
 # What is about fewer numbers, such as one that decides which way to go, is none of the work.
 _LEAST_OF_OUTPUT = 1 / 16
+_LEAST_OF_NAME = 1 / 4
 # Operators of other names that an operator of the reference takes at least.
 _OTHERS_FOR_ONE = 2
 # A number that a kernel has computed may be read by the host, which makes the output from it.
@@ -247,7 +248,13 @@ def _of_others(
         if is_library(work.name):
             yield f"{called_as(work.name, source)} ran, which is a library's work"
     made = sum(work.elements for work in others if not is_library(work.name))
-    if len(essential) == 1 and made >= _MOST_SHARE * max(essential[0].elements, output.numel()):
+    whole = max(essential[0].elements, output.numel()) if len(essential) == 1 else 0
+    # A dozen operators on a number for each channel finish a norm, however small the channels are.
+    elements = Counter[str]()
+    for work in others:
+        elements[work.name] += 0 if is_library(work.name) else work.elements
+    telling = sum(count for count in elements.values() if count >= _LEAST_OF_NAME * whole)
+    if whole and telling >= _MOST_SHARE * whole:
         names = ", ".join(sorted({work.name for work in others}))
         yield (
             f"operators of torch computed {made:,} numbers ({names}); "

@@ -86,6 +86,15 @@ def test_all_of_it_by_other_names_is_not_its_own() -> None:
     assert "leaves its kernels nothing of what the reference computes" in finding.message
 
 
+def test_what_finishes_small_channels_is_no_work() -> None:
+    """A dozen operators of six names, on as many numbers as there are channels."""
+    norm = (Operation("aten::native_batch_norm", 61485, 61485, 0),)
+    counts = {"add": 3, "mul": 3, "pow": 1, "rsqrt": 1, "sub": 2, "div": 2}
+    during = [Work("operator", f"aten::{name}", n, n * 4099) for name, n in counts.items()]
+    judged = judge_operators(norm, OPERANDS, (*during, KERNEL), (), torch.ones(61485), None)
+    assert judged.findings == ()
+
+
 def test_tables_by_other_names_are_left_to_torch() -> None:
     """An embedding is a look-up, and so is an index."""
     reference = (Operation("aten::embedding", 4096, 4096, 0),)
