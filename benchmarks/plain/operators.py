@@ -202,6 +202,13 @@ def _volume(x: Tensor, dims: int) -> Tensor:
     return whole.reshape(*whole.shape[:2], *[1] * (3 - dims), *whole.shape[2:]).contiguous()
 
 
+def _slid(
+    volume: Tensor, k: Sequence[int], s: Sequence[int], p: Sequence[int], d: Sequence[int]
+) -> list[int]:
+    """How many places a window has: its kernel, stride, padding and dilation."""
+    return [(volume.shape[n + 2] + 2 * p[n] - d[n] * (k[n] - 1) - 1) // s[n] + 1 for n in range(3)]
+
+
 def _flattened(found: Tensor, like: Tensor, dims: int) -> Tensor:
     flat = found.reshape(*found.shape[:2], *found.shape[5 - dims :])
     return flat[0] if like.dim() == dims + 1 else flat
@@ -220,10 +227,7 @@ def convolution(
     """As `functional.conv1d` to `conv3d`."""
     volume, kernel = _volume(x, dims), _volume(weight, dims)
     s, p, d = _three(stride, dims, 1), _three(padding, dims, 0), _three(dilation, dims, 1)
-    out = [
-        (volume.shape[n + 2] + 2 * p[n] - d[n] * (kernel.shape[n + 2] - 1) - 1) // s[n] + 1
-        for n in range(3)
-    ]
+    out = _slid(volume, kernel.shape[2:], s, p, d)
     found = plain.convolution(volume, kernel, bias, out, s, p, d, groups, False)
     return _flattened(found, x, dims)
 
@@ -257,7 +261,7 @@ def _pooled(
     volume = _volume(x, dims)
     k, s = _three(kernel, dims, 1), _three(stride or kernel, dims, 1)
     p, d = _three(padding, dims, 0), _three(dilation, dims, 1)
-    out = [(volume.shape[n + 2] + 2 * p[n] - d[n] * (k[n] - 1) - 1) // s[n] + 1 for n in range(3)]
+    out = _slid(volume, k, s, p, d)
     return _flattened(plain.pool(volume, name, out, k, s, p, d, name == "sum"), x, dims)
 
 

@@ -247,13 +247,13 @@ def _of_others(
     for work in others:
         if is_library(work.name):
             yield f"{called_as(work.name, source)} ran, which is a library's work"
-    made = sum(work.elements for work in others if not is_library(work.name))
+    by_name = Counter[str]()
+    for work in others:
+        by_name[work.name] += 0 if is_library(work.name) else work.elements
+    made = by_name.total()
     whole = max(essential[0].elements, output.numel()) if len(essential) == 1 else 0
     # A dozen operators on a number for each channel finish a norm, however small the channels are.
-    elements = Counter[str]()
-    for work in others:
-        elements[work.name] += 0 if is_library(work.name) else work.elements
-    telling = sum(count for count in elements.values() if count >= _LEAST_OF_NAME * whole)
+    telling = sum(count for count in by_name.values() if count >= _LEAST_OF_NAME * whole)
     if whole and telling >= _MOST_SHARE * whole:
         names = ", ".join(sorted({work.name for work in others}))
         yield (

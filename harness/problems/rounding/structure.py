@@ -38,12 +38,12 @@ def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """The same elements elsewhere."""
     del rounding
     values = operator(*_part(args, "value"), **_part(kwargs, "value"))
-    first, *others = _tracked((args, kwargs))
-    if first is args[0] and first.terms and not others and isinstance(values, Tensor):
+    known = _tracked((args, kwargs))
+    if len(known) == 1 and known[0] is args[0] and known[0].terms and isinstance(values, Tensor):
         rest = partial(_moved, operator, args[1:], kwargs)
-        error = None if first.error is None else rest(first.error)
-        return Tracked(values, error, first.terms.moved(rest, first.value.shape))
-    if all(each.error is None for each in _tracked((args, kwargs))):
+        error = None if known[0].error is None else rest(known[0].error)
+        return Tracked(values, error, known[0].terms.moved(rest, known[0].value.shape))
+    if all(each.error is None for each in known):
         return tree_map(lambda value: Tracked(value), values)
     errors = operator(*_part(args, "bound"), **_part(kwargs, "bound"))
     if isinstance(values, Tensor):
