@@ -5,6 +5,7 @@ python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
 CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus
 CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # one of them, after that
 python benchmarks/engine_cost.py cold       # how busy GPUs are while nothing is built yet
+python benchmarks/engine_cost.py contexts   # how many of CUDA's contexts a host makes in a second
 python benchmarks/engine_cost.py builds     # what compilers on the other processors do to times
 """
 
@@ -13,18 +14,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import multiprocessing
 import os
 import secrets
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, as_completed, wait
 from pathlib import Path
 
 import torch
@@ -107,20 +110,33 @@ def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
         print(f"{name}: {most[name] / 2**20:.0f} MiB, {grown / 2**10:.1f} KiB an evaluation")
 
 
-def gpus(repeats: int, folder: Path, *, is_built: bool) -> None:
+def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> None:
     """Print how many of the submissions' own configurations the visible GPUs check in an hour.
 
-    Unless everything is built, each pair of submission and problem is checked once before.
+    Unless everything is built, each pair of submission and problem is checked once before. What
+    counts has ended within so many seconds, which begin when as many have ended as run at a time:
+    neither the start nor the last ones, for which all but one of the GPUs wait, are in the time.
     """
     pairs = _pairs(folder)
-    with harness.Client("dask", options=_OWN) as client:
-        for times in (repeats,) if is_built else (1, repeats):
-            start = time.monotonic()
-            futures = [client.submit(*pair) for _ in range(times) for pair in pairs]
-            reports = [future.result() for future in futures]
-            seconds = time.monotonic() - start
-    _tell(reports, seconds)
-    print(f"{torch.cuda.device_count()} GPUs: {3600 * len(futures) / seconds:.0f} an hour")
+    jobs = jobs or EngineChoice("dask", "").hardware("cuda").jobs
+    with harness.Client("dask", jobs=jobs, options=_OWN) as client:
+        if not is_built:
+            wait([client.submit(*pair) for pair in pairs])
+        begun = time.monotonic()
+        endless = itertools.cycle(pairs)
+        running = {client.submit(*pair) for pair in itertools.islice(endless, 2 * jobs)}
+        ended: list[Report] = []
+        start, first = begun, 0
+        while len(ended) < jobs or time.monotonic() < start + seconds:
+            done, running = wait(running, 1.0, FIRST_COMPLETED)
+            running |= {client.submit(*pair) for pair in itertools.islice(endless, len(done))}
+            if len(ended) < jobs:
+                start, first = time.monotonic(), len(ended) + len(done)
+            ended += [future.result() for future in done]
+        lasted = time.monotonic() - start
+    _tell(ended[first:], lasted)
+    print(f"begun {start - begun:.1f} s before, with {jobs} at a time")
+    print(f"{torch.cuda.device_count()} GPUs: {3600 * (len(ended) - first) / lasted:.0f} an hour")
 
 
 def cold(copies: int, folder: Path) -> None:
@@ -172,6 +188,43 @@ def cold(copies: int, folder: Path) -> None:
                 f"{called} {what}: evaluations {100 * _share(held, first, until):.1f} % of the "
                 f"time, kernels {statistics.mean(samples):.1f} %"
             )
+
+
+def contexts(seconds: float) -> None:
+    """Print how many contexts a second processes begin and end, on one and on all visible GPUs.
+
+    One for each GPU is there throughout, as those of evaluators are.
+    """
+    gpus = torch.cuda.device_count()
+    held = [torch.zeros(1, device=f"cuda:{gpu}") for gpu in range(gpus)]
+    command = [sys.executable, "-c", _CONTEXTS, str(seconds)]
+    for count in sorted({1, len(held)}):
+        for each in (1, 4, 12):
+            loops = [
+                subprocess.Popen([*command, str(gpu)], stdout=subprocess.PIPE, text=True)
+                for gpu in range(count)
+                for _ in range(each)
+            ]
+            made = sum(int(loop.communicate()[0]) for loop in loops)
+            print(f"{count} GPUs, {each} processes on each: {made / seconds:.1f} contexts a second")
+
+
+_CONTEXTS = """
+import ctypes, os, sys, time
+made, end = 0, time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    process = os.fork()
+    if not process:
+        driver, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        failed = driver.cuInit(0)
+        failed |= driver.cuDeviceGet(ctypes.byref(device), int(sys.argv[2]))
+        failed |= driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        os._exit(bool(failed))
+    if os.waitpid(process, 0)[1]:
+        sys.exit("no context")
+    made += 1
+print(made)
+"""
 
 
 def builds(names: Sequence[str], folder: Path) -> None:
@@ -323,10 +376,13 @@ def main() -> None:
     many.add_argument("--workers", type=int, default=64)
     many.add_argument("--evaluations", type=int, default=10_000)
     cards = commands.add_parser("gpus")
-    cards.add_argument("--repeats", type=int, default=3)
+    cards.add_argument("--seconds", type=float, default=120.0)
+    cards.add_argument("--jobs", type=int, help="at a time, on all GPUs together")
     cards.add_argument("--built", action="store_true", help="everything is built already")
     new = commands.add_parser("cold")
     new.add_argument("--copies", type=int, default=4)
+    begun = commands.add_parser("contexts")
+    begun.add_argument("--seconds", type=float, default=5.0)
     beside = commands.add_parser("builds")
     beside.add_argument("names", nargs="*", default=["flat_index", "shared_memory", "wgmma_tf32"])
     options = parser.parse_args()
@@ -335,10 +391,12 @@ def main() -> None:
         overhead(*options.files)
     elif options.what == "builds":
         builds(options.names, here)
+    elif options.what == "contexts":
+        contexts(options.seconds)
     elif options.what == "cold":
         cold(options.copies, here)
     elif options.what == "gpus":
-        gpus(options.repeats, here, is_built=options.built)
+        gpus(options.seconds, options.jobs, here, is_built=options.built)
     else:
         files = (here / "submissions/flat_index.py", here / "reference/conv_transpose1d.py")
         scheduler(options.workers, options.evaluations, files)
