@@ -712,6 +712,24 @@ def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message:
     assert report.message.startswith(message)
 
 
+@pytest.mark.parametrize("last", ["sum() / x.numel()", "mean() * (2048 / x.numel())"])
+def test_partial_results_may_be_more_than_the_inputs(tmp_path: Path, last: str) -> None:
+    """A fixed number of blocks leaves one each, which torch joins; small inputs are fewer."""
+    text = AVERAGE.replace("FORWARD", f"extension.run(x).{last}")
+    for one, many in (
+        ("zeros({}", "zeros({2048}"),
+        ("<<<1, ", "<<<2048, "),
+        ("int i = threadIdx.x", "int i = blockIdx.x * 256 + threadIdx.x"),
+        ("i += 256", "i += 2048 * 256"),
+        ("atomicAdd(sum,", "atomicAdd(sum + blockIdx.x,"),
+    ):
+        assert one in text
+        text = text.replace(one, many)
+    report = check_on(AVERAGED, text, tmp_path)
+    assert report.verdict == "passed", report.message
+    assert min(math.prod(case.input_shapes[0]) for case in report.cases) == 1
+
+
 MASKED = """
 import torch
 import torch.nn as nn

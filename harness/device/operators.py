@@ -241,7 +241,7 @@ class _Call:
             name += SCALED
         elif self._is_joining():
             name += JOINED
-        record.add("operator", name, elements, multiplied)
+        record.add("operator", name, elements, multiplied, is_of_kernels=self._of_kernels)
 
     def bytes_of_shapes(self) -> int:
         """What the shapes of results tell of values, in bytes."""

@@ -25,6 +25,7 @@ class Work:
         elements: Of the largest tensor of each call; bytes that went to the host or came from it;
             0 for kernels.
         multiplied: Products that an operator formed, where that is known.
+        of_kernels: Of the elements, those of calls that took what kernels have written.
     """
 
     worker: Worker
@@ -32,6 +33,7 @@ class Work:
     count: int
     elements: int = 0
     multiplied: int = 0
+    of_kernels: int = 0
 
 
 class Record:
@@ -40,12 +42,21 @@ class Record:
     def __init__(self) -> None:
         self._kinds: dict[tuple[Worker, str], list[int]] = {}
 
-    def add(self, worker: Worker, name: str, elements: int = 0, multiplied: int = 0) -> None:
+    def add(
+        self,
+        worker: Worker,
+        name: str,
+        elements: int = 0,
+        multiplied: int = 0,
+        *,
+        is_of_kernels: bool = False,
+    ) -> None:
         """Record one call; the arguments are as in `Work`."""
-        sums = self._kinds.setdefault((worker, name), [0, 0, 0])
+        sums = self._kinds.setdefault((worker, name), [0, 0, 0, 0])
         sums[0] += 1
         sums[1] += elements
         sums[2] += multiplied
+        sums[3] += elements if is_of_kernels else 0
 
     def take(self) -> tuple[Work, ...]:
         """What was done since the last call."""

@@ -135,7 +135,7 @@ def changed_values(
 
 def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
     """What a worker told, checked already (harness/worker/answers.py)."""
-    fields = ("worker", "name", "count", "elements", "multiplied")
+    fields = ("worker", "name", "count", "elements", "multiplied", "of_kernels")
     return tuple(Work(**{name: each[name] for name in fields}) for each in plain)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -40,6 +40,8 @@ _NOBODYS = frozenset(_MAKING_ROOM.split())
 # What is about fewer numbers, such as one that decides which way to go, is none of the work.
 _LEAST_OF_OUTPUT = 1 / 16
 _LEAST_OF_NAME = 1 / 4
+# Blocks may leave a partial result each, as many as keep a GPU busy however little there is to do.
+_MOST_PARTIAL_RESULTS = 4096
 # Operators of other names that an operator of the reference takes at least.
 _OTHERS_FOR_ONE = 2
 # A number that a kernel has computed may be read by the host, which makes the output from it.
@@ -100,7 +102,7 @@ def judge_operators(
     ]
     kinds = {_kind(each.name) for each in essential}
     ran = [
-        each
+        replace(each, elements=each.elements - min(each.of_kernels, _MOST_PARTIAL_RESULTS))
         for each in (*before, *during)
         if each.worker == "operator" and (_is_work(each.name) or _kind(each.name) in kinds)
     ]

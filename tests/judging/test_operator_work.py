@@ -95,6 +95,18 @@ def test_what_finishes_small_channels_is_no_work() -> None:
     assert judged.findings == ()
 
 
+@pytest.mark.parametrize(("partial", "is_told"), [(2048, False), (1 << 16, True)])
+@pytest.mark.parametrize("name", ["aten::sum", "aten::mse_loss"])
+def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> None:
+    """As many as a fixed number of blocks leaves; more are torch's work, whoever wrote them."""
+    loss = (Operation("aten::mse_loss", 258, 258, 0),)
+    during = (Work("operator", name, 1, partial, 0, partial), KERNEL)
+    judged = judge_operators(loss, OPERANDS, during, (), torch.ones(1), None)
+    assert bool(judged.findings) == is_told
+    own = (Work("operator", name, 1, 258), KERNEL)
+    assert judge_operators(loss, OPERANDS, own, (), torch.ones(1), None).findings
+
+
 def test_tables_by_other_names_are_left_to_torch() -> None:
     """An embedding is a look-up, and so is an index."""
     reference = (Operation("aten::embedding", 4096, 4096, 0),)
