@@ -730,6 +730,46 @@ def test_partial_results_may_be_more_than_the_inputs(tmp_path: Path, last: str) 
     assert min(math.prod(case.input_shapes[0]) for case in report.cases) == 1
 
 
+HALVES = REFERENCE.replace(
+    "torch.rand(rows, columns)", "torch.rand(rows, columns, device='cuda', dtype=torch.float16)"
+)
+IN_HALVES = (
+    SUBMISSION.replace("__global__", "#include <cuda_fp16.h>\n__global__")
+    .replace("const float *x, const float *y, float *out", "half *x, half *y, half *out")
+    .replace(
+        "out[i] = scale * x[i] + fmaxf(y[i], 0.0f)",
+        "out[i] = __float2half(scale * __half2float(x[i]) + fmaxf(__half2float(y[i]), 0.0f))",
+    )
+    .replace("x.data_ptr<float>()", "(half *)x.data_ptr()")
+    .replace("y.data_ptr<float>()", "(half *)y.data_ptr()")
+    .replace("out.data_ptr<float>()", "(half *)out.data_ptr()")
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("", "", ""),
+        ("fmaxf(__half2float(y[i]), 0.0f)", "__half2float(y[i])", "differ from the reference"),
+        (
+            "return extension.run(x, y, self.scale)",
+            "return extension.run(x, y, self.scale).float()",
+            "the output's dtype is torch.float32, not torch.float16",
+        ),
+    ],
+    ids=["right", "no limit", "float32"],
+)
+def test_outputs_are_of_the_references_type(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    """Of float16 inputs a reference makes float16, which is of the class that rounds so much."""
+    assert old in IN_HALVES
+    report = check_on(HALVES, IN_HALVES.replace(old, new) if old else IN_HALVES, tmp_path)
+    assert report.verdict == ("failed" if message else "passed"), report.message
+    assert report.precision == (None if message else "fp16")
+    assert message in report.message
+
+
 MASKED = """
 import torch
 import torch.nn as nn

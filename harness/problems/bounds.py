@@ -34,6 +34,10 @@ class Traced:
 class Instance(Protocol):
     """A `Model` that was built for one configuration, as a function."""
 
+    @property
+    def output_dtype(self) -> torch.dtype:
+        """What a submission's output must be, where it is floating-point numbers."""
+
     def __call__(
         self,
         weights: Mapping[str, Tensor],

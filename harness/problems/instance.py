@@ -25,6 +25,11 @@ class ModelInstance:
         self._model = problem.build(configuration.arguments)
         self._kept = [*_kept_tensors(self._model)]
 
+    @property
+    def output_dtype(self) -> torch.dtype:
+        """As `bounds.Instance`."""
+        return self._problem.output_dtype
+
     def __call__(
         self,
         weights: Mapping[str, Tensor],

@@ -66,6 +66,7 @@ class Problem:
         tree: The file's text, parsed.
         outputs: How many tensors forward gives, in a tuple or a list; None where it gives one
             tensor.
+        output_dtypes: What the tensors are as the file computes them; none where that is not known.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Problem:
     get_inputs: Callable[[], Sequence[object]] = field(compare=False, repr=False)
     tree: ast.Module = field(compare=False, repr=False)
     outputs: int | None = None
+    output_dtypes: tuple[torch.dtype, ...] = ()
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -100,6 +102,12 @@ class Problem:
         names = [name for place, name in enumerate(parameters) if place not in self.numbers]
         rest = range(len(names), len(self.inputs))
         return (*names[: len(self.inputs)], *(f"input {place + 1}" for place in rest))
+
+    @property
+    def output_dtype(self) -> torch.dtype:
+        """What its only output's floating-point numbers are: float32, unless the file says else."""
+        dtype = next(iter(self.output_dtypes), torch.float32)
+        return dtype if dtype.is_floating_point else torch.float32
 
     def build(self, arguments: Mapping[str, object], seed: int | None = None) -> nn.Module:
         """Make a `Model`, and leave torch's random generator as it was.
@@ -180,7 +188,7 @@ def load(path: Path | str) -> Problem:
     module = _import(path, content_hash)
     tree = ast.parse(content)
     problem = _of_module(module, path, content_hash, tree, constants_of(tree), None)
-    return replace(problem, outputs=_checked_outputs(problem))
+    return _with_outputs(problem)
 
 
 @lru_cache(maxsize=256)
@@ -199,14 +207,21 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
         ) from error
     constants = {**problem.constants, **values}
     at = _of_module(module, problem.path, problem.content_hash, tree, constants, problem.family)
+    if problem.outputs is None:
+        return replace(at, output_dtypes=problem.output_dtypes)
     # Into how many parts something is split may be one of the constants.
-    return at if problem.outputs is None else replace(at, outputs=_checked_outputs(at))
+    return _with_outputs(at)
 
 
 @lru_cache(maxsize=256)
 def _each_output(problem: Problem, count: int) -> tuple[Problem, ...]:
     return tuple(
-        replace(problem, model=_with_one_output(problem.model, place), outputs=None)
+        replace(
+            problem,
+            model=_with_one_output(problem.model, place),
+            outputs=None,
+            output_dtypes=problem.output_dtypes[place : place + 1],
+        )
         for place in range(count)
     )
 
@@ -409,11 +424,11 @@ class _Chance(WatchingShapes):
             self.name = self.name or name
 
 
-def _checked_outputs(problem: Problem) -> int | None:
+def _with_outputs(problem: Problem) -> Problem:
     """See that forward takes the inputs, and gives tensors, always the same; on meta.
 
     Returns:
-        As in `Problem.outputs`.
+        The problem with what is known of its outputs.
 
     Raises:
         ProblemError: It does not.
@@ -435,14 +450,14 @@ def _checked_outputs(problem: Problem) -> int | None:
             with chance:
                 output = model(*problem.forward_arguments(inputs))
     except Exception:  # what a reference cannot do there, it may do with values
-        return None
+        return problem
     if chance.name:
         raise ProblemError(
             f"{path}: forward draws random numbers ({chance.name}), so that no two outputs "
             "are alike; leave that out, such as by Model.eval() or a rate of 0"
         )
     if isinstance(output, Tensor):
-        return None
+        return replace(problem, output_dtypes=(output.dtype,))
     given = output if isinstance(output, list | tuple) else [output]
     others = [type(each).__name__ for each in given if not isinstance(each, Tensor)]
     if others or not given:
@@ -450,7 +465,7 @@ def _checked_outputs(problem: Problem) -> int | None:
             f"{path}: forward gives {others[0] if others else 'nothing'}; have it return one "
             "tensor, or a tuple or list of nothing but tensors"
         )
-    return len(given)
+    return replace(problem, outputs=len(given), output_dtypes=tuple(each.dtype for each in given))
 
 
 def _family(

@@ -196,7 +196,7 @@ class AnyReference:
         instance = new_instance()
         try:
             traced = instance.traced(weights, inputs)
-            right = Propagated(traced.graph, traced.tensors)
+            right = Propagated(traced.graph, traced.tensors, instance.output_dtype)
         except NoRuleError as error:
             return _estimated(new_instance, weights, inputs, str(error))
         # A new one: what the traced one keeps of its call, such as a mask, has no numbers.
@@ -270,7 +270,8 @@ def _estimated(
     allows 13 times the reference's error in fp32, and roughly 3 v / u times it where operands
     are rounded to v.
     """
-    value = new_instance()(weights, inputs)
+    instance = new_instance()
+    value = instance(weights, inputs)
     # Who knows what an instance keeps of a call.
     single = new_instance()(weights, inputs, torch.float32)
     error = (single.double() - value).abs()
@@ -280,7 +281,7 @@ def _estimated(
         magnitude=value.abs() + largest_error * 2.0**24,
         terms=torch.ones((), dtype=torch.float64, device=value.device),
         largest_operand=1.0,
-        dtype=single.dtype,
+        dtype=instance.output_dtype if single.is_floating_point() else single.dtype,
         estimated=f"the bound is an estimate: no bound is known of {of_what}",
     )
 

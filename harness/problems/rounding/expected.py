@@ -30,6 +30,7 @@ class Propagated:
     Args:
         graph: The reference, traced (`propagate.trace`).
         tensors: Its weights and inputs, floating-point numbers in float64.
+        dtype: What an output must be that is floating-point numbers.
 
     Raises:
         NoRuleError: An operator of it has no rule.
@@ -37,13 +38,15 @@ class Propagated:
 
     estimated = ""
 
-    def __init__(self, graph: GraphModule, tensors: Sequence[Tensor]) -> None:
+    def __init__(
+        self, graph: GraphModule, tensors: Sequence[Tensor], dtype: torch.dtype = torch.float32
+    ) -> None:
         self._graph = graph
         self._tensors = tensors
         output = propagate(graph, tensors, _SINGLE)
         self._bounds = {_key(_SINGLE): _known(output.bound)}
         self.value = output.value
-        self.dtype = torch.float32 if self.value.is_floating_point() else self.value.dtype
+        self.dtype = dtype if self.value.is_floating_point() else self.value.dtype
 
     def is_of(self, value: Tensor) -> bool:
         """Whether what was traced is the reference itself, which gives this in float64.
