@@ -20,10 +20,9 @@ import torch
 
 from harness.judging.oracle import CLASSES
 from harness.problems.discovery import Kind, Parameter, Submission
-from harness.problems.grid import cases_for
+from harness.problems.grid import Case, cases_for
 from harness.problems.instance import ModelInstance
-from harness.problems.problem import Problem
-from harness.problems.references import load_references
+from harness.problems.problem import Problem, ProblemError, load
 from harness.problems.values import runs_for, values_for
 
 ANY = Submission(
@@ -32,13 +31,17 @@ ANY = Submission(
 
 
 def ratios(problem: Problem) -> Iterator[tuple[str, float, float]]:
-    """Of each run with an error its name and both figures."""
+    """Of each run with an error, and each output, the run's name and both figures."""
     (case,) = cases_for(problem, ANY, "own", "simulator", seed=1)
-    at = problem.at(case.constants)
-    for run in runs_for(at):
-        values = values_for(at, case, run)
-        new_instance = partial(ModelInstance, at, case)
-        right = at.family.expected(new_instance, values.weights, values.inputs)
+    for at in problem.at(case.constants).each_output():
+        yield from _ratios(at, case)
+
+
+def _ratios(problem: Problem, case: Case) -> Iterator[tuple[str, float, float]]:
+    for run in runs_for(problem):
+        values = values_for(problem, case, run)
+        new_instance = partial(ModelInstance, problem, case)
+        right = problem.family.expected(new_instance, values.weights, values.inputs)
         if right.estimated:
             print(f"{problem.name}: {right.estimated}")
             return
@@ -62,7 +65,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     typical: list[float] = []
     least: list[float] = []
-    for problem in load_references(parser.parse_args().references):
+    for path in parser.parse_args().references:
+        try:
+            problem = load(path)
+        except ProblemError as error:
+            print(error)
+            continue
         found = list(ratios(problem))
         told = ", ".join(f"{name} {largest:.3g} {each:.3g}" for name, largest, each in found)
         print(f"{problem.name}: {told}", flush=True)
