@@ -23,6 +23,7 @@ from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem, ProblemError, load
+from harness.problems.references import reference_files
 from harness.problems.values import runs_for, values_for
 
 ANY = Submission(
@@ -65,7 +66,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     typical: list[float] = []
     least: list[float] = []
-    for path in parser.parse_args().references:
+    for path in reference_files(parser.parse_args().references):
         try:
             problem = load(path)
         except ProblemError as error:

@@ -765,7 +765,7 @@ def test_outputs_are_of_the_references_type(
 ) -> None:
     """Of float16 inputs a reference makes float16, which is of the class that rounds so much."""
     assert old in IN_HALVES
-    report = check_on(HALVES, IN_HALVES.replace(old, new) if old else IN_HALVES, tmp_path)
+    report = check_on(HALVES, IN_HALVES.replace(old, new), tmp_path)
     assert report.verdict == ("failed" if message else "passed"), report.message
     assert report.precision == (None if message else "fp16")
     assert message in report.message

@@ -549,13 +549,15 @@ class PlainKernels(TorchFunctionMode):
     ) -> Any:
         """As the mode's base class has it."""
         del types
-        result = HANDLERS.get(func.__name__, func)(*args, **kwargs or {})
-        return _as_operands(result, args) if func.__name__ in HANDLERS else result
+        handler = HANDLERS.get(func.__name__)
+        if handler is None:
+            return func(*args, **kwargs or {})
+        return _as_operands(handler(*args, **kwargs or {}), args)
 
 
 def _as_operands(result: Any, operands: Sequence[object]) -> Any:
     """What the kernels have made in float32 of float16 is float16 again, as torch's result is."""
-    first = next((each for each in operands if isinstance(each, Tensor)), None)
-    is_half = first is not None and first.dtype in (torch.float16, torch.bfloat16)
+    dtype = next((each.dtype for each in operands if isinstance(each, Tensor)), torch.float32)
+    is_half = dtype in (torch.float16, torch.bfloat16)
     is_float = isinstance(result, Tensor) and result.is_floating_point()
-    return result.to(first.dtype) if first is not None and is_half and is_float else result
+    return result.to(dtype) if is_half and is_float else result

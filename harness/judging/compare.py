@@ -48,9 +48,15 @@ def compare(
         return Comparison(None, None, Mismatch(kind))
     actual = actual.to(expected.value.device)
     at_best: Precision = "fp32"
-    if not bool(actual.isfinite().all()):
-        overflown = _overflown(actual, expected, is_beyond_half=is_beyond_half)
-        actual = torch.where(overflown, expected.value.float(), actual.float())
+    is_half = expected.dtype is torch.float16
+    if is_half:
+        # The right value of what has overflown is to stand in its place.
+        actual = actual.float()
+    if (is_half or is_beyond_half) and not bool(actual.isfinite().all()):
+        overflown = ~actual.isfinite() & ~_poisoned(actual)
+        if not is_beyond_half:
+            overflown &= actual == expected.value.half()
+        actual = torch.where(overflown, expected.value.to(actual.dtype), actual)
         at_best = "fp16" if bool(overflown.any()) else at_best
     # The last one alone: of a native output each takes much of a GPU's memory.
     bound = lru_cache(maxsize=1)(expected.bound)
@@ -164,15 +170,6 @@ def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
     if actual.dtype != expected.dtype:
         return f"the output's dtype is {actual.dtype}, not {expected.dtype}"
     return None
-
-
-def _overflown(actual: Tensor, expected: Expected, *, is_beyond_half: bool) -> Tensor:
-    """Which elements may be infinite since float16 ends at 65504."""
-    if is_beyond_half:
-        return ~actual.isfinite() & ~_poisoned(actual)
-    if expected.dtype is not torch.float16:
-        return torch.zeros_like(actual, dtype=torch.bool)
-    return actual.isinf() & (actual == expected.value.to(torch.float16))
 
 
 def _unsound(actual: Tensor, value: Tensor) -> Tensor:

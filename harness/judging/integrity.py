@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from torch import Tensor
@@ -135,8 +135,7 @@ def changed_values(
 
 def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
     """What a worker told, checked already (harness/worker/answers.py)."""
-    fields = ("worker", "name", "count", "elements", "multiplied", "of_kernels")
-    return tuple(Work(**{name: each[name] for name in fields}) for each in plain)
+    return tuple(Work(**{field.name: each[field.name] for field in fields(Work)}) for each in plain)
 
 
 def _is_library(work: Work) -> bool:

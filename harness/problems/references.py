@@ -9,11 +9,11 @@ from harness.problems.problem import Problem, ProblemError, load
 from harness.system.errors import UsageError
 
 
-def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
-    """Load reference files, and those in folders.
+def reference_files(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Files, and those in folders, absolute, each once.
 
     Raises:
-        ProblemError: A file is no reference, a folder has none, or two have the same name.
+        ProblemError: A folder has none.
     """
     files: list[Path] = []
     for path in paths:
@@ -21,8 +21,17 @@ def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
         if path.is_dir() and not inside:
             raise ProblemError(f"{path}: no reference (*.py) in this folder")
         files += inside if path.is_dir() else [path]
+    return tuple(dict.fromkeys(file.resolve() for file in files))
+
+
+def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
+    """Load reference files, and those in folders.
+
+    Raises:
+        ProblemError: A file is no reference, a folder has none, or two have the same name.
+    """
     problems: dict[str, Problem] = {}
-    for file in dict.fromkeys(file.resolve() for file in files):
+    for file in reference_files(paths):
         problem = load(file)
         if problem.name in problems:
             twin = problems[problem.name].path

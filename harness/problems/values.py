@@ -126,8 +126,11 @@ def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> boo
         make_inputs = partial(problem.make_inputs, 0)
         inputs = inputs_from(make_inputs, run.distribution, generator)
         calls = [ModelInstance(each, configuration) for each in problem.each_output()]
-        dtypes = {torch.float64, torch.float32, problem.output_dtype}
-        outputs = [call(weights, inputs, dtype) for call in calls for dtype in dtypes]
+        outputs = [
+            call(weights, inputs, dtype)
+            for call in calls
+            for dtype in {torch.float64, torch.float32, call.output_dtype}
+        ]
     except Exception:  # whatever a reference raises on numbers that it does not take
         return False
     return all(bool(output.isfinite().all()) for output in outputs)

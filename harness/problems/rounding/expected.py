@@ -38,9 +38,7 @@ class Propagated:
 
     estimated = ""
 
-    def __init__(
-        self, graph: GraphModule, tensors: Sequence[Tensor], dtype: torch.dtype = torch.float32
-    ) -> None:
+    def __init__(self, graph: GraphModule, tensors: Sequence[Tensor], dtype: torch.dtype) -> None:
         self._graph = graph
         self._tensors = tensors
         output = propagate(graph, tensors, _SINGLE)

@@ -215,7 +215,7 @@ DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
 
 
 def expected(function: Function, x: Tensor) -> Propagated:
-    return Propagated(trace(function, [x.double()]), [x.double()])
+    return Propagated(trace(function, [x.double()]), [x.double()], torch.float32)
 
 
 def share(output: Tensor, right: Propagated, precision: PrecisionClass) -> float:
