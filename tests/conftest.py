@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+from harness.sandbox import layers
 
 HERE = Path(__file__).resolve().parent
 
@@ -62,3 +65,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with what takes longest."""
     slow = [HERE / name for name in SLOWEST_FIRST]
     items.sort(key=lambda item: slow.index(item.path) if item.path in slow else len(slow))
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> None:
+    """Skip a test that needs every layer of the sandbox, with the reason, where one is missing."""
+    reason = layers.why_open()
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def without_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Have a bubblewrap that fails as it does where AppArmor forbids namespaces; its program."""
+    program = tmp_path_factory.mktemp("bin") / "bwrap"
+    program.write_text("#!/bin/sh\necho bwrap: setting up uid map: Permission denied >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+        yield program

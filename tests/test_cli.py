@@ -303,7 +303,7 @@ def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -
     (here.folder / "odd.py").write_bytes(content)
     done = here.harness("check", "odd.py")
     assert done.status == 1
-    assert done.out.startswith(f"{here.folder / 'odd.py'}: ")
+    assert f"\n{here.folder / 'odd.py'}: " in f"\n{done.out}"
 
 
 @pytest.mark.parametrize(

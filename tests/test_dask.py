@@ -77,6 +77,7 @@ def begun(cluster: Cluster, here: Path, name: str, seconds: int) -> Running:
     return cluster.harness(*COMMAND)
 
 
+@pytest.mark.usefixtures("sandbox")
 def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
     """Headers beside a submission and elsewhere are there, the scheduler is not; then --resume.
 

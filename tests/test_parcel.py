@@ -17,7 +17,6 @@ from harness.engines.cluster.parcel import (
 )
 from harness.engines.cluster.software import Software, software
 from harness.evaluate import Request
-from harness.sandbox import bubblewrap
 from harness.speed.plan import Entry, SpeedPlan
 from harness.system.errors import UsageError
 
@@ -64,7 +63,7 @@ def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
     assert (found.kinds, found.seconds, found.width, found.request.seed) == ((), 3.0, 0.002, 7)
 
 
-@pytest.mark.skipif(not bubblewrap.usable(), reason="only a sandbox shows a file elsewhere")
+@pytest.mark.usefixtures("sandbox")
 def test_what_is_readable_keeps_its_name(tmp_path: Path) -> None:
     """A submission names it as it lies at the sender's."""
     folder = tmp_path / "far"

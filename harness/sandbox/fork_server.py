@@ -2,7 +2,7 @@
 
 `python -m harness.sandbox.fork_server DESCRIPTOR PROGRAM`. Importing torch takes seconds of
 processor time, forking a process that has it a hundredth of that. The server itself is outside of
-any sandbox, and runs nothing of a stranger's; each fork enters a sandbox before it does.
+any sandbox, and runs nothing of a stranger's; each fork enters its sandbox, if it has one, first.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness.sandbox import namespaces
+from harness.sandbox.limits import die_with_parent
 from harness.system import codec
 
 MOST_BYTES = 1 << 16
@@ -53,20 +54,22 @@ class Program:
 
 @dataclass(frozen=True)
 class Fork:
-    """What one fork is to do. Three descriptors come with it, and those that it shall have.
+    """What one fork is to do. Two descriptors come with it, and those that it shall have.
 
-    The three are the sandbox's first process (a pidfd), where it tells how it goes, and its output;
-    the others are numbered from 3 on.
+    The two are where it tells how it goes, and its output; the others are numbered from 3 on. The
+    first process of a sandbox that it enters (a pidfd) comes before all of them.
 
     Attributes:
         arguments: Of the program.
         title: What process listings show as its name.
-        folder: Its working folder, in the sandbox.
+        folder: Its working, home and temporary folder, in the sandbox if there is one.
+        is_confined: Whether it enters a sandbox.
     """
 
     arguments: tuple[str, ...]
     title: str
     folder: str
+    is_confined: bool
 
 
 def main() -> None:
@@ -93,11 +96,16 @@ def main() -> None:
 
 
 def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> NoReturn:
-    """Enter the sandbox, run the program in a child, and tell its number and how it ends."""
+    """Run the program in a child, in its sandbox; tell the child's number and how it ends."""
+    # In a sandbox everything ends with the first process; without one, with this.
+    die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    sandbox, told, output, *others = [_aside(descriptor) for descriptor in descriptors]
+    numbers = [_aside(descriptor) for descriptor in descriptors]
+    sandbox = numbers.pop(0) if fork.is_confined else None
+    told, output, *others = numbers
     try:
-        namespaces.enter(sandbox)
+        if sandbox is not None:
+            namespaces.enter(sandbox)
     except OSError as error:
         os.write(told, f"{error.strerror}\n".encode())
         os._exit(1)
@@ -105,22 +113,53 @@ def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> N
     process = os.fork()
     if not process:
         _become(run, fork, output, others)
+    # Who is connected to the child sees its end.
+    for descriptor in (output, *others):
+        os.close(descriptor)
     os.write(told, f"{process}\n".encode())
-    _, status = os.waitpid(process, 0)
-    # With the first process the kernel ends what this one may have left.
-    signal.pidfd_send_signal(sandbox, signal.SIGKILL)
-    select.select([sandbox], [], [])
-    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    # A sandbox does not end before all of it is reaped. Without one the child's number must stay
+    # its own while anybody may send it a signal: until nobody listens here any more.
+    ended = os.waitid(os.P_PID, process, os.WEXITED | (0 if fork.is_confined else os.WNOWAIT))
+    _end_the_rest(sandbox, process)
+    os.write(told, f"{_exit_code(ended)}\n".encode())
+    if not fork.is_confined:
+        _await_hang_up(told)
     os._exit(0)
+
+
+def _end_the_rest(sandbox: int | None, process: int) -> None:
+    """End what a child that has ended may have left: all of its sandbox, or its group."""
+    if sandbox is not None:
+        signal.pidfd_send_signal(sandbox, signal.SIGKILL)
+        select.select([sandbox], [], [])
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+
+
+def _exit_code(ended: os.waitid_result | None) -> int:
+    """The status that a process gave itself, or the negative number of the signal that ended it."""
+    if ended is None:
+        return -signal.SIGKILL
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
+def _await_hang_up(descriptor: int) -> None:
+    """Wait until nobody can read any more what is written to a pipe."""
+    waiting = select.poll()
+    waiting.register(descriptor, 0)
+    waiting.poll()
 
 
 def _become(run: Callable[[], None], fork: Fork, output: int, others: Sequence[int]) -> NoReturn:
     """Run the program in this process, with nothing of the server's but what it has imported."""
     status = 1
     try:
-        namespaces.be_ordinary()
+        if fork.is_confined:
+            namespaces.be_ordinary()
         os.setsid()
         os.chdir(fork.folder)
+        os.environ.update(HOME=fork.folder, TMPDIR=fork.folder)
         _take(output, others)
         Path("/proc/self/comm").write_text(fork.title[:_SHOWN_CHARACTERS])
         sys.argv = [sys.argv[0], *fork.arguments]

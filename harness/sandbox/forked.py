@@ -1,4 +1,7 @@
-"""The trusted side of a fork server: programs that are in a sandbox without having been started."""
+"""The trusted side of a fork server: programs that run in a sandbox without having been started.
+
+Where no sandbox can be had they are forked all the same: it is importing torch that costs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from harness.sandbox.confined import Confined, Confinement, environment
 from harness.sandbox.fork_server import Fork, Program
 from harness.system import codec, interpreter
 
-# The sandbox lasts as long as this waits for a line, which nobody writes.
+# The sandbox, or the scratch folder, lasts as long as this waits for a line, which nobody writes.
 _HOLDER = ("/bin/sh", "-c", "echo && read -r line")
 _FORK_SECONDS = 120.0
 _LONG_SECONDS = 3600.0
@@ -28,7 +31,7 @@ _SERVER_ENDED = "the fork server has ended"
 
 
 class CannotFork(RuntimeError):
-    """A process could not be forked into a sandbox; the message says why."""
+    """A process could not be forked, or not into its sandbox; the message says why."""
 
 
 class ForkServer:
@@ -81,7 +84,7 @@ class ForkServer:
 
 
 class Forked(Confined):
-    """A run of a fork server's program, in a sandbox of its own."""
+    """A run of a fork server's program, in a sandbox of its own where one can be had."""
 
     def __init__(
         self,
@@ -95,10 +98,11 @@ class Forked(Confined):
         """Where these descriptors are numbered from 3 on, standard output and error being one.
 
         Raises:
-            CannotFork: it has no sandbox to be in, or may not enter one.
+            CannotFork: its sandbox did not begin, or it may not enter it.
             SandboxError: it must be in one, and none can be had.
         """
         self._ended: int | None = None
+        self._number: int | None = None
         self._unread = b""
         waiting, self._holding = os.pipe()
         reading, writing = os.pipe()
@@ -109,22 +113,25 @@ class Forked(Confined):
         self._told, telling = os.pipe()
         try:
             try:
-                if not is_ready or self._init is None:
+                if not is_ready:
                     raise CannotFork(f"bubblewrap {super().how_it_ended}")
-                fork = Fork(tuple(arguments), title, SCRATCH)
-                server.fork(fork, [self._init, telling, output.fileno(), *pass_fds])
+                folder = SCRATCH if self._folder is None else self._folder.name
+                fork = Fork(tuple(arguments), title, folder, self._init is not None)
+                sandbox = [] if self._init is None else [self._init]
+                server.fork(fork, [*sandbox, telling, output.fileno(), *pass_fds])
             finally:
                 # Its end is seen where nobody else can tell any more.
                 os.close(telling)
-            process = self._number()
-            population.limit_count(process, confinement.limits.threads)
-            self._watch.add(process)
+            self._number = self._told_number()
+            if self._init is not None:
+                population.limit_count(self._number, confinement.limits.threads)
+            self._watch.add(self._number)
         except BaseException:
             self.end()
             raise
 
-    def _number(self) -> int:
-        """Of the process, in this namespace."""
+    def _told_number(self) -> int:
+        """The process's number in this namespace, as its guard tells it."""
         try:
             line = self._line(_FORK_SECONDS)
         except TimeoutError:
@@ -132,6 +139,28 @@ class Forked(Confined):
         if line is None or not line.isdigit():
             raise CannotFork(line or _SERVER_ENDED)
         return int(line)
+
+    def kill(self) -> None:
+        """Kill it and everything that it started, and see that it is gone."""
+        if self._init is None and self._number is not None:
+            self._kill_group(self._number)
+            self._status()
+        super().kill()
+
+    def _stop_for_excess(self, excess: str) -> None:
+        super()._stop_for_excess(excess)
+        if self._init is None and self._number is not None:
+            self._kill_group(self._number)
+
+    def _kill_group(self, number: int) -> None:
+        """Kill the process and its group, which no sandbox ends.
+
+        The number is nobody else's until the pipe is closed on which the guard tells.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            # It may not have a group of its own yet.
+            os.kill(number, signal.SIGKILL)
+            os.killpg(number, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the process itself; answers whether it has ended."""
@@ -149,6 +178,7 @@ class Forked(Confined):
     def end(self) -> None:
         """Kill what is left of it."""
         super().end()
+        self._number = None
         for descriptor in (self._told, self._holding):
             os.close(descriptor)
 

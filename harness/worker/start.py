@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import IO
 
-from harness.sandbox import bubblewrap
 from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
 from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Program
 from harness.sandbox.forked import CannotFork, Forked, ForkServer
@@ -43,10 +42,8 @@ def start_worker(
         must_hold=settings.untrusted,
     )
     descriptors = [descriptor, device]
-    # Without a sandbox there is nothing to fork into.
-    if bubblewrap.usable():
-        with contextlib.suppress(CannotFork):
-            return _forked(libraries, told, confinement, output, descriptors)
+    with contextlib.suppress(CannotFork):
+        return _forked(libraries, told, confinement, output, descriptors)
     words = [str(libraries.runtime), str(descriptor), codec.encode(told)]
     command = interpreter.command("harness.worker.inside.simulated", *words)
     return Confined(command, confinement, stdout=output, stderr=output, pass_fds=descriptors)

@@ -1,26 +1,24 @@
-"""Programs that are forked into a sandbox are where one would be that began there."""
+"""A forked program is where a started one would be: in a sandbox, or without one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from harness.sandbox import layers
+from harness.sandbox import bubblewrap
 from harness.sandbox.confined import Confinement
 from harness.sandbox.fork_server import Program
 from harness.sandbox.forked import CannotFork, Forked, ForkServer
+from harness.sandbox.limits import Limits
 from tests.support import ROOT, run
-
-WHY_NOT = layers.why_open()
-
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "unused")
 
 # What the forks run: a statement that is its argument.
 PROGRAM = "import sys\n\ndef main() -> None:\n    exec(sys.argv[1])\n"
@@ -49,9 +47,22 @@ class Ended:
     text: str
 
 
+BOTH = pytest.mark.parametrize("place", ["sandbox", "without_sandbox"], indirect=True)
+"""Whether there is a sandbox; the names of the fixtures that see to it."""
+
+
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+def place(request: pytest.FixtureRequest) -> str:
+    """Which of both; a sandbox where a test does not say."""
+    name: str = getattr(request, "param", "sandbox")
+    request.getfixturevalue(name)
+    return name
+
+
+@pytest.fixture
+def server(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     """One for `PROGRAM`."""
+    assert bool(bubblewrap.usable()) == (place == "sandbox")
     (tmp_path / "program_of_test.py").write_text(PROGRAM)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("SECRET_TOKEN", "1234")
@@ -72,6 +83,7 @@ def fork(server: ForkServer, statement: str, title: str = "fork") -> Ended:
         return Ended(how, output.read().decode())
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("statement", "how"),
     [
@@ -87,6 +99,7 @@ def test_end_is_told(server: ForkServer, statement: str, how: str) -> None:
     assert fork(server, statement).how == how
 
 
+@BOTH
 def test_traceback_is_in_the_output(server: ForkServer) -> None:
     """An exception is shown as it is by a program of its own."""
     assert "ZeroDivisionError: division by zero" in fork(server, "1 / 0").text
@@ -105,6 +118,64 @@ def test_fork_has_nothing_of_the_servers(server: ForkServer) -> None:
     assert found.text == "['0', '1', '2', '3', '4']\n/home/sandbox\na_name_that_is_\nFalse\n"
 
 
+@pytest.mark.parametrize("place", ["without_sandbox"], indirect=True)
+def test_fork_without_a_sandbox_has_a_scratch_folder(server: ForkServer) -> None:
+    """It is the working, home and temporary folder, one for each fork, and gone in the end."""
+    statement = (
+        "import os, tempfile; open('left', 'w')\n"
+        "print(os.getcwd(), os.environ['HOME'], tempfile.gettempdir(), os.listdir())"
+    )
+    texts = [fork(server, statement).text for _ in range(2)]
+    folders = [text.split()[:3] for text in texts]
+    assert all(len(set(each)) == 1 for each in folders)
+    assert folders[0] != folders[1]
+    assert all(text.endswith(" ['left']\n") for text in texts)
+    assert not any(Path(each[0]).exists() for each in folders)
+
+
+@BOTH
+def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
+    """It may not have come as far as to its program; it does not go on either."""
+    statement = "import signal; signal.pause()"
+    with tempfile.TemporaryFile() as output:
+        for _ in range(20):
+            process = Forked(server, [statement], "is_killed", Confinement(), output, [])
+            try:
+                process.kill()
+                assert process.how_it_ended == "killed by SIGKILL"
+                assert not _processes_named("is_killed")
+            finally:
+                process.end()
+
+
+@BOTH
+def test_end_of_a_fork_is_seen_at_its_descriptors(server: ForkServer) -> None:
+    """Who is connected to it need not wait: nothing of the harness's holds the other end."""
+    ours, theirs = socket.socketpair()
+    with ours, tempfile.TemporaryFile() as output:
+        with theirs:
+            process = Forked(server, ["pass"], "ends", Confinement(), output, [theirs.fileno()])
+        try:
+            ours.settimeout(60)
+            assert ours.recv(1) == b""
+        finally:
+            process.end()
+
+
+@BOTH
+def test_what_a_fork_takes_too_much_of_ends_it(server: ForkServer) -> None:
+    """The watch over its memory sees it, wherever it runs."""
+    limits = replace(Limits.for_this_machine(), memory_bytes=1 << 28)
+    statement = "import signal; taken = b'1' * (1 << 29); signal.pause()"
+    with tempfile.TemporaryFile() as output:
+        process = Forked(server, [statement], "takes", Confinement(limits=limits), output, [])
+        try:
+            assert process.wait(60)
+            assert process.how_it_ended == "took more than 0.2 GiB of memory and was killed"
+        finally:
+            process.end()
+
+
 def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
     """A child in a session of its own ends with its parent, though nobody has asked for that."""
     statement = "import os, signal\nif os.fork() == 0:\n    os.setsid(); signal.pause()"
@@ -118,10 +189,12 @@ def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
 
 
 def _processes_named(name: str) -> list[Path]:
+    """Those that run: of one that has ended only its number may be left."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/comm"):
+    for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            if path.read_text().strip() == name:
+            before, _, after = path.read_text().rpartition(")")
+            if before.endswith(f"({name}") and not after.startswith(" Z"):
                 found.append(path)
     return found
 
@@ -133,6 +206,7 @@ def test_one_fork_does_not_see_the_other(server: ForkServer) -> None:
     assert "left" not in found.text
 
 
+@BOTH
 def test_server_that_has_gone_is_told(server: ForkServer) -> None:
     """Nothing waits for a fork that nobody makes."""
     server.close()
@@ -140,6 +214,7 @@ def test_server_that_has_gone_is_told(server: ForkServer) -> None:
         Forked(server, ["pass"], "fork", Confinement(), output, [])
 
 
+@pytest.mark.usefixtures("sandbox")
 def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
     """Where setns is forbidden, submissions begin in their sandbox instead; nothing is said."""
     command = [sys.executable, "-P", "-m", "harness", "check", HONEST, "--reference", REFERENCE]

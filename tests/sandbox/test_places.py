@@ -15,13 +15,10 @@ import pytest
 
 from harness.compiler.cache import Cache, default_root
 from harness.compiler.toolchain import find_toolchain
-from harness.sandbox import layers
 from harness.simulator.native.library import build_libraries
 from tests.support import ROOT
 
-WHY_NOT = layers.why_open()
-
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "unused")
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 ATTACKS = ("looks_around", "includes_a_secret")
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import evaluate
-from harness.sandbox import layers
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.limits import Limits
 from harness.worker.supervisor import Deadlines
@@ -20,9 +19,7 @@ from tests.support import REFERENCE, Outcome, harness, request_for
 FOLDER = Path(__file__).parent / "attacks"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 
-WHY_NOT = layers.why_open()
-
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "unused")
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 # What each gets, after its name and the problem's.
 VERDICTS = {
