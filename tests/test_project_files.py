@@ -1,0 +1,218 @@
+"""Files that other programs read: workflows, the action, pre-commit's hooks, the citation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import ROOT, harness, run
+
+ACTION = ROOT / "action.yml"
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+
+_EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
+_INPUT = re.compile(r"\binputs\.(\w+)")
+
+
+def parsed(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def jobs(workflow: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = parsed(workflow)["jobs"]
+    return found
+
+
+def steps(path: Path) -> Iterator[dict[str, Any]]:
+    """The steps of the action, or of each job of a workflow."""
+    if path == ACTION:
+        yield from parsed(path)["runs"]["steps"]
+    else:
+        for job in jobs(path).values():
+            yield from job["steps"]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_job_may_read_only_and_ends(workflow: Path) -> None:
+    """Each workflow parses, has read-only permissions, and gives each job a time limit."""
+    assert parsed(workflow)["permissions"] == {"contents": "read"}
+    assert all(job["timeout-minutes"] <= 120 for job in jobs(workflow).values())
+
+
+@pytest.mark.parametrize("path", [ACTION, *WORKFLOWS], ids=lambda path: path.name)
+def test_script_has_no_expression_in_it(path: Path) -> None:
+    """A shell gets branch names and inputs as variables, never as text of its script."""
+    for step in steps(path):
+        assert "${{" not in step.get("run", "")
+
+
+def test_actions_are_pinned_to_one_version() -> None:
+    """Each action of others has an exact version, the same in every file."""
+    used = {step["uses"] for path in (ACTION, *WORKFLOWS) for step in steps(path) if "uses" in step}
+    used.discard("./")
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name) for name in used)
+    assert len({name.partition("@")[0] for name in used}) == len(used)
+
+
+def test_action_uses_each_of_its_inputs() -> None:
+    """Some step reads each input, and each input that a step reads is declared."""
+    assert set(_INPUT.findall(ACTION.read_text())) == parsed(ACTION)["inputs"].keys()
+
+
+def test_action_imports_nothing_of_the_checkout() -> None:
+    """Python runs with -I: a pull request may have a venv.py, which no sandbox would hold."""
+    scripts = [step.get("run", "") for step in steps(ACTION)]
+    assert re.findall(r"\bpython3? (\S+)", "\n".join(scripts)) == ["-I"]
+
+
+@pytest.mark.parametrize("name", ["gate.yml", "gate-gpu.yml"])
+def test_workflow_gives_inputs_that_the_action_has(name: str) -> None:
+    """The workflow passes inputs that the action has; GitHub only warns of others."""
+    (step,) = (each for each in steps(GITHUB / "workflows" / name) if each["uses"] == "./")
+    assert step["with"].keys() <= parsed(ACTION)["inputs"].keys()
+
+
+# The action's scripts, run as a runner of GitHub's would.
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository of kernels with three commits; `main` has only the first."""
+
+    folder: Path
+    first: str
+    second: str
+
+    def reference_at(self, path: str) -> str:
+        """Return the name of the commit that a reference is from: that is its text."""
+        return (self.folder / path / "problem.py").read_text()
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What the action's scripts find on a runner.
+
+    Attributes:
+        repository: What was checked out.
+        temporary: The job's own folder.
+        context: The value of each expression.
+    """
+
+    repository: Repository
+    temporary: Path
+    context: Mapping[str, str]
+
+    def outputs(self, step: str) -> dict[str, str]:
+        """Run a step, and return its outputs."""
+        (found,) = (each for each in steps(ACTION) if each.get("id") == step)
+        variables = {
+            name: _EXPRESSION.sub(lambda match: self.context[match[1]], value)
+            for name, value in found["env"].items()
+        }
+        written = self.temporary / "output"
+        written.write_text("")
+        variables |= {"RUNNER_TEMP": str(self.temporary), "GITHUB_OUTPUT": str(written)}
+        bash = ["bash", "-e", "-o", "pipefail", "-c", found["run"]]
+        done = run(bash, self.repository.folder, **variables)
+        assert done.status == 0, done.err
+        return dict(line.split("=", 1) for line in written.read_text().splitlines())
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    folder = tmp_path_factory.mktemp("repository")
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
+        done = run(["git", *identity, *arguments], folder)
+        assert done.status == 0, done.err
+        return done.out.strip()
+
+    git("init", "--quiet")
+    (folder / "problems").mkdir()
+    commits = []
+    for name in ("first", "second", "third"):
+        (folder / "problems" / "problem.py").write_text(name)
+        git("add", ".")
+        git("commit", "--quiet", "--message", name)
+        commits.append(git("rev-parse", "HEAD"))
+    git("update-ref", "refs/remotes/origin/main", commits[0])
+    return Repository(folder, *commits[:2])
+
+
+def runner(repository: Repository, temporary: Path, **event: str) -> Runner:
+    """Return a runner for an event: base of a pull request, state before a push, or asked base."""
+    context = {
+        "inputs.submissions": "my kernels",
+        "inputs.reference": "problems",
+        "inputs.base": event.get("asked", ""),
+        "inputs.device": "auto",
+        "github.event.pull_request.base.sha": event.get("pull", ""),
+        "github.event.before": event.get("before", ""),
+        "github.event.repository.default_branch": "main",
+    }
+    return Runner(repository, temporary, context)
+
+
+def test_pull_request_is_compared_with_its_base(repository: Repository, tmp_path: Path) -> None:
+    """The references of a pull request are its base's, whatever it makes of them."""
+    told = {"pull": repository.first, "before": repository.second}
+    base = runner(repository, tmp_path, **told).outputs("base")
+    assert base["revision"] == repository.first
+    assert repository.reference_at(base["reference"]) == "first"
+
+
+def test_push_is_compared_with_what_it_replaced(repository: Repository, tmp_path: Path) -> None:
+    """A push is checked by its own references."""
+    base = runner(repository, tmp_path, before=repository.second).outputs("base")
+    assert base["revision"] == repository.second
+    assert repository.reference_at(base["reference"]) == "third"
+
+
+@pytest.mark.parametrize("before", ["", "0" * 40], ids=["by hand", "first push"])
+def test_without_a_base_the_default_branch_is_taken(
+    before: str, repository: Repository, tmp_path: Path
+) -> None:
+    """A branch's first push replaces nothing, and a run by hand need not name a base."""
+    base = runner(repository, tmp_path, before=before).outputs("base")
+    assert base["revision"] == "origin/main"
+
+
+def test_base_that_is_asked_for_is_taken(repository: Repository, tmp_path: Path) -> None:
+    """A base that a workflow names is compared with; it does not change the references."""
+    told = {"asked": "HEAD^", "pull": repository.first}
+    base = runner(repository, tmp_path, **told).outputs("base")
+    assert base["revision"] == "HEAD^"
+    assert repository.reference_at(base["reference"]) == "first"
+
+
+@pytest.mark.parametrize("command", ["gate", "check"])
+def test_action_calls_the_program_as_it_wants(
+    command: str, repository: Repository, tmp_path: Path
+) -> None:
+    """The program takes all options, a name with a space stays whole, a sandbox is required."""
+    program = tmp_path / "harness" / "bin" / "harness"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RUNNER_TEMP/arguments"\n')
+    program.chmod(0o755)
+    here = runner(repository, tmp_path)
+    outputs = {"steps.base.outputs.revision": "old", "steps.base.outputs.reference": "problems"}
+    Runner(repository, tmp_path, {**here.context, **outputs}).outputs(command)
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert arguments[:2] == [command, "my kernels"]
+    assert "--untrusted" in arguments
+    assert_taken(arguments, tmp_path)
+
+
+def assert_taken(arguments: list[str], folder: Path) -> None:
+    """See that the program takes these arguments, without running anything."""
+    done = harness(*arguments, "--nothing-such", folder=folder)
+    assert done.status == 2
+    assert done.err.endswith("unrecognized arguments: --nothing-such\n")
