@@ -8,7 +8,7 @@ PIP_OPTIONS ?=
 # PyPI's, built for CUDA; empty: nowhere. Either will do.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: leaderboard screenshots test lint clean
+.PHONY: leaderboard screenshots test test-all lint clean
 
 # What failed stands in the table, too; the status is pytest's.
 leaderboard: $(VENV)/ready
@@ -32,6 +32,8 @@ screenshots:
 # of tests/conftest.py, the slowest first.
 test: $(VENV)/ready lint
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-all: test
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from tests.support import ROOT, harness, run
 ACTION = ROOT / "action.yml"
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+MATRIX = GITHUB / "workflows" / "test.yml"
+RELEASE = GITHUB / "workflows" / "release.yml"
 
 _EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
 _INPUT = re.compile(r"\binputs\.(\w+)")
@@ -44,6 +48,15 @@ def test_job_may_read_only_and_ends(workflow: Path) -> None:
     """Each workflow parses, has read-only permissions, and gives each job a time limit."""
     assert parsed(workflow)["permissions"] == {"contents": "read"}
     assert all(job["timeout-minutes"] <= 120 for job in jobs(workflow).values())
+
+
+def test_workflows_call_targets_that_exist() -> None:
+    """Each target that a workflow makes is in the Makefile."""
+    scripts = [step.get("run", "") for path in WORKFLOWS for step in steps(path)]
+    called = set(re.findall(r"\bmake ([a-z-]+)", "\n".join(scripts)))
+    there = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"test", "test-all", "leaderboard"} <= called
+    assert called <= there
 
 
 @pytest.mark.parametrize("path", [ACTION, *WORKFLOWS], ids=lambda path: path.name)
@@ -77,6 +90,42 @@ def test_workflow_gives_inputs_that_the_action_has(name: str) -> None:
     """The workflow passes inputs that the action has; GitHub only warns of others."""
     (step,) = (each for each in steps(GITHUB / "workflows" / name) if each["uses"] == "./")
     assert step["with"].keys() <= parsed(ACTION)["inputs"].keys()
+
+
+def test_matrix_has_the_oldest_that_is_promised() -> None:
+    """The oldest Python and torch are tested, and each torch with and without a sandbox."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    python = re.match(r">=([\d.]+)", project["requires-python"])
+    torch = re.search(r"torch>=([\d.]+)", " ".join(project["dependencies"]))
+    assert python
+    assert torch
+    matrix = jobs(MATRIX)["quick"]["strategy"]["matrix"]["include"]
+    assert python[1] in {entry["python"] for entry in matrix}
+    assert {(entry["torch"], entry["sandbox"]) for entry in matrix} == {
+        (release, sandbox)
+        for release in (f"torch=={torch[1]}.*", "torch")
+        for sandbox in ("bubblewrap", "none")
+    }
+
+
+def test_only_a_maintainer_lets_a_release_be_published() -> None:
+    """One job may publish. It runs after the checks, where a maintainer has set a variable."""
+    (publishing,) = (
+        job for path in WORKFLOWS for job in jobs(path).values() if "permissions" in job
+    )
+    assert publishing == jobs(RELEASE)["publish"]
+    assert publishing["permissions"] == {"id-token": "write"}
+    assert publishing["if"] == "${{ vars.PUBLISH == 'true' }}"
+    assert publishing["needs"] == "check"
+
+
+def test_release_is_checked_by_commands_that_exist(tmp_path: Path) -> None:
+    """The program takes the arguments that the release workflow gives it."""
+    scripts = [step.get("run", "") for step in steps(RELEASE)]
+    commands = re.findall(r"bin/harness (.+)", "\n".join(scripts))
+    assert len(commands) == 2
+    for command in commands:
+        assert_taken(shlex.split(command), tmp_path)
 
 
 # The action's scripts, run as a runner of GitHub's would.
