@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from harness import __version__
 from tests.support import ROOT, harness, run
 
 ACTION = ROOT / "action.yml"
@@ -43,11 +44,26 @@ def steps(path: Path) -> Iterator[dict[str, Any]]:
             yield from job["steps"]
 
 
+def recipe(target: str) -> list[str]:
+    """The commands of a target of the Makefile."""
+    _, _, rest = (ROOT / "Makefile").read_text().partition(f"\n{target}:")
+    _, *lines = rest.partition("\n\n")[0].splitlines()
+    return [line.strip().replace("$(BIN)", ".venv/bin") for line in lines]
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_job_may_read_only_and_ends(workflow: Path) -> None:
     """Each workflow parses, has read-only permissions, and gives each job a time limit."""
     assert parsed(workflow)["permissions"] == {"contents": "read"}
     assert all(job["timeout-minutes"] <= 120 for job in jobs(workflow).values())
+
+
+@pytest.mark.parametrize("name", ["bug.md", "wrong_verdict.md"])
+def test_issue_template_has_its_heading(name: str) -> None:
+    """A template begins with its name and description: GitHub does not offer it otherwise."""
+    _, heading, text = (GITHUB / "ISSUE_TEMPLATE" / name).read_text().split("---\n", 2)
+    assert yaml.safe_load(heading).keys() == {"name", "about"}
+    assert text.strip()
 
 
 def test_workflows_call_targets_that_exist() -> None:
@@ -72,6 +88,13 @@ def test_actions_are_pinned_to_one_version() -> None:
     used.discard("./")
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name) for name in used)
     assert len({name.partition("@")[0] for name in used}) == len(used)
+
+
+def test_hooks_run_what_lint_runs() -> None:
+    """The hooks of pre-commit run the commands of `make lint`, on all files."""
+    (local,) = parsed(ROOT / ".pre-commit-config.yaml")["repos"]
+    assert [hook["entry"] for hook in local["hooks"]] == recipe("lint")
+    assert not any(hook["pass_filenames"] for hook in local["hooks"])
 
 
 def test_action_uses_each_of_its_inputs() -> None:
@@ -126,6 +149,15 @@ def test_release_is_checked_by_commands_that_exist(tmp_path: Path) -> None:
     assert len(commands) == 2
     for command in commands:
         assert_taken(shlex.split(command), tmp_path)
+
+
+def test_citation_is_of_this_version() -> None:
+    """The citation has the name, version and licence of the package."""
+    citation = parsed(ROOT / "CITATION.cff")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["version"] == __version__
+    assert citation["license"] == project["license"]
+    assert citation["title"] == project["name"]
 
 
 # The action's scripts, run as a runner of GitHub's would.
