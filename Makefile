@@ -29,11 +29,15 @@ screenshots:
 	$(SHOW) .harness/wrong.html '#no_divisibility_test/conv_transpose1d/wrong' docs/report_wrong.png 1200 500
 
 # Two processes, a file in one of them: the tests of a file share what they check. The order is that
-# of tests/conftest.py, the slowest first.
-test: $(VENV)/ready lint
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# of tests/conftest.py, the slowest first. What the tests took is in .harness/tests.xml.
+RUN_TESTS = $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --junitxml=.harness/tests.xml
 
-test-all: test
+# What a contributor runs: all but the tests that are marked `thorough`.
+test: $(VENV)/ready lint
+	$(RUN_TESTS) -m 'not thorough'
+
+test-all: $(VENV)/ready lint
+	$(RUN_TESTS)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -6,11 +6,14 @@ import contextlib
 import io
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
+from _pytest.mark import ParameterSet
 
 from harness.cli.main import main
 from harness.evaluate import Request
@@ -25,6 +28,28 @@ ROOT = Path(__file__).resolve().parents[1]
 SUBMISSIONS = ROOT / "submissions"
 REFERENCE = ROOT / "reference"
 PLUGIN = "harness.pytest_plugin.plugin"
+
+
+Made = TypeVar("Made")
+
+
+class OnDemand(dict[str, Made]):
+    """What is made of a name when it is first asked for, as the reports of a folder's files."""
+
+    def __init__(self, make: Callable[[str], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> Made:
+        made = self[name] = self._make(name)
+        return made
+
+
+def thorough_but(quick: Container[str], names: Iterable[str]) -> list[ParameterSet]:
+    """Parameters of a test, of which all are marked as thorough but those that are named quick."""
+    return [
+        pytest.param(name, marks=[] if name in quick else [pytest.mark.thorough]) for name in names
+    ]
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ def test_pages_are_in_the_folder(checked: Checked) -> None:
     assert 'href="index.html#grid3d/conv_transpose1d"' in (pages / "leaderboard.html").read_text()
 
 
+@pytest.mark.thorough
 def test_same_seed_gives_the_same_numbers(checked: Checked, tmp_path: Path) -> None:
     """A report can be replayed, wherever it is evaluated: the seed alone decides every value."""
     submission = SUBMISSIONS / "flat_index.py"
@@ -306,6 +307,7 @@ def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -
     assert f"\n{here.folder / 'odd.py'}: " in f"\n{done.out}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -334,6 +336,7 @@ def test_arguments_are_looked_at_before_torch_is_loaded(
     assert words in done.out + done.err
 
 
+@pytest.mark.thorough
 def test_a_check_does_without_torch_s_compiler(here: Here) -> None:
     """To import it takes as long as torch itself, and nothing of it is used."""
     options = ("check", "submissions", "--case", CASE, "--seed", "1")

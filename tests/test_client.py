@@ -32,6 +32,7 @@ def client() -> Iterator[harness.Client]:
         yield client
 
 
+@pytest.mark.thorough
 def test_example_scores_the_submissions() -> None:
     """The ten lines of docs/ are a program; README and docs/python.md show its very text."""
     path = ROOT / "docs" / "score_submissions.py"

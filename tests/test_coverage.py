@@ -114,6 +114,7 @@ def test_branches_of_two_runs_are_joined() -> None:
     assert one.joined(other).branches == joined
 
 
+@pytest.mark.thorough
 def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
     """Where every line runs, the verdict says nothing of lines."""
     path = tmp_path / "flat_index.py"
@@ -127,6 +128,7 @@ def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
     assert "never ran" not in full(both)
 
 
+@pytest.mark.thorough
 def test_blocks_that_other_processes_run_count(tmp_path: Path) -> None:
     """Where blocks run on several cores, lines are reached all the same."""
     path = tmp_path / "flat_index.py"

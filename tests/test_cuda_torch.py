@@ -44,6 +44,7 @@ class ModelNew(torch.nn.Module):
 '''
 
 
+@pytest.mark.thorough
 def test_kernels_are_simulated(tmp_path: Path) -> None:
     """Not one of torch's own kernels for a GPU runs, and the verdict is the simulator's."""
     reference = REFERENCE / "conv_transpose1d.py"
@@ -54,6 +55,7 @@ def test_kernels_are_simulated(tmp_path: Path) -> None:
     assert "fp32" in done.out
 
 
+@pytest.mark.thorough
 def test_what_only_the_real_runtime_has_is_unsupported(tmp_path: Path) -> None:
     """It has a name, as where there is no such runtime."""
     (tmp_path / "graphs.py").write_text(GRAPHS)

@@ -116,6 +116,7 @@ def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
     assert both[0] == both[1]
 
 
+@pytest.mark.thorough
 def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, here: Path) -> None:
     """The other one has its report, and the cluster goes on."""
     running = begun(cluster, here, "deadly", 3600)
@@ -129,6 +130,7 @@ def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, 
     assert "Traceback" not in done.out + done.err
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) -> None:
     """One line at the sender's, and nobody is left on the workers."""
     running = begun(cluster, here, "endless", 3600)
@@ -143,6 +145,7 @@ def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) 
     ), done.out
 
 
+@pytest.mark.thorough
 def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> None:
     """What was under way is sent again; workers end with their scheduler, and are started anew."""
     running = begun(cluster, here, "patient", 10)
@@ -157,6 +160,7 @@ def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> 
     assert known.keys() == {"patient", "apatient"}
 
 
+@pytest.mark.thorough
 def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
     """Workers are cut off while they evaluate; when they are there again, so are the reports."""
     if not cluster.network.is_there:
@@ -172,6 +176,7 @@ def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
     assert known.keys() == {"remote", "aremote"}
 
 
+@pytest.mark.thorough
 def test_full_disk_is_told(tmp_path: Path) -> None:
     """In one line with the worker's address, where there is no other; else that one takes over."""
     alone = Cluster(tmp_path)
@@ -194,6 +199,7 @@ def test_full_disk_is_told(tmp_path: Path) -> None:
         alone.close()
 
 
+@pytest.mark.thorough
 def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path) -> None:
     """In one line, before anything runs."""
     shutil.copytree(ROOT / "harness", tmp_path / "harness")
@@ -209,6 +215,7 @@ def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) -> None:
     """For both front ends."""
     (tmp_path / "plain.py").write_text(PLAIN)

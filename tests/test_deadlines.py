@@ -72,6 +72,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.thorough
 def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
     """Each call ends in time, and all of them do not: that is told, and other cases are not run."""
     (tmp_path / "sleeps.py").write_text(SLEEPS)
@@ -86,6 +87,7 @@ def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
     assert cases[-1].message == "not run: the time for all steps is used up"
 
 
+@pytest.mark.thorough
 def test_pytest_has_the_same_deadline(tmp_path: Path) -> None:
     """What the option says holds there, too."""
     (tmp_path / "sleeps.py").write_text(SLEEPS_LONG)
@@ -95,6 +97,7 @@ def test_pytest_has_the_same_deadline(tmp_path: Path) -> None:
     assert "no answer within 2 s in all, the last while running forward; killed" in done.out
 
 
+@pytest.mark.thorough
 def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
     """Who leaves half a call behind keeps the device busy, not the check beyond its deadline."""
     (tmp_path / "half.py").write_text(HALF_A_CALL)
@@ -107,6 +110,7 @@ def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
     assert cases[-1].message == "not run: the time for all steps is used up"
 
 
+@pytest.mark.thorough
 def test_builds_have_a_deadline_together(tmp_path: Path) -> None:
     """A build that none has made before takes longer than this one second."""
     (tmp_path / "builds.py").write_text(BUILDS.format(secrets.token_hex()))

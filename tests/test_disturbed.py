@@ -73,6 +73,7 @@ def test_each_odd_file_is_one_line(said: Outcome, name: str) -> None:
     assert ODD[name] in lines[0]
 
 
+@pytest.mark.thorough
 def test_submissions_among_odd_files_run(said: Outcome) -> None:
     """One lies in a folder that is called like a file, another has spaces in its name.
 
@@ -86,6 +87,7 @@ def test_submissions_among_odd_files_run(said: Outcome) -> None:
     assert "it's a name?[31m.py: has a control character in its name; rename it" in said.out
 
 
+@pytest.mark.thorough
 def test_pytest_reads_odd_files_too(odd: Path, tmp_path: Path) -> None:
     """Nobody waits for a pipe; files are told that are no submissions though they speak of it."""
     command = (odd, "--reference", REFERENCE, "--device", "simulator", f"--rootdir={odd}")
@@ -113,6 +115,7 @@ def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
         assert "Traceback" not in done.out + done.err
 
 
+@pytest.mark.thorough
 def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
     """A verdict is about the content that it names; where that is not sure, there is none."""
     (tmp_path / "gates").mkdir()
@@ -153,6 +156,7 @@ load(name="answer", sources=[__file__[: -len("mine.py")] + "mine.cpp"])
 """
 
 
+@pytest.mark.thorough
 def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
     """Both want what nobody has built yet: one builds it, the other waits, both get a verdict."""
     (tmp_path / "mine.py").write_text(LOADS + PLAIN.format(""))
@@ -202,6 +206,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.thorough
 def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
     """Verdicts are shown; what found room is whole, and taken over when there is room again."""
     submissions = disk.parent / "submissions"
@@ -228,6 +233,7 @@ def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
     assert set(reports((disk / "reports").read_text())) == {"one", "two", "three"}
 
 
+@pytest.mark.thorough
 def test_full_disk_under_pytest(disk: Path) -> None:
     """Verdicts stand, and the summary says what was not kept."""
     submission = disk.parent / "plain.py"
@@ -256,6 +262,7 @@ def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert f"LACKS cache: {cache}: No space left on device; run: export XDG_CACHE_HOME=" in said
 
 
+@pytest.mark.thorough
 def test_full_temporary_folder_is_one_line(disk: Path) -> None:
     """Compilers write there, and each of them says so at length."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
@@ -268,6 +275,7 @@ def test_full_temporary_folder_is_one_line(disk: Path) -> None:
     assert line.endswith(": No space left on device")
 
 
+@pytest.mark.thorough
 def test_nobody_can_print(tmp_path: Path) -> None:
     """A full disk behind standard output is one line and status 2; a reader who left is none."""
     (tmp_path / "notes.py").write_text("")

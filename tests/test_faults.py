@@ -44,6 +44,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return harness("check", *files, *options, *deadline, folder=folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LINES)
 def test_the_verdict_names_what_happened(outcome: Outcome, name: str) -> None:
     """In the first line about the file; the one that is right passes as it does alone."""
@@ -56,6 +57,7 @@ def test_every_file_has_an_expectation() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == set(LINES)
 
 
+@pytest.mark.thorough
 def test_nothing_of_the_harness_breaks(outcome: Outcome) -> None:
     """No traceback but a submission's, and a status that says that not all passed."""
     assert outcome.status == 1
@@ -63,6 +65,7 @@ def test_nothing_of_the_harness_breaks(outcome: Outcome) -> None:
     assert "harness/" not in outcome.out.replace(str(FOLDER), "")
 
 
+@pytest.mark.thorough
 def test_no_process_is_left(outcome: Outcome) -> None:
     """The loops have ended with the command."""
     assert outcome.status == 1

@@ -143,6 +143,7 @@ def test_correct_kernel_has_no_findings(report: Report) -> None:
     assert own.findings == ()
 
 
+@pytest.mark.thorough
 def test_correct_kernel_has_none_in_another_order(folder: Path) -> None:
     """In any order of blocks and warps it passes, and the order is told."""
     submission, reference = write(folder, RIGHT)
@@ -179,6 +180,7 @@ def test_deadlock_is_told_with_both_lines(report: Report) -> None:
 TOO_LARGE = "CUDA error: invalid argument (flip: a block of 2048 x 1 x 1, of 1 to 1024 x 1024 x 64)"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("mode", "message"),
     [(UNREAD, f"{TOO_LARGE} (nobody asked cudaGetLastError())"), (REFUSED, TOO_LARGE)],
@@ -191,6 +193,7 @@ def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> 
     assert ("(flip.py:" in case.message) is (mode == REFUSED)
 
 
+@pytest.mark.thorough
 def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
     """Its own check of CUDA's answer is none of its arguments."""
     case = report.case(str(READ))
@@ -208,6 +211,7 @@ def test_illegal_access_is_told_by_its_finding(report: Report) -> None:
     assert "an illegal memory access was encountered" in case.detail
 
 
+@pytest.mark.thorough
 def test_cluster_is_unsupported(report: Report) -> None:
     """What the host code asks for in vain is named, whatever it makes of the error."""
     case = report.case(str(CLUSTER))
@@ -215,6 +219,7 @@ def test_cluster_is_unsupported(report: Report) -> None:
     assert case.message == "the harness's device has no clusters of more than one block"
 
 
+@pytest.mark.thorough
 def test_leak_is_a_note(report: Report) -> None:
     """What cudaMalloc gave and nobody freed is told, and fails nothing; tensors are no leaks."""
     assert report.case(str(LEAK)).verdict == "passed"
@@ -243,6 +248,7 @@ def test_profile_counts_and_prints(folder: Path) -> None:
     assert kernel["occupancy"]["fraction"] == 1.0
 
 
+@pytest.mark.thorough
 def test_profile_of_what_fails_says_why(folder: Path) -> None:
     """Status 1 and the finding, where the kernel does not come to its end or is wrong."""
     for mode, message in (

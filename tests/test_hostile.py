@@ -86,6 +86,7 @@ def test_the_others_still_run(outcome: Outcome) -> None:
     assert outcome.status == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("outcome")
 def test_worker_that_always_dies_is_given_up(folder: Path) -> None:
     """It is replaced three times; the cases that are left then say why they were not run."""
@@ -120,6 +121,7 @@ def _command_line(process: Path) -> bytes:
         return b""
 
 
+@pytest.mark.thorough
 def test_crash_in_some_cases_leaves_the_others(tmp_path: Path) -> None:
     """A worker that dies in one case is replaced, and the other cases get their verdict."""
     text = (ROOT / "submissions" / "flat_index.py").read_text()

@@ -103,17 +103,20 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     return Killed(folder, first, kept, resumed, (folder / "second").read_text().splitlines())
 
 
+@pytest.mark.thorough
 def test_killed_worker_is_the_submissions_error(killed: Killed) -> None:
     """The line says what happened, and the next one has its turn."""
     assert "b_worker on double: error: the worker killed by SIGKILL while" in killed.first.out
 
 
+@pytest.mark.thorough
 def test_killed_evaluator_is_told_and_the_next_one_runs(killed: Killed) -> None:
     """Its worker and compiler are gone; no verdict is made up, and the others get theirs."""
     assert "c_evaluator on double: not evaluated: " in killed.first.out
     assert "was killed by SIGKILL; check it again" in killed.first.out
 
 
+@pytest.mark.thorough
 def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
     """What was through by then stands in --json's file, whole; nothing goes on."""
     assert killed.first.status == -9
@@ -121,6 +124,7 @@ def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
     assert set(reports((killed.folder / "first").read_text())) == {"a_plain", "b_worker"}
 
 
+@pytest.mark.thorough
 def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
     """The very report, with its own seed, is printed and written again; only the rest is run."""
     assert "--resume: 1 of 2 reports are an earlier run's" in killed.resumed.out
@@ -130,6 +134,7 @@ def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
     assert shown in killed.resumed.out.splitlines()
 
 
+@pytest.mark.thorough
 def test_pytest_resumes_what_the_command_finished(killed: Killed) -> None:
     """--harness-resume is the same for the other front end; the report's seed is in its words."""
     command = (".", *options(killed.folder), "--harness-resume", "-k", "not speed")
@@ -200,6 +205,7 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
     assert "Traceback" not in outcome.out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("begin", "known"), [(at_import, "importing"), (in_compiler, "building stuck")]
 )
@@ -217,6 +223,7 @@ def test_sigterm_loses_nothing_that_is_known(
     assert f"... stuck on double: {known}; broken off" in outcome.out.splitlines()
 
 
+@pytest.mark.thorough
 def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
     """Pytest says that it was interrupted, and the evaluation under way is gone."""
     gate = stuck(tmp_path, "stuck", STOPS_AT_IMPORT)
@@ -228,6 +235,7 @@ def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
     assert "Traceback" not in outcome.err
 
 
+@pytest.mark.thorough
 def test_ctrl_c_while_pytest_writes_its_page_is_no_traceback(tmp_path: Path) -> None:
     """Pytest's own status of an interruption, and the reports of what was through are kept."""
     (tmp_path / "plain.py").write_text(PLAIN)

@@ -35,6 +35,7 @@ def notes_of(report: Report) -> list[str]:
     return [note for note in report.notes if note.startswith("an input")]
 
 
+@pytest.mark.thorough
 def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
     """Who copies what is not contiguous is right with every layout."""
     report = check(ORIGINAL, tmp_path)
@@ -54,6 +55,7 @@ def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
     assert case.diagnosis == f"Wrong only with {WORDS['strided']}."
 
 
+@pytest.mark.thorough
 def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
     """KernelBench's inputs are contiguous: a kernel for those has no mistake."""
     report = check(ORIGINAL.replace(OF_INPUT, "").replace(OF_WEIGHT, ""), tmp_path)
@@ -61,6 +63,7 @@ def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
     assert f"{WORDS['strided']}: gives wrong numbers" in notes_of(report)
 
 
+@pytest.mark.thorough
 def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
     """A check for what a kernel needs is what its author ought to write."""
     report = check(ORIGINAL.replace(OF_INPUT, CHECKED), tmp_path)
@@ -70,6 +73,7 @@ def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
     assert "x must be contiguous" in note
 
 
+@pytest.mark.thorough
 def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
     """`Model` takes it: who asks for it and then fails is wrong, others get a note."""
     assert GUARD in ORIGINAL

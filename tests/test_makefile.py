@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from harness.system.interpreter import command
 from tests.support import REFERENCE, ROOT, page_data, run
 
 
+@pytest.mark.thorough
 def test_leaderboard_is_printed_where_a_submission_fails(tmp_path: Path) -> None:
     """The table says what failed, LEADERBOARD.md is written, and make fails as pytest did."""
     for name in ("Makefile", "pyproject.toml", "conftest.py"):

@@ -26,6 +26,7 @@ SUBMISSION = SUBMISSIONS / "grouped_bias.py"
 MUTANT = Mutant("mine-1", "constant + 1", "device", 3, Edit(1, 2, "1"), "a[0]", "a[1]")
 
 
+@pytest.mark.thorough
 def test_each_kind_of_change_has_a_place_in_some_submission() -> None:
     """No kind is a dead one: its pattern fits the syntax trees that there are."""
     found = {m.kind for path in SUBMISSIONS.glob("*.py") for m in every(path)}
@@ -101,6 +102,7 @@ def test_a_table_has_each_survivor_with_what_a_person_said(tmp_path: Path) -> No
     assert "nobody reads it" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.simulator_only
 def test_what_compiles_to_the_same_code_has_the_same_digest(tmp_path: Path) -> None:
     """Where a file lies is no difference; another kernel is one."""

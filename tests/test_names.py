@@ -68,6 +68,7 @@ def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_pytest_prints_no_commands_either(folder: Path) -> None:
     """A test's name does not begin as the file's does, where the folder is the root."""
     done = pytest_(
@@ -79,6 +80,7 @@ def test_pytest_prints_no_commands_either(folder: Path) -> None:
     assert "a ::error::b: the folder has :: in its name; rename it" in done.out
 
 
+@pytest.mark.thorough
 def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
     """A worker can send any text for one line: here it does not make it one."""
     (tmp_path / "mine.py").write_text(DECLINES)

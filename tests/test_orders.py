@@ -108,6 +108,7 @@ def test_settings_that_pytest_does_not_choose_are_refused(root: Path, name: str,
     check_refused(collected(root, "submissions", "conftest.py"), f"submissions/{name}")
 
 
+@pytest.mark.thorough
 def test_blank_lines_keep_nobody_busy(root: Path) -> None:
     """A million of them are read at once, in settings, in a submission and in what looks like one.
 
@@ -132,6 +133,7 @@ def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:
     return run(["/bin/sh", "-c", 'ulimit -t 60; exec "$@"', "sh", *command], root)
 
 
+@pytest.mark.thorough
 def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
     """The root's settings and conftest count; so do those of tests that have submissions below."""
     (root / "submissions" / "setup.cfg").write_text("[metadata]\nname = x\n")
@@ -170,6 +172,7 @@ def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
     assert not (root / "ran").exists()
 
 
+@pytest.mark.thorough
 def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
     """The same tests with the same results; orders that lie there are not read."""
     for name in ("no_divisibility_test", "unknown_keyword"):

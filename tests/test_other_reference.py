@@ -107,6 +107,7 @@ def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_compilers_refusal_that_is_caught_is_told(tmp_path: Path) -> None:
     """Who goes on without the kernel leaves the work to torch, and may not know that."""
     unknown = SUBMISSION.replace("int n = x.numel();", "int n = number_of(x);")
@@ -136,6 +137,7 @@ def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
     assert "no bound is known of bessel_j0\n" in done.out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("value", "verdict", "precision", "words"),
     [
@@ -168,6 +170,7 @@ TURNED = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("turns", "rounded", "verdict", "words"),
     [
@@ -196,6 +199,7 @@ def test_where_a_bound_says_nothing_trials_do(
     assert words in headline(report)
 
 
+@pytest.mark.thorough
 def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
     """Where most of the output is 0, as behind a relu, what is not 0 says what a class allows."""
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 0.9)")
@@ -204,6 +208,7 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
     assert (report.verdict, report.precision) == ("passed", "fp32")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("asks", "verdict"), [(True, "declined"), (False, "error")])
 @pytest.mark.parametrize(("many", "of_a_block"), [("rows", "x.size(1)"), ("columns", "x.size(0)")])
 def test_too_many_blocks_are_declined_by_asking_for_the_error(
@@ -232,6 +237,7 @@ def test_too_many_blocks_are_declined_by_asking_for_the_error(
     assert (own.verdict, {case.verdict for case in others}) == ("passed", {verdict})
 
 
+@pytest.mark.thorough
 def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:
     """Where the output is the same whatever the input is, no kernel has to write any of it."""
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 1.0)")
@@ -244,6 +250,7 @@ def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:
     assert report.verdict == "passed", headline(report)
 
 
+@pytest.mark.thorough
 def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
     """Where the reference is not finite nothing can be compared, and a reader learns where."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.log(y)")
@@ -269,6 +276,7 @@ def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> Non
     assert check(whole, tmp_path, "--grid", "own").verdict == "passed"
 
 
+@pytest.mark.thorough
 def test_values_beyond_the_authors_own_count(tmp_path: Path) -> None:
     """`torch.rand` gives no negative number, for which a relu is there."""
     identity = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "y[i]")
@@ -340,6 +348,7 @@ class ModelNew(nn.Module):
 '''
 
 
+@pytest.mark.thorough
 def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
     """Where sums are long enough for it to stay within the bound: 16 bits are no float32."""
     report = check_on(MATMUL, FEWER_BITS, tmp_path, "--grid", "own", "--seed", "1")
@@ -347,6 +356,7 @@ def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
     assert any(note.startswith("its a is rounded to 16 bits (towards") for note in report.notes)
 
 
+@pytest.mark.thorough
 def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) -> None:
     """That share is told, and may be refused; all of it is too much."""
     call = "return extension.run(x, y, self.scale)"
@@ -375,6 +385,7 @@ LOOKING = REFERENCE.replace(
 )
 
 
+@pytest.mark.thorough
 def test_work_of_a_reference_that_looks_at_numbers_is_known(tmp_path: Path) -> None:
     """Which operators it calls is found with numbers: they are not left to torch either."""
     left = SUBMISSION.replace(
@@ -395,6 +406,7 @@ HOST = SUBMISSION.replace(
 )
 
 
+@pytest.mark.thorough
 def test_work_on_the_host_is_nobodys(tmp_path: Path) -> None:
     """A number is little to bring back; that all inputs were on the host for it is told."""
     reference = REFERENCE.replace(
@@ -462,6 +474,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.thorough
 def test_what_the_author_made_of_inputs_holds(tmp_path: Path) -> None:
     """A kernel may skip the half of a triangle that is zero; a number is an input as well."""
     report = check_on(TRIANGULAR, PRODUCT, tmp_path)
@@ -548,6 +561,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.thorough
 def test_statistics_that_a_reference_keeps_are_its_own_affair(tmp_path: Path) -> None:
     """Both are in training; who keeps a statistic too, and not another one, is not accused."""
     report = check_on(NORMALISED, NORM, tmp_path, "--grid", "own")
@@ -630,6 +644,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.thorough
 def test_weights_are_found_by_what_they_are_initialised_to(tmp_path: Path) -> None:
     """Whatever they are called and however they lie: KernelBench seeds both and copies nothing."""
     report = check_on(LAYER, OWN_LAYER, tmp_path, "--grid", "own")
@@ -687,6 +702,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.thorough
 def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> None:
     """A benchmark constructs a model and calls it: that is training, where many fall back."""
     text = AVERAGE.replace("FORWARD", "x.mean() if self.training else extension.run(x) / x.numel()")
@@ -696,6 +712,7 @@ def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> Non
     assert finding.message.endswith("a model that was just made is in training")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("forward", "message"),
     [
@@ -712,6 +729,7 @@ def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message:
     assert report.message.startswith(message)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("last", ["sum() / x.numel()", "mean() * (2048 / x.numel())"])
 def test_partial_results_may_be_more_than_the_inputs(tmp_path: Path, last: str) -> None:
     """A fixed number of blocks leaves one each, which torch joins; small inputs are fewer."""
@@ -746,6 +764,7 @@ IN_HALVES = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -814,6 +833,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("factor", "verdict"), [("2", "passed"), ("3", "failed")])
 def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) -> None:
     """Of a Model without a constructor of its own; right and wrong are told apart."""
@@ -893,6 +913,7 @@ def test_reference_may_have_no_inputs(tmp_path: Path) -> None:
     assert check_on(TABLE, late, tmp_path, "--grid", "own").verdict == "failed"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -908,6 +929,7 @@ def test_wrong_result_fails(tmp_path: Path, right: str, wrong: str) -> None:
     assert "differ from the reference" in report.message
 
 
+@pytest.mark.thorough
 def test_path_for_one_of_its_own_sizes_is_run(tmp_path: Path) -> None:
     """What goes another way at just the file's number of rows does so in a case beside few columns.
 
@@ -931,6 +953,7 @@ QUADRATIC = SUBMISSION.replace(
 )
 
 
+@pytest.mark.thorough
 def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) -> None:
     """A loop over all inputs for each output is checked in a size that the report tells."""
     reference = REFERENCE.replace("torch.relu(y)", "y.max()")
@@ -948,6 +971,7 @@ def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) ->
         assert "more than 0.2 G thread-instructions in one call" in note
 
 
+@pytest.mark.thorough
 def test_case_that_takes_long_has_fewer_runs(tmp_path: Path) -> None:
     """Those of the numbers that tell most are left once its calls have taken some seconds."""
     (tmp_path / "reference.py").write_text(REFERENCE.replace("torch.relu(y)", "y.max()"))
@@ -1027,6 +1051,7 @@ class ModelNew(nn.Module):
 '''
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [

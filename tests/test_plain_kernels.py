@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support import ROOT
 
 # One of each kind; the last has a number among its inputs.
 REFERENCES = ("attention", "conv_transpose2d", "group_norm", "reverse_cumsum", "scaled_sum")
 
 
+@pytest.mark.thorough
 def test_right_kernels_are_not_accused(tmp_path: Path) -> None:
     """In the reference's own configuration, cut down, with all kinds of numbers."""
     paths = [str(ROOT / "tests" / "references" / f"{name}.py") for name in REFERENCES]

@@ -67,6 +67,7 @@ def test_collects_the_generic_tests(run: Run) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_keyword_selection_junit_and_several_processes(
     kernels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_wrong_submission_fails_with_an_explanation(kernels: Path, run: Run) -> 
     assert "replay: --harness-seed" in done.out
 
 
+@pytest.mark.thorough
 def test_declined_cases_are_skips_with_the_reason(kernels: Path, run: Run) -> None:
     """A constructor that refuses a configuration skips its cases, in its own words."""
     shutil.copy(SUBMISSIONS / "grid3d.py", kernels)
@@ -124,6 +126,7 @@ def test_speed_is_skipped_without_a_gpu(kernels: Path, run: Run) -> None:
     assert not (kernels.parent / "results").exists()
 
 
+@pytest.mark.thorough
 def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path, run: Run) -> None:
     """A bad file is one failed test with one line; a file of another kind is a warning."""
     (kernels / "broken.py").write_text("class ModelNew(:\n")
@@ -138,6 +141,7 @@ def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path
     assert "2 failed, 1 passed" in done.out
 
 
+@pytest.mark.thorough
 def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> None:
     """A file named on the command line is a submission too, and runs in the worker alone."""
     path = kernels / "spy.py"

@@ -8,7 +8,7 @@ import pytest
 
 from harness.problems.problem import ProblemError, load
 from tests.judge_alone import every_case, first_wrong, version
-from tests.support import harness
+from tests.support import harness, thorough_but
 from tests.versions import VERSIONS
 
 REFERENCES = Path(__file__).parent / "references"
@@ -17,6 +17,7 @@ REFERENCES = Path(__file__).parent / "references"
 LET_THROUGH = {"gelu": {"by tanh"}}
 # Of a reference's cases those that right versions are judged in: all sizes occur in some.
 EVERY = 6
+QUICK = {"relu", "linear_gelu", "softmax", "sum_over_dim", "layer_norm"}
 REFUSED = {
     "dropout": r"forward draws random numbers \(bernoulli_\)",
     "named_outputs": "forward gives dict; have it return one tensor, or a tuple or list",
@@ -32,7 +33,7 @@ def test_every_reference_is_judged_or_refused() -> None:
         assert versions.right, name
 
 
-@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("name", thorough_but(QUICK, VERSIONS))
 def test_versions_are_told_apart(name: str, tmp_path: Path) -> None:
     """What is wrong is wrong in some case; what is right in other words is float32 in all."""
     path = REFERENCES / f"{name}.py"

@@ -59,6 +59,7 @@ def test_what_is_wrong_needs_no_more_words() -> None:
     assert list(Requirements(1.0, 1.0).unmet(wrong)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.simulator_only
 @pytest.mark.parametrize(
     ("options", "status"),

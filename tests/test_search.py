@@ -39,6 +39,7 @@ def rare(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_smallest_configuration_of_a_rare_failure_is_found_and_replayed(rare: Path) -> None:
     """Its report is like any other; the id alone says its sizes, so that it can be replayed."""
     options = ("check", rare, "--reference", PROBLEM, "--seed", "3", "--grid", "own")
@@ -57,6 +58,7 @@ def test_smallest_configuration_of_a_rare_failure_is_found_and_replayed(rare: Pa
     assert numbers[0] == numbers[1]
 
 
+@pytest.mark.thorough
 def test_right_submission_stays_right() -> None:
     """How much was tried is a note, and no case more is in the report."""
     options = ("--reference", PROBLEM, "--grid", "own", "--search", "3")
@@ -67,6 +69,7 @@ def test_right_submission_stays_right() -> None:
     assert " more configurations are right" in done.out
 
 
+@pytest.mark.thorough
 def test_pytest_has_a_test_for_the_search(rare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails with what was found; without the option it is not collected."""
     # pytest cuts its summary to the terminal, and the folder's name is sometimes a longer one.
@@ -81,6 +84,7 @@ def test_pytest_has_a_test_for_the_search(rare: Path, monkeypatch: pytest.Monkey
     assert f"rare.py --seed 3 --case {SMALLEST}" in done.out
 
 
+@pytest.mark.thorough
 def test_search_is_of_a_whole_grid(rare: Path) -> None:
     """With some cases only, it says what to leave out."""
     options = ("--reference", PROBLEM, "--case", SMALLEST, "--search", "1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.evaluate import evaluate
 from harness.problems.discovery import discover
 from harness.problems.grid import OWN, cases_for
@@ -22,6 +24,7 @@ def check(*ids: str, call_budget: int) -> Report:
     return evaluate(request_for(SCANS, PROBLEM, *own, *ids, call_budget=call_budget))
 
 
+@pytest.mark.thorough
 def test_case_beyond_the_budget_is_left_out_with_a_note() -> None:
     """What scans 65,541 inputs for as many outputs passes without that case; another stands in."""
     (submission,) = discover([SCANS]).submissions
@@ -39,6 +42,7 @@ def test_case_beyond_the_budget_is_left_out_with_a_note() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_who_leaves_out_much_does_not_pass() -> None:
     """Else a kernel that is wrong would only have to be slow there."""
     report = check(LONG, call_budget=10**6)

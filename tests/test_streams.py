@@ -264,6 +264,7 @@ def verdicts(folder: Path, device: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_waits_for_one_another_is_right(lines: dict[str, str], name: str) -> None:
     """Events, blocking streams and a host that waits order the work, whatever the order else."""
@@ -276,6 +277,7 @@ def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
     assert lines[name].startswith("failed"), lines[name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NOT_AWAITED)
 def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
     """Its author is told which kernel it is."""

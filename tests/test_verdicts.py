@@ -111,6 +111,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaseReport]:
     return dict(zip(bodies, report.cases, strict=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("body", WRONG_KINDS)
 def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str) -> None:
     """Device, dtype, shape, type and storage are checked before any number is."""
@@ -118,6 +119,7 @@ def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str)
     assert WRONG_KINDS[body] in wrong[body].message
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("body", STALE)
 def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], body: str) -> None:
     """New values in the same storage, and new weights, show a cache that does not follow them."""
@@ -125,6 +127,7 @@ def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], 
     assert wrong[body].diagnosis.startswith(STALE[body])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
     """A call in new memory, for which a cache by address has nothing, changes no diagnosis."""
@@ -146,6 +149,7 @@ def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
         assert bool(said) == bool(wrong)
 
 
+@pytest.mark.thorough
 def test_right_case_among_wrong_ones_passes(wrong: dict[str, CaseReport]) -> None:
     """What goes wrong in the other cases is theirs alone."""
     assert wrong["return run(x, self.weight)"].verdict == "passed"
@@ -158,6 +162,7 @@ def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
     assert (report.verdict, report.precision) == ("passed", "bf16")
 
 
+@pytest.mark.thorough
 def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
     """Weights that a seed makes otherwise than the reference's are told, and change nothing."""
     init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
@@ -169,6 +174,7 @@ def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
     assert not any("weights differ" in note for note in alike.notes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["json", "torch"])
 def test_file_may_be_called_as_a_module_is(tmp_path: Path, name: str) -> None:
     """It does not take that module's place."""
@@ -190,6 +196,7 @@ def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
     assert "failed: own configuration declined; all 2 others right: declines" in full(report)
 
 
+@pytest.mark.thorough
 def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) -> None:
     """To decline a configuration is the constructor's; what forward refuses has failed."""
     body = "assert x.shape[2] >= 40, 'too short';return run(x, self.weight)"
@@ -203,6 +210,7 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
     assert report.count("failed") == len(short)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "size", ["const int64_t batch = x.size(0);", "const int64_t out_channels = weight.size(1);"]
 )
@@ -218,6 +226,7 @@ def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: s
     assert "too many rows" in declined.message
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["b += gridDim.z", "co += gridDim.y"])
 def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, step: str) -> None:
     """Of as many rows or output channels as there are blocks, no loop has a second turn."""
@@ -240,6 +249,7 @@ def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
     return evaluate(Request(path, PROBLEM, "simulator", cases=tuple(many), is_whole=False)).cases
 
 
+@pytest.mark.thorough
 def test_defaults_must_be_the_references(tmp_path: Path) -> None:
     """A constructor with another default is another model where the argument is left out."""
     report = check(ORIGINAL.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)
@@ -251,6 +261,7 @@ def test_defaults_must_be_the_references(tmp_path: Path) -> None:
     assert "every failing case leaves out padding," in diagnosis
 
 
+@pytest.mark.thorough
 def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Path) -> None:
     """What a submission declines where it is given, all its failing cases leave out as well."""
     text = (SUBMISSIONS / "grid3d.py").read_text()
@@ -263,6 +274,7 @@ def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Pa
     assert "every failing case leaves out padding," in diagnosis
 
 
+@pytest.mark.thorough
 def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path) -> None:
     """KernelBench passes arguments by position, and would get another model."""
     swapped = ORIGINAL.replace(
@@ -342,6 +354,7 @@ OUT_IN = with_forward("return run(x, self.weight.transpose(0, 1).flip(2).contigu
 )
 
 
+@pytest.mark.thorough
 def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
     """The own configuration's, with the reason; of those that fail otherwise, how many do."""
     path = tmp_path / "flat_index.py"

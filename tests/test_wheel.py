@@ -7,9 +7,12 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 from tests.support import REFERENCE, ROOT, SUBMISSIONS, page_data, run
 
 
+@pytest.mark.thorough
 def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     """Installed from a wheel, with no source tree in sight, `harness check` builds and runs."""
     source = tmp_path / "source"

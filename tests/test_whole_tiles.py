@@ -61,6 +61,7 @@ def request(path: Path, problem: str, case: Case) -> Request:
     return Request(path, reference, "simulator", cases=(case,), is_whole=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("problem", CASES)
 @pytest.mark.parametrize("name", PRECISIONS)
 def test_whole_tiles_are_right(

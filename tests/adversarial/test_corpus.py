@@ -13,7 +13,7 @@ from harness.records.report import Report
 from harness.sandbox import bubblewrap
 from harness.worker.supervisor import Deadlines
 from tests.adversarial.expected import CHEATS, HONEST, text_of
-from tests.support import harness, reports, request_for
+from tests.support import OnDemand, harness, reports, request_for, thorough_but
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "conv_transpose1d_small.py"
@@ -24,19 +24,30 @@ STEP_SECONDS = 60.0
 # One that nobody types, and the same at every run of the tests.
 SEED = 3_141_592_653
 
+# One cheat of each family, and two honest ones that come close.
+QUICK = {
+    "alias",
+    "cached_by_pointer",
+    "knows_the_worker",
+    "prints_results",
+    "allclose_replaced",
+    "float16_inside",
+    "answers_in_modules",
+    "findings_stripped",
+    "container",
+    "suspicious_words",
+}
+
 Outcome = Report | str
 """A report, or how the harness itself broke."""
 
 
-def evaluated(requests: list[Request]) -> Mapping[str, Outcome]:
-    """By submission, what comes of evaluating them."""
-    outcomes: dict[str, Outcome] = {}
-    for request in requests:
-        try:
-            outcomes[request.submission.stem] = attempt(request, lambda _: None)
-        except EvaluationError as error:
-            outcomes[request.submission.stem] = str(error)
-    return outcomes
+def evaluated(request: Request) -> Outcome:
+    """What comes of evaluating a submission."""
+    try:
+        return attempt(request, lambda _: None)
+    except EvaluationError as error:
+        return str(error)
 
 
 def request(folder: str, name: str, cases: tuple[str, ...], seed: int) -> Request:
@@ -54,23 +65,19 @@ def why_skipped(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def cheats() -> Mapping[str, Outcome]:
-    """All that can be told of here."""
-    return evaluated(
-        [
-            request("cheats", name, cheat.shown_by(CASES), SEED)
-            for name, cheat in CHEATS.items()
-            if not why_skipped(name)
-        ]
+    """By name, what comes of each that can be told of here."""
+    return OnDemand(
+        lambda name: evaluated(request("cheats", name, CHEATS[name].shown_by(CASES), SEED))
     )
 
 
 @pytest.fixture(scope="module")
 def honest() -> Mapping[str, Outcome]:
-    """All of them."""
-    return evaluated([request("honest", name, HONEST_CASES, SEED) for name in HONEST])
+    """By name, what comes of each."""
+    return OnDemand(lambda name: evaluated(request("honest", name, HONEST_CASES, SEED)))
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@pytest.mark.parametrize("name", thorough_but(QUICK, CHEATS))
 def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
     """Each gets a verdict that says what it did."""
     why = why_skipped(name)
@@ -81,7 +88,7 @@ def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
     assert CHEATS[name].is_caught(outcome), (outcome.verdict, outcome.precision, text_of(outcome))
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", thorough_but(QUICK, HONEST))
 def test_honest_one_passes(honest: Mapping[str, Outcome], name: str) -> None:
     """Unusual habits are nobody's fault."""
     outcome = honest[name]
@@ -98,39 +105,46 @@ def test_every_file_has_an_expectation() -> None:
     assert len(CHEATS) >= 50
     assert len(HONEST) >= 16
     assert {cheat.family for cheat in CHEATS.values()} == set("ABCDEFGH")
+    assert {CHEATS[name].family for name in QUICK if name in CHEATS} == set("ABCDEFGH")
 
 
+@pytest.mark.thorough
 def test_figures(
     cheats: Mapping[str, Outcome],
     honest: Mapping[str, Outcome],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Caught, let through and wrongly accused are printed, and the last two are none."""
+    tried = {name: cheats[name] for name in CHEATS if not why_skipped(name)}
     through = [
         name
-        for name, outcome in cheats.items()
+        for name, outcome in tried.items()
         if not (isinstance(outcome, Report) and CHEATS[name].is_caught(outcome))
     ]
+    right = {name: honest[name] for name in HONEST}
     accused = [
         name
-        for name, outcome in honest.items()
+        for name, outcome in right.items()
         if not (isinstance(outcome, Report) and outcome.verdict == "passed")
     ]
-    skipped = len(CHEATS) - len(cheats)
+    skipped = len(CHEATS) - len(tried)
     with capsys.disabled():
         print(
-            f"\ncorpus: {len(cheats) - len(through)} of {len(cheats)} cheats caught"
+            f"\ncorpus: {len(tried) - len(through)} of {len(tried)} cheats caught"
             f" ({skipped} more need a GPU or bubblewrap), {len(through)} let through:"
-            f" {', '.join(through) or 'none'}; of {len(honest)} honest ones"
+            f" {', '.join(through) or 'none'}; of {len(right)} honest ones"
             f" {len(accused)} accused: {', '.join(accused) or 'none'}"
         )
     assert (through, accused) == ([], [])
 
 
+@pytest.mark.thorough
 def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
     """What a submission left behind has ended with it."""
-    if "leaves_a_daemon" not in cheats:
-        pytest.skip(why_skipped("leaves_a_daemon"))
+    why = why_skipped("leaves_a_daemon")
+    if why:
+        pytest.skip(why)
+    assert cheats["leaves_a_daemon"]
     names = []
     for process in Path("/proc").glob("[0-9]*/comm"):
         try:
@@ -140,6 +154,7 @@ def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
     assert "corpus-daemon" not in names
 
 
+@pytest.mark.thorough
 def test_seed_that_people_type_says_nothing_of_the_inputs(tmp_path: Path) -> None:
     """From what the worker is told, the inputs to come cannot be computed, whatever the seed."""
     cheat = HERE / "cheats" / "seed_recovered.py"

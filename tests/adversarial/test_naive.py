@@ -38,6 +38,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FOOLING)
 def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
     """The cheat counts as correct, and is about as fast as an honest kernel, or faster."""
@@ -47,12 +48,14 @@ def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
     assert result["seconds"] <= 2 * honest["seconds"] or result["speedup"] >= honest["speedup"]
 
 
+@pytest.mark.thorough
 def test_most_of_the_corpus_fools_it() -> None:
     """What does not is written against another evaluator, this one mostly, and says which."""
     assert len(FOOLING) > len(NOT_FOOLING)
     assert all(NOT_FOOLING.values())
 
 
+@pytest.mark.thorough
 def test_it_takes_the_honest_one(results: dict[str, Any]) -> None:
     """An honest submission is correct there too."""
     assert results[HONEST.stem]["correct"]

@@ -45,6 +45,7 @@ def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
     assert again.library == built.library
 
 
+@pytest.mark.thorough
 def test_header_that_may_be_there_is_watched(tmp_path: Path) -> None:
     """Who sees a header gets another build than who sees none, whatever was built before."""
     headers = tmp_path / "headers"
@@ -79,6 +80,7 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
     assert not builder(cache, headers).build(asked).reused
 
 
+@pytest.mark.thorough
 def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
     """What an assembler includes is in no list of dependencies; the key has it all the same."""
     (tmp_path / "readable").mkdir()
@@ -95,6 +97,7 @@ def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
     assert held == [[True, False], [False, True]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["absolute", "folder", "option", "question"])
 def test_any_file_is_watched_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -129,6 +132,7 @@ def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
     assert error.value.output == "error: the commands succeed, and make no module.so"
 
 
+@pytest.mark.thorough
 def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
     """One submission's time was over, or it had no memory: the next one's is its own."""
     asked = Extension("small", (("main.cpp", "#include <torch/extension.h>\n"),))
@@ -137,6 +141,7 @@ def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*/prelude.h"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "fields"),
     [
@@ -161,6 +166,7 @@ def test_what_reads_unseen_files_is_built_in_every_run(
     assert not builder(tmp_path, run="second").build(asked).reused
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flag", ["-Tmain.cpp", "-Wl,--version-script,main.cpp", "main.cpp.o"])
 def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: str) -> None:
     """Scripts and objects for the linker, too: the next run asks it again."""
@@ -178,6 +184,7 @@ def test_without_a_run_what_reads_unseen_files_is_always_built(tmp_path: Path) -
     assert [builder(tmp_path).build(asked).reused for _ in range(2)] == [False, False]
 
 
+@pytest.mark.thorough
 def test_build_without_a_sandbox_is_nothing_for_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +196,7 @@ def test_build_without_a_sandbox_is_nothing_for_one(
     assert not builder(tmp_path).build(asked).reused
 
 
+@pytest.mark.thorough
 def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
     """They are no readable files, and lie elsewhere for the compilers."""
     submission, header = tmp_path / "mine.py", tmp_path / "value.h"
@@ -212,6 +220,7 @@ def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
     assert not reused()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["value.py", "large.bin"])
 def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str) -> None:
     """A Python file that is included is a dependency; a large one counts by its last change."""
@@ -243,6 +252,7 @@ def test_full_headers_are_the_fallback(cache: pytest.Cache) -> None:
     assert builder(folder).build(extension(code)).notes["headers"] == "full"
 
 
+@pytest.mark.thorough
 def test_operators_that_are_called_need_no_full_headers() -> None:
     """A call of torch::softmax or at::conv2d compiles with the light headers and its own."""
     code = (
@@ -253,6 +263,7 @@ def test_operators_that_are_called_need_no_full_headers() -> None:
     assert builder(default_root()).build(extension(code)).notes["headers"] == "light"
 
 
+@pytest.mark.thorough
 def test_lists_of_tensors_need_no_full_headers() -> None:
     """A call of torch::cat, which takes a list, compiles with the light headers and its own."""
     code = (
@@ -263,6 +274,7 @@ def test_lists_of_tensors_need_no_full_headers() -> None:
     assert builder(default_root()).build(extension(code)).notes["headers"] == "light"
 
 
+@pytest.mark.thorough
 def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
     """The second extension with the same options begins with what the first one precompiled."""
     include = "#include <torch/extension.h>\n"
@@ -281,6 +293,7 @@ def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("prelude.h.gch")) == [precompiled]
 
 
+@pytest.mark.thorough
 def test_complex_numbers_of_the_toolkit_are_whole() -> None:
     """A kernel that computes with thrust's complex numbers compiles with the light headers."""
     code = (
@@ -292,6 +305,7 @@ def test_complex_numbers_of_the_toolkit_are_whole() -> None:
     assert builder(default_root()).build(asked).notes["headers"] == "light"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("header", ["ATen/ATen.h", "torch/all.h", "torch/torch.h"])
 def test_headers_of_everything_are_light_too(header: str) -> None:
     """A source that includes all of ATen or torch, and has its bindings in it, builds lightly."""
@@ -307,6 +321,7 @@ def test_headers_of_everything_are_light_too(header: str) -> None:
     assert builder(default_root()).build(asked).notes["headers"] == "light"
 
 
+@pytest.mark.thorough
 def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
     """Options that name an architecture choose the PTX, in each of nvcc's spellings."""
     code = (
@@ -319,6 +334,7 @@ def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
         assert b".target sm_80" in library.read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "kept"), [("int answer() { return wrong; }", 1), ("#include <absent.h>\n", 0)]
 )
@@ -332,6 +348,7 @@ def test_refusal_is_kept_unless_something_may_be_installed(
     assert len(list(tmp_path.glob("*/refusal.txt"))) == kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "flags", "message"),
     [
@@ -361,6 +378,7 @@ def test_linker_is_quoted(tmp_path: Path, code: str, flags: tuple[str, ...], mes
     assert "collect2: error: ld returned 1 exit status" in caught.value.output
 
 
+@pytest.mark.thorough
 def test_one_run_waits_for_one_failure(tmp_path: Path) -> None:
     """A header that is not there, and a deadline that passed, come again without another build."""
     absent = extension("#include <absent.h>\n")

@@ -52,6 +52,7 @@ class ModelNew(nn.Module):
 '''
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("before", "flags"),
     [

@@ -148,6 +148,7 @@ def verdicts(done: Outcome) -> dict[str, str]:
     return {row[2] if row[1] == "conv" else row[1]: row[0] for row in rows}
 
 
+@pytest.mark.thorough
 def test_every_verdict_against_a_revision(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +209,7 @@ def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repo
     assert verdicts(done) == {"grid3d": "new", "one_past_end": "refused"}
 
 
+@pytest.mark.thorough
 def test_each_evaluation_has_the_deadline_that_is_given(repository: Repository) -> None:
     """A call that ends in time for its own deadline is beyond that of the whole."""
     repository.write({"flat_index": SLEEPS})
@@ -216,6 +218,7 @@ def test_each_evaluation_has_the_deadline_that_is_given(repository: Repository) 
     assert "no answer within 2 s in all, the last while running forward" in done.out
 
 
+@pytest.mark.thorough
 def test_another_name_is_no_way_around(repository: Repository) -> None:
     """What was renamed is compared with what it was, whether or not it changed too."""
     repository.write({"flat_index": None, "renamed": text_of("flat_index")})
@@ -253,6 +256,7 @@ def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
         recorded(tmp_path / "base.jsonl")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fields", [{"arguments": {"evil": 1}}, {"input_shapes": [[-3, 1, 1]]}])
 def test_recorded_case_that_cannot_be_run_is_one_line(
     repository: Repository, fields: dict[str, Any]
@@ -269,6 +273,7 @@ def test_recorded_case_that_cannot_be_run_is_one_line(
     assert "the record of flat_index on conv has a case that cannot be run (k3: " in line
 
 
+@pytest.mark.thorough
 def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:
     """The base's counts; a smaller one counts at once."""
     settings = repository.folder / "pyproject.toml"
@@ -301,6 +306,7 @@ def test_records_are_a_base_too(repository: Repository) -> None:
     assert verdicts(done) == {"flat_index": "slower"}
 
 
+@pytest.mark.thorough
 def test_what_counts_as_changed(
     repository: Repository,
     monkeypatch: pytest.MonkeyPatch,
@@ -349,6 +355,7 @@ def test_times_are_asked_for_as_the_command_line_says(
     assert (asked.device, asked.readable, asked.deadlines) == ("cuda", (tmp_path,), deadlines)
 
 
+@pytest.mark.thorough
 def test_parameter_that_is_no_longer_taken(repository: Repository) -> None:
     """The cases of the base count, even where the new version's own grid has them no more."""
     repository.write({"flat_index": NO_STRIDE})

@@ -28,6 +28,7 @@ def check_out(repository: Repository) -> None:
     repository.git("checkout", "-q", "--", ".")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("attribute", ["working-tree-encoding=UTF-7", "eol=crlf"])
 def test_attributes_of_a_change_change_neither_version(
     repository: Repository, attribute: str
@@ -67,6 +68,7 @@ def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
     assert done.out.endswith("1 unchanged and not evaluated\n"), done.out + done.err
 
 
+@pytest.mark.thorough
 def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
     """What cannot be compared does not pass as new; a file that was no submission does."""
     repository.write({"flat_index": "class ModelNew(:\n", "dilated": "x = 1\n"})
@@ -136,6 +138,7 @@ def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
     assert not list(tmp_path.rglob("evil.py"))
 
 
+@pytest.mark.thorough
 def test_folder_that_became_a_link_is_compared_with_what_it_was(repository: Repository) -> None:
     """What lies behind a new link takes the place of what lay there."""
     moved = repository.folder / "moved"

@@ -16,6 +16,7 @@ from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem, load
 from harness.problems.values import calls_for, values_of_call
 from tests.judge_alone import every_case, version
+from tests.support import thorough_but
 from tests.versions import VERSIONS
 
 REFERENCES = Path(__file__).parent.parent / "references"
@@ -55,6 +56,8 @@ NAMES = {
     ("scaled_sum", "without y"): ("add left out", "with the first operand in its place"),
     ("scaled_sum", "one row of y for all"): ("one for all", "index 0 of y along dimension 0"),
 }
+# Many operators, or large ones: seconds for each.
+SLOW = {"encoder_layers", "conv1d", "layer_norm", "square_matmul", "max_pool2d", "sum_over_dim"}
 OF_A_CONVOLUTION = {
     "stride ignored": ("stride taken for (1, 1)", "(1, 1) in place of (2, 2) in conv2d in line 17"),
     "padding ignored": ("padding taken for (0, 0)", "(0, 0) in place of (1, 2)"),
@@ -131,7 +134,13 @@ def _first_wrong(reference: Problem, other: Problem, case: Case) -> Seen | None:
     return None
 
 
-@pytest.mark.parametrize(("name", "wrong"), NAMES)
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        pytest.param(*each, marks=[pytest.mark.thorough] if each[0] in SLOW else [])
+        for each in NAMES
+    ],
+)
 def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: Path) -> None:
     """What gives every wrong output is told, with the operand and the dimension."""
     diagnosis = guess(seen(name, wrong, tmp_path))
@@ -141,7 +150,7 @@ def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: P
     assert words in diagnosis.advice
 
 
-@pytest.mark.parametrize("wrong", CHANGES)
+@pytest.mark.parametrize("wrong", thorough_but({"padding changed round"}, CHANGES))
 def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -> None:
     """An operator that is called otherwise, between others, with an output of the right shape."""
     path = tmp_path / "convolution.py"

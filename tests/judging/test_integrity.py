@@ -243,6 +243,7 @@ def test_constants_of_the_host_are_no_answers(bench: Bench) -> None:
     assert bench.report("constants").verdict == "passed"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["by_version", "by_sample"])
 def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
     """Values come without a change of version, and nearly the same ones come back."""
@@ -261,6 +262,7 @@ def test_honest_habits_are_fine(bench: Bench) -> None:
     assert "own kernels" not in headline(report)
 
 
+@pytest.mark.thorough
 def test_weights_packed_once_are_followed(bench: Bench) -> None:
     """Weights change with their version, so a submission may keep what it made of them."""
     assert bench.report("prepacks").verdict == "passed"
@@ -275,6 +277,7 @@ def test_small_share_of_torch_is_told(bench: Bench) -> None:
     assert f"{report.own_work:.1%} of the work by its own kernels" in headline(report)
 
 
+@pytest.mark.thorough
 def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
     """Atomic sums differ with the order of blocks: told, and no failure."""
     report = bench.report("atomics")

@@ -208,6 +208,7 @@ def values_in_cases(path: Path, text: str, *names: str) -> list[set[int]]:
     return [{constants[name] for constants in each} for name in names]
 
 
+@pytest.mark.thorough
 def test_loop_is_as_long_as_a_call_of_it_takes_little(tmp_path: Path) -> None:
     """A step takes its time, however few its numbers: short sequences, and all other sizes."""
     lengths, batches, layers = values_in_cases(

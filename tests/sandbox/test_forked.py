@@ -214,6 +214,7 @@ def test_server_that_has_gone_is_told(server: ForkServer) -> None:
         Forked(server, ["pass"], "fork", Confinement(), output, [])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
     """Where setns is forbidden, submissions begin in their sandbox instead; nothing is said."""

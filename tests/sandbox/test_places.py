@@ -67,6 +67,7 @@ def check_in(repository: Path, temporary: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["below /tmp", "with spaces, behind a link"])
 def test_view_is_the_same(below_tmp: Path, where: str) -> None:
     """Neither the repository nor the environment can be written, though /tmp can."""

@@ -89,12 +89,14 @@ EXPECTED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", EXPECTED)
 def test_headers_of_templates_work(seen: dict[str, object], name: str) -> None:
     """Half types, cooperative groups, cub, thrust, wmma, pipelines and barriers do their work."""
     assert seen[name] == EXPECTED[name]
 
 
+@pytest.mark.thorough
 def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
     """E4M3 has three bits behind the point: above 16, every second integer is there."""
     values = seen["to_fp8"]
@@ -124,6 +126,7 @@ def test_constants_of_mathematics(seen: dict[str, object]) -> None:
     assert seen["constants"] == [float("inf"), *[3.1415927410125732] * 255]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["random_numbers", "xorwow"])
 def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str) -> None:
     """Each thread has a sequence of its own, with the mean that it should have."""
@@ -134,6 +137,7 @@ def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str)
     assert abs(sum(values) / 256 - mean) < 0.25
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("call", "function"),
     [

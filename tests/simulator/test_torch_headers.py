@@ -118,6 +118,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return answers_of(SCRIPT, SOURCE, tmp_path_factory.mktemp("headers"))
 
 
+@pytest.mark.thorough
 def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
     """The headers compile, link with any of CUDA's libraries named, and do their work."""
     assert seen["facts"] == [132, 9, 32, 1, 0, 1]
@@ -127,6 +128,7 @@ def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
     assert seen["sums"] == [45.0] * 4
 
 
+@pytest.mark.thorough
 def test_python_and_cpp_have_the_same_streams(seen: dict[str, object]) -> None:
     """What is current in Python's context is what a kernel is launched on."""
     assert seen["stream inside"] is seen["stream entered"] is True
@@ -134,6 +136,7 @@ def test_python_and_cpp_have_the_same_streams(seen: dict[str, object]) -> None:
     assert seen["python events"] == [True, True, True]
 
 
+@pytest.mark.thorough
 def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
     """Allocated bytes are those of live tensors; the peak is known."""
     assert seen["memory"] == [4 << 20, 4 << 20]
@@ -142,6 +145,7 @@ def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
     assert seen["device"] == [0, "Simulated sm_90 device", 8 << 30]
 
 
+@pytest.mark.thorough
 def test_refused_launch_says_why(seen: dict[str, object]) -> None:
     """CUDA's words, then what was wrong; torch's next kernel meets an error that nobody read."""
     why = "CUDA error: invalid argument (reads: a block of 2000 x 1 x 1, of 1 to "
@@ -154,6 +158,7 @@ def test_refused_launch_says_why(seen: dict[str, object]) -> None:
     assert seen["works after refusals"] == [2.0] * 4
 
 
+@pytest.mark.thorough
 def test_broken_context_fails_everything(seen: dict[str, object]) -> None:
     """After an illegal access torch's own calls raise, until the device has recovered."""
     assert seen["broken"] == ["CUDA error: an illegal memory access was encountered"] * 5

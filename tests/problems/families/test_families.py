@@ -100,6 +100,7 @@ def collect(package: Path, reference: str, parameters: str) -> Outcome:
     return run(command, folder, PYTHONPATH=str(package.parent))
 
 
+@pytest.mark.thorough
 def test_family_that_is_one_new_file_is_found(package: Path) -> None:
     """Nothing else is changed, and what the family varies are cases."""
     (package / "problems" / "families" / "scaling.py").write_text(SCALING)
@@ -114,6 +115,7 @@ def test_family_that_is_one_new_file_is_found(package: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
     """Both recognise the reference; the one that derives from the other knows more of it."""
     (package / "problems" / "families" / "depthwise.py").write_text(DEPTHWISE)

@@ -19,7 +19,7 @@ from harness.problems.problem import Problem, load
 from harness.problems.runs import Run
 from harness.problems.values import Values, runs_for, values_for
 from tests.judge_alone import every_case
-from tests.support import ROOT
+from tests.support import ROOT, thorough_but
 
 REFERENCES = ROOT / "tests" / "references"
 # What they call their operands.
@@ -84,7 +84,7 @@ def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: 
 
 
 @pytest.mark.parametrize("how", ROUNDED)
-@pytest.mark.parametrize("name", OPERANDS)
+@pytest.mark.parametrize("name", thorough_but({"irregular_matmul"}, OPERANDS))
 def test_rounded_operands_are_named(name: str, how: How) -> None:
     """One or both, in every plain run, in as many bits as they have; of an honest sum none."""
     called = Called(REFERENCES / f"{name}.py")

@@ -1,0 +1,55 @@
+"""Record what the tests take, by file and tier: `python benchmarks/test_seconds.py` after them.
+
+Reads what pytest wrote to .harness/tests.xml and writes results/test_seconds.json. Its seconds are
+those that one of two processes was busy with a test, its fixtures included; a run of `make test`
+renews the quick tier's alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "results" / "test_seconds.json"
+TIERS = ("quick", "thorough")
+
+
+def main() -> None:
+    """Write the record, and print what each tier takes and its costliest files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--xml", type=Path, default=ROOT / ".harness" / "tests.xml")
+    measured = _by_file(parser.parse_args().xml, _quick_tests())
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    record |= {tier: dict(sorted(files.items())) for tier, files in measured.items() if files}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    for tier, files in record.items():
+        print(f"{tier}: {sum(files.values()):.0f} s in {len(files)} files")
+        for name, seconds in Counter(files).most_common(15):
+            print(f"  {seconds:7.1f} {name}")
+
+
+def _by_file(xml: Path, quick: set[str]) -> dict[str, Counter[str]]:
+    """Seconds of each file, by tier."""
+    found: dict[str, Counter[str]] = {tier: Counter() for tier in TIERS}
+    for case in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - our own pytest's
+        name = case.get("classname", "").replace(".", "/") + ".py"
+        tier = TIERS[f"{name}::{case.get('name')}" not in quick]
+        found[tier][name] = round(found[tier][name] + float(case.get("time", 0)), 1)
+    return found
+
+
+def _quick_tests() -> set[str]:
+    """Ids of the quick tier's tests, as pytest lists them."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not thorough"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(listed.stdout.splitlines())
+
+
+if __name__ == "__main__":
+    main()
