@@ -86,7 +86,7 @@ def check(submission: str | Path, reference: str | Path, options: Options | None
 
     Raises:
         harness.system.errors.HarnessError: The reference is none, or the options ask for something
-            that is not here.
+            that is not here, or this machine can evaluate nothing.
         harness.engines.evaluator.EvaluationError: The machine could not evaluate it at all.
     """
     with Client(jobs=1, options=options) as client:
@@ -95,6 +95,8 @@ def check(submission: str | Path, reference: str | Path, options: Options | None
 
 class Client:
     """Checks submissions side by side. Leaving the context manager ends what is under way.
+
+    Entering it raises MachineError where this machine can evaluate nothing.
 
     Args:
         engine: `processes` are some of this machine; `dask` is a cluster; `in_process` makes
@@ -123,12 +125,14 @@ class Client:
         layers.require_for(self._options.readable, untrusted=is_here)
         choice = EngineChoice(engine, scheduler)
         self._hardware = choice.hardware(self._options.device)
+        self._prepare = choice.prepare
         self._jobs = jobs or self._hardware.jobs
         self._engine = choice.start(self._jobs, self._jobs)
         self._stack = ExitStack()
         self._run = fresh_run()
 
     def __enter__(self) -> Self:
+        self._prepare()
         with ExitStack() as stack:
             name = stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-sources-"))
             self._folder = Path(name)
@@ -148,7 +152,8 @@ class Client:
         """Check a submission when its turn comes.
 
         What is no submission, or does not fit the reference, gets a report with the verdict
-        `error`, too. The future raises EvaluationError where the machine failed.
+        `error`, too. The future raises EvaluationError where the machine failed, or MachineError
+        where it can evaluate nothing more.
 
         Args:
             submission: A file, or source text: text with a line break in it is source.
@@ -194,7 +199,7 @@ class Client:
 
         Returns:
             A future that may raise ContenderError, where the submission can't be timed, or gave a
-            wrong output while it was; and EvaluationError, where the machine failed.
+            wrong output while it was; and EvaluationError or MachineError, as `submit`'s.
 
         Raises:
             harness.system.errors.UsageError: There is no GPU, or the report is that of something

@@ -18,7 +18,7 @@ import torch
 
 from harness.compiler.cache import Cache, default_root, file_digest
 from harness.compiler.flags import torch_version
-from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
+from harness.compiler.toolchain import DEFAULT_ARCHITECTURE
 from harness.defaults import CALL_BUDGET
 from harness.gpu import lease
 from harness.gpu.driver import DriverError
@@ -26,6 +26,7 @@ from harness.gpu.properties import properties_of_gpu
 from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
+from harness.preflight import prepare
 from harness.problems.grid import OWN, Case, Grid, own_and_smaller
 from harness.problems.problem import Problem, load
 from harness.problems.search import Search
@@ -34,7 +35,6 @@ from harness.records.coverage import Branch, Coverage
 from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
 from harness.searching import Searching
 from harness.simulator.hardware.properties import DEVICE
-from harness.simulator.native.library import build_libraries
 from harness.simulator.ptx.by_line import PtxOfLine
 from harness.system.allowance import Allowance
 from harness.system.device import Device
@@ -145,8 +145,7 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
     Raises:
         OSError: A file cannot be read.
         ValueError: The reference is none.
-        harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
-        harness.compiler.ninja.CompileError: The simulator itself does not compile.
+        harness.system.errors.MachineError: This machine can evaluate nothing.
         harness.sandbox.confined.SandboxError: The request is for a sandbox, and there is none.
     """
     start = time.monotonic()
@@ -210,10 +209,9 @@ def settings_for(request: Request) -> Settings:
     """What a worker of the request is told.
 
     Raises:
-        harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
-        harness.compiler.ninja.CompileError: The simulator itself does not compile.
+        harness.system.errors.MachineError: This machine can evaluate nothing.
     """
-    toolchain = find_toolchain()
+    ready = prepare(Cache(request.cache))
     properties, architecture = DEVICE, DEFAULT_ARCHITECTURE
     if request.device == "cuda":
         properties = properties_of_gpu()
@@ -223,8 +221,8 @@ def settings_for(request: Request) -> Settings:
         device=request.device,
         architecture=architecture,
         cache=request.cache,
-        toolchain=toolchain,
-        libraries=build_libraries(Cache(request.cache), toolchain),
+        toolchain=ready.toolchain,
+        libraries=ready.libraries,
         properties=properties,
         schedule=request.schedule,
         cores=request.cores,

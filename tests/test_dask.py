@@ -189,9 +189,9 @@ def test_full_disk_is_told(tmp_path: Path) -> None:
         alone.start_worker(1, has_full_disk=True).wait_for_error("Registered to:", 1)
         done = alone.harness(*COMMAND).outcome()
         assert done.status == 2
-        assert done.out.startswith("plain on double: worker tcp://10.77.0.11:")
-        assert done.out.endswith("No space left on device\n")
-        assert done.out.count("\n") == 1
+        assert done.err.startswith("harness: worker tcp://10.77.0.11:")
+        assert done.err.endswith(": No space left on device; run: export XDG_CACHE_HOME=FOLDER\n")
+        assert (done.out, done.err.count("\n")) == ("", 1)
         alone.start_worker(2).wait_for_error("Registered to:", 1)
         done = alone.harness(*COMMAND).outcome()
         assert "plain on double: failed: own configuration wrong" in done.out, done

@@ -54,7 +54,11 @@ from harness.worker.supervisor import Deadlines
 
 
 def check(options: argparse.Namespace) -> int:
-    """Check what the options name, and print and keep the reports; answers the exit status."""
+    """Check what the options name, and print and keep the reports; answers the exit status.
+
+    Raises:
+        harness.system.errors.HarnessError: Nothing can be checked, or nothing more.
+    """
     problems = named(load_references(reference_paths(options)), options.problem)
     engine = engine_choice(options)
     hardware = engine.hardware(options.device)
@@ -95,6 +99,8 @@ def check(options: argparse.Namespace) -> int:
         )
         for pair in pairs
     ]
+    if requests:
+        engine.prepare()
     with ExitStack() as stack:
         json_lines = open_json(options.json, stack)
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout

@@ -11,9 +11,9 @@ from typing import IO
 from harness import devices
 from harness.cli.options import NOT_PASSED, PASSED, reference_paths
 from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
-from harness.compiler.ninja import CompileError
-from harness.compiler.toolchain import ToolchainError
+from harness.compiler.cache import Cache, default_root
 from harness.evaluate import Request
+from harness.preflight import prepare
 from harness.problems.discovery import Submission, discover, fits
 from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
@@ -25,29 +25,34 @@ from harness.system.processors import usable_cores
 
 
 def profile_one(options: argparse.Namespace) -> int:
-    """Print the counts of one file on each problem that it fits; answers the exit status."""
+    """Print the counts of one file on each problem that it fits; answers the exit status.
+
+    Raises:
+        harness.system.errors.HarnessError: Nothing can be counted.
+    """
     problems = named(load_references(reference_paths(options)), options.problem)
     device = devices.choose("simulator")
     layers.require_for(options.readable, untrusted=options.untrusted)
     found = discover([options.submission])
+    pairs = [(s, p) for s in found.submissions for p in problems if fits(s, p) is None]
+    if pairs:
+        prepare(Cache(default_root()))
     with ExitStack() as stack:
         json_lines = open_json(options.json, stack)
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         say_what_is_missing(out)
         refused = say_what_is_refused(found, problems, out)
         failed = False
-        for submission in found.submissions:
-            for problem in problems:
-                if fits(submission, problem) is None:
-                    request = Request(
-                        submission=submission.path,
-                        problem=problem.path,
-                        device=device,
-                        cores=usable_cores(),
-                        readable=tuple(options.readable),
-                        untrusted=options.untrusted,
-                    )
-                    failed |= not _profile(request, problem, submission, json_lines, out)
+        for submission, problem in pairs:
+            request = Request(
+                submission=submission.path,
+                problem=problem.path,
+                device=device,
+                cores=usable_cores(),
+                readable=tuple(options.readable),
+                untrusted=options.untrusted,
+            )
+            failed |= not _profile(request, problem, submission, json_lines, out)
     return NOT_PASSED if failed or refused else PASSED
 
 
@@ -61,7 +66,7 @@ def _profile(
     """Print one profile; answers whether nothing was found wrong."""
     try:
         counted = profile(request, problem, submission)
-    except (ProfileError, ToolchainError, CompileError) as error:
+    except ProfileError as error:
         say(f"{submission.name} on {problem.name}: {error}", out)
         return False
     print(tables(counted), file=out, flush=True)

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +69,12 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """Find nvcc and a C++ compiler.
+    """Find nvcc and a C++ compiler, and see that Python's headers are there.
 
     Raises:
         ToolchainError: one of them is missing.
     """
+    find_python_headers()
     return Toolchain(cuda=find_cuda_compiler(), host=find_host_compiler())
 
 
@@ -99,6 +102,19 @@ def find_c_compiler() -> HostCompiler:
         if path:
             return HostCompiler(Path(path), _first_line(path, "--version"))
     raise ToolchainError(f"no C compiler found; run: {INSTALL_COMPILER}")
+
+
+def find_python_headers() -> Path:
+    """Find the folder of Python.h, which the bindings of every extension include.
+
+    Raises:
+        ToolchainError: there is none.
+    """
+    folder = Path(sysconfig.get_path("include", scheme="posix_prefix"))
+    if not (folder / "Python.h").is_file():
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
+        raise ToolchainError(f"no Python.h in {folder}; run: apt-get install {package}")
+    return folder
 
 
 def find_cuda_compiler() -> CudaCompiler:

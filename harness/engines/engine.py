@@ -19,8 +19,10 @@ from typing import Protocol, Self
 import torch
 
 from harness import devices
+from harness.compiler.cache import Cache, default_root
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Request
+from harness.preflight import prepare
 from harness.records.report import Report
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
@@ -42,15 +44,16 @@ class Engine(Protocol):
         """End what is under way, at once."""
 
     def submit(self, request: Request, on_progress: OnProgress) -> Future[Report]:
-        """Evaluate a request when its turn comes; the future may raise EvaluationError.
+        """Evaluate a request when its turn comes.
 
+        The future may raise EvaluationError, or MachineError where no other can be evaluated.
         `on_progress` may be called from another thread.
         """
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
         """Time what a plan names, when nothing else of the engine's runs on that GPU.
 
-        The future may raise what `harness.speed.measure.measure` does, or EvaluationError.
+        The future may raise what `harness.speed.measure.measure` does, or what `submit`'s does.
         """
 
 
@@ -127,6 +130,17 @@ class EngineChoice:
             )
         return (kind.hardware if kind else this_machine)(device, self.scheduler)
 
+    def prepare(self) -> None:
+        """Have ready what every evaluation on this machine needs; asked before the first one.
+
+        Of a cluster that is there, each machine does so when it gets the first one.
+
+        Raises:
+            harness.system.errors.MachineError: This machine can evaluate nothing.
+        """
+        if not self.scheduler:
+            prepare(Cache(default_root()))
+
     def start(self, jobs: int, evaluations: int) -> Engine:
         """The engine for so many evaluations, of which `jobs` may run at a time.
 
@@ -177,6 +191,10 @@ def evaluate_all(
         engine: Where.
         requests: What to evaluate.
         follow: Gives what is told of a request's progress, perhaps from another thread.
+
+    Raises:
+        harness.system.errors.MachineError: No other request can be evaluated; what is under way has
+            ended.
     """
     with engine:
         places: dict[Future[Report], int] = {}

@@ -3,12 +3,12 @@
 `python -m harness.engines.evaluator` takes requests from standard input: lines of JSON with what is
 asked for, `report`, `builds` or `times`, and the request, or the plan of what is to be timed.
 Answers are lines of JSON on standard output: any number of `progress`, and then what was asked for,
-or `error`, or `untimed` where it is a contender that cannot be timed.
+or `error`, or `machine` where this machine can evaluate nothing, or `untimed` where a contender
+cannot be timed.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -21,9 +21,8 @@ from typing import IO
 import torch
 
 from harness.building import build
-from harness.compiler.ninja import CompileError
-from harness.compiler.toolchain import ToolchainError
 from harness.evaluate import OnProgress, Progress, Request, evaluate
+from harness.preflight import faults_of_machine
 from harness.records.report import Report
 from harness.sandbox.confined import SandboxError
 from harness.speed.contender import ContenderError
@@ -31,10 +30,14 @@ from harness.speed.measure import measure
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.system import codec, interpreter
+from harness.system.errors import MachineError
 
 
 class EvaluationError(RuntimeError):
-    """A request could not be evaluated at all; the message says what is wrong and what to do."""
+    """A request could not be evaluated at all; the message says what is wrong and what to do.
+
+    Others may be: where the machine can evaluate nothing, that is a MachineError.
+    """
 
 
 def attempt(request: Request, on_progress: OnProgress) -> Report:
@@ -42,6 +45,7 @@ def attempt(request: Request, on_progress: OnProgress) -> Report:
 
     Raises:
         EvaluationError: It cannot be evaluated.
+        MachineError: Nothing can be evaluated here.
     """
     with _in_one_line():
         return evaluate(request, on_progress)
@@ -52,6 +56,7 @@ def attempt_build(request: Request, on_progress: OnProgress) -> tuple[Path, ...]
 
     Raises:
         EvaluationError: Nothing can be built.
+        MachineError: Nothing can be built here.
     """
     with _in_one_line():
         return build(request, on_progress)
@@ -63,6 +68,7 @@ def attempt_measure(plan: SpeedPlan) -> Measurement:
     Raises:
         ContenderError: A submission cannot be timed, or gave a wrong output.
         EvaluationError: Nothing can be timed.
+        MachineError: Nothing can be timed here.
     """
     with _in_one_line():
         return measure(plan)
@@ -71,18 +77,14 @@ def attempt_measure(plan: SpeedPlan) -> Measurement:
 @contextmanager
 def _in_one_line() -> Iterator[None]:
     try:
-        yield
+        with faults_of_machine():
+            yield
     except OSError as error:
         said = error.strerror or str(error)
         where = f"{error.filename}: " if error.filename else ""
         raise EvaluationError(f"{where}{said}") from None
-    except (ValueError, ToolchainError, SandboxError) as error:
+    except (ValueError, SandboxError) as error:
         raise EvaluationError(str(error)) from None
-    except CompileError as error:
-        # A full disk is told in one line, not one for each source.
-        full = os.strerror(errno.ENOSPC)
-        said = full if full in error.output else f"{error}\n{error.output}"
-        raise EvaluationError(f"the simulator does not compile: {said}") from None
 
 
 def main() -> None:
@@ -99,6 +101,8 @@ def main() -> None:
             answers.tell(asked, _answer(asked, text, answers.progress))
         except EvaluationError as error:
             answers.tell("error", str(error))
+        except MachineError as error:
+            answers.tell("machine", str(error))
         except ContenderError as error:
             answers.tell("untimed", str(error))
 

@@ -111,7 +111,7 @@ def _compilers() -> tuple[str, ...]:
     try:
         toolchain = find_toolchain()
     except ToolchainError:
-        # Nothing can be evaluated either, which every evaluation will say.
+        # Nothing can be evaluated either, which is said before the first evaluation.
         return ()
     return (toolchain.cuda.version, toolchain.host.version)
 

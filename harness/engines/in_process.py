@@ -20,6 +20,7 @@ from harness.records.report import Report
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
+from harness.system.errors import MachineError
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ def _ended(function: Callable[[], T]) -> Future[T]:
         # What a reference prints is no part of what the caller has to say.
         with contextlib.redirect_stdout(sys.stderr):
             future.set_result(function())
-    except (ContenderError, EvaluationError) as error:
+    except (ContenderError, EvaluationError, MachineError) as error:
         future.set_exception(error)
     return future
 

@@ -22,6 +22,7 @@ from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.system import codec, interpreter, leash
+from harness.system.errors import MachineError
 
 _EXIT_SECONDS = 10.0
 _CLOSED = "the engine is closed"
@@ -117,7 +118,7 @@ class Processes:
         except (BrokenPipeError, EOFError):
             self._drop(process)
             raise Lost(f"not evaluated: {_epitaph(process)}; check it again") from None
-        except (ContenderError, EvaluationError):
+        except (ContenderError, EvaluationError, MachineError):
             self._idle.put(process)
             raise
         self._idle.put(process)
@@ -190,6 +191,8 @@ def _converse(
         kind, text = json.loads(line)
         if kind == "error":
             raise EvaluationError(text)
+        if kind == "machine":
+            raise MachineError(text)
         if kind == "untimed":
             raise ContenderError(text)
         if kind == what:

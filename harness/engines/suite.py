@@ -21,6 +21,7 @@ from harness.records.render import case_lines, headline
 from harness.records.report import CaseReport, Report
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
+from harness.system.errors import MachineError
 from harness.system.escape import printable
 from harness.system.futures import settle
 from harness.system.output import CarefulWriter
@@ -101,6 +102,7 @@ class PendingEvaluation:
 
         Raises:
             EvaluationError: there is none.
+            MachineError: there will be none of any other submission either.
         """
         if self._future is None:
             raise EvaluationError(f"{self.request.title} was not asked for")
@@ -195,6 +197,11 @@ class Suite:
         key = (request.submission, request.problem)
         self._pending[key] = PendingEvaluation(request, self._say, plan_of)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is left to evaluate."""
+        return not all(pending.is_done() for pending in self._pending.values())
+
     def take_over(self, seed: int | None) -> tuple[int, int]:
         """Have what earlier runs finished, with that seed if there is one.
 
@@ -234,7 +241,7 @@ class Suite:
         reports = []
         for pending in self._pending.values():
             if pending.is_done():
-                with contextlib.suppress(EvaluationError):
+                with contextlib.suppress(EvaluationError, MachineError):
                     reports.append(pending.report())
         self._stack.close()
         return reports

@@ -103,9 +103,15 @@ class _Sides:
 def decide(
     pairs: Sequence[BothSides], options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> list[Decision]:
-    """Decide on every pair that is not as it was, in the pairs' order."""
+    """Decide on every pair that is not as it was, in the pairs' order.
+
+    Raises:
+        harness.system.errors.MachineError: This machine can evaluate nothing.
+    """
     asked = [_ask(pair, options) for pair in pairs if pair.is_changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
+    if requests:
+        options.engine.prepare()
     # A GPU that is to time must have nothing else to do: so everything is awaited first.
     engine = options.engine.start(options.jobs, len(requests))
     results = dict(evaluate_all(engine, requests, ProgressLines(sys.stderr).follow))

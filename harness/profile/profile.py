@@ -71,8 +71,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
 
     Raises:
         ProfileError: the submission cannot be built or run.
-        harness.compiler.toolchain.ToolchainError: there is nothing to compile with.
-        harness.compiler.ninja.CompileError: the simulator itself does not compile.
+        harness.system.errors.MachineError: this machine can evaluate nothing.
     """
     (case,) = cases_for(problem, submission, "own", "simulator", seed=request.seed)
     try:

@@ -29,7 +29,7 @@ from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
 from harness.problems.references import load_references
 from harness.problems.search import search_for
-from harness.pytest_plugin import checks, pages
+from harness.pytest_plugin import checks, machine, pages
 from harness.pytest_plugin.hints import is_pythons_own
 from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
 from harness.records.render import headline
@@ -409,6 +409,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         suite.expect(request, partial(speeds.plan_of, request) if is_timed else None)
     if config.getoption("--harness-resume"):
         config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
+    if suite.is_waiting and not config.getoption("--collect-only"):
+        machine.require(config, options.engine)
     _warn_of_strangers(session, folders | {path.parent for path in files})
 
 
@@ -517,5 +519,7 @@ def _finish(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the reports of one of pytest-xdist's processes."""
-    pages.take(node.config, getattr(node, "workeroutput", {}))
+    """Take the reports of one of pytest-xdist's processes, and hear why it ended."""
+    output = getattr(node, "workeroutput", {})
+    pages.take(node.config, output)
+    machine.take(output)

@@ -106,11 +106,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if not references:
         config.pluginmanager.register(hints, "harness-hints")
         return
-    from harness.pytest_plugin import collection
+    from harness.pytest_plugin import collection, machine
 
     config.stash[collection.OPTIONS] = collection.session_options(config, references)
     config.stash[collection.NAMES] = {}
     config.pluginmanager.register(collection, "harness-collection")
+    config.pluginmanager.register(machine, "harness-machine")
     if getattr(config.option, "dist", "no") == "load":
         # The cases of one submission share a worker: keep a file's tests in one process.
         config.option.dist = "loadfile"

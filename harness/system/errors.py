@@ -7,5 +7,9 @@ class HarnessError(Exception):
     """Something that its user can mend; the message says what, in one line."""
 
 
+class MachineError(HarnessError, RuntimeError):
+    """This machine can evaluate nothing, whichever submission it is; that ends a run."""
+
+
 class UsageError(HarnessError, ValueError):
     """The command line, or pytest's options, ask for something that cannot be."""

@@ -37,6 +37,7 @@ from harness.speed.contender import ContenderError
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.system import codec
+from harness.system.errors import MachineError
 
 _ATTEMPTS = 3
 """How often one evaluation may fail on a machine, or kill what sees to it."""
@@ -69,6 +70,8 @@ class DaskEngine:
         self._sent: dict[str, _Sent[Any]] = {}
         self._luggage: dict[tuple[Path, ...], tuple[Luggage, Task[Luggage]]] = {}
         self._builds: dict[str, Task[tasks.Builds]] = {}
+        # Workers whose machine can evaluate nothing: for no request of this engine's again.
+        self._unfit: set[str] = set()
         self._is_closed = False
 
     def __enter__(self) -> DaskEngine:
@@ -188,6 +191,7 @@ class DaskEngine:
                 key=f"build {asked.submission.stem}-{key}",
                 # Whoever waits for a GPU needs it first.
                 priority=1,
+                workers=self._others(set()),
             )
         while len(self._builds) > _MOST_BUILDS:
             # Those under way keep theirs; workers keep all of them on their disks.
@@ -195,11 +199,16 @@ class DaskEngine:
         return self._builds[key]
 
     def _others(self, failed_on: set[str]) -> list[str] | None:
-        """Workers that have not failed it; None for any."""
-        if not failed_on:
+        """Workers that have not failed it, nor any other for their machine; None for any."""
+        avoided = failed_on | self._unfit
+        if not avoided:
             return None
         known: Sequence[str] = list(self._client.scheduler_info(n_workers=-1)["workers"])
-        return [address for address in known if address not in failed_on] or None
+        return [address for address in known if address not in avoided] or None
+
+    def avoid(self, address: str) -> None:
+        """Send nothing more to a worker whose machine can evaluate nothing."""
+        self._unfit.add(address)
 
     def has_others(self, failed_on: set[str]) -> bool:
         """Whether there is a worker that has not failed it."""
@@ -292,7 +301,7 @@ class _Sent(Generic[T]):
             return
         try:
             self._take(task)
-        except (ContenderError, EvaluationError) as error:
+        except (ContenderError, EvaluationError, MachineError) as error:
             self._fail(error)
         except Exception as error:
             # Whatever it is, somebody waits for this future.
@@ -315,7 +324,12 @@ class _Sent(Generic[T]):
         if outcome.kind in ("report", "measurement", "untimed"):
             self._finish(self._read(outcome))
             return
-        self.failed_on.add(outcome.worker)
+        if outcome.kind == "machine":
+            self._engine.avoid(outcome.worker)
+            if not self._engine.has_others(set()):
+                raise MachineError(f"worker {outcome.worker}: {outcome.text}")
+        else:
+            self.failed_on.add(outcome.worker)
         if outcome.kind == "lost":
             self._deaths += 1
             if self._deaths == _ATTEMPTS:

@@ -32,9 +32,11 @@ from harness.engines.cluster.software import Software, software
 from harness.engines.evaluator import EvaluationError
 from harness.engines.processes import Lost, Processes
 from harness.evaluate import Progress, Request
+from harness.preflight import faults_of_machine
 from harness.sandbox import layers
 from harness.speed.contender import ContenderError
 from harness.system import codec
+from harness.system.errors import MachineError
 from harness.system.processors import usable_cores
 
 NAME = "harness"
@@ -44,7 +46,7 @@ Builds = Mapping[str, Mapping[str, bytes]]
 """Finished builds: the files of each, by its key."""
 
 
-Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "error"]
+Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "machine", "error"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Outcome:
     Attributes:
         kind: `report` or `measurement`, with its text; `untimed`, where a contender cannot be
             timed; `lost`, where the process that saw to it was killed; `unlike`, where this worker
-            has other versions; else `error`.
+            has other versions; `machine`, where this one can evaluate nothing; else `error`.
         text: The report or measurement, or why there is none.
         worker: Address of the worker.
     """
@@ -116,7 +118,7 @@ def build(parcel: Parcel, luggage: Luggage, order: Order) -> Builds:
             request = replace(slots.unpacked(parcel, luggage), device="simulator")
             folders = engine.build(request, _teller(order)).result()
             return {folder.name: _files_of(folder) for folder in folders}
-        except (EvaluationError, UnpackError, OSError):
+        except (EvaluationError, MachineError, UnpackError, OSError):
             return {}
 
 
@@ -153,7 +155,10 @@ def _outcome(order: Order, run: Callable[[Slots, Processes], tuple[Kind, str]]) 
         if other:
             return Outcome("unlike", other, address)
         try:
-            kind, text = run(slots, engine)
+            with faults_of_machine():
+                kind, text = run(slots, engine)
+        except MachineError as error:
+            return Outcome("machine", str(error), address)
         except Lost as lost:
             return Outcome("lost", str(lost), address)
         except ContenderError as error:

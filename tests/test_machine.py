@@ -1,0 +1,190 @@
+"""A machine that can evaluate nothing: one line, asked before the first submission."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import Client, check
+from harness.system.errors import MachineError
+from tests.processes import Gate, start
+from tests.support import ROOT, harness, pytest_, pytest_arguments
+
+REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
+HONEST = ROOT / "tests" / "faults" / "honest.py"
+
+# As g++ ends where the C library's files for linking are missing.
+LINKER = """#!/bin/sh
+case "$1" in --version) echo "g++ (broken) 1.0"; exit;; esac
+echo "/usr/bin/ld: cannot find -lm: No such file or directory" >&2
+echo "collect2: error: ld returned 1 exit status" >&2
+echo run >> {runs}
+exit 1
+"""
+NO_LIBM = (
+    "the harness's own libraries do not compile: cannot find -lm: No such file or directory; "
+    "run: apt-get install g++ libc6-dev"
+)
+
+WAITS = """
+import torch.nn as nn
+
+open({gate!r}).read()
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x + x
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with two submissions, in a repository that has them."""
+    for name in ("one", "two"):
+        shutil.copy(HONEST, tmp_path / f"{name}.py")
+    for command in (
+        ("init", "-q"),
+        ("add", "one.py", "two.py"),
+        ("commit", "-q", "-m", "as it is"),
+    ):
+        named = ("git", "-c", "user.name=n", "-c", "user.email=e@x", *command)
+        subprocess.run(named, cwd=tmp_path, check=True)
+    with (tmp_path / "one.py").open("a") as file:
+        file.write("# changed\n")
+    return tmp_path
+
+
+@pytest.fixture
+def no_libm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Compilers whose linker finds no libm; a file with a line for each run of them."""
+    compiler, runs = here / "bin" / "g++", here / "bin" / "runs"
+    compiler.parent.mkdir()
+    compiler.write_text(LINKER.format(runs=runs))
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    return runs
+
+
+COMMANDS = {
+    "check": ("check", "one.py", "two.py", "--json", "reports"),
+    "check in processes": ("check", "one.py", "two.py", "--engine", "processes"),
+    "check on a cluster of its own": ("check", "one.py", "two.py", "--engine", "dask"),
+    "gate": ("gate", "one.py", "--base", "HEAD"),
+    "profile": ("profile", "one.py"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> None:
+    """Status 2 and the linker's words, once; the three libraries were tried once and no more."""
+    done = harness(*COMMANDS[name], "--reference", REFERENCE, folder=here)
+    assert (done.status, done.err) == (2, f"harness: {NO_LIBM}\n")
+    assert " on double: " not in done.out
+    assert no_libm.read_text() == "run\n" * 3
+    assert not (here / ".harness").exists()
+    assert not (here / "reports").exists()
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[str, ...]) -> None:
+    """Status 4, and no test has run; under pytest-xdist too, whose processes do the asking."""
+    asked = ("one.py", "two.py", "--reference", REFERENCE)
+    done = pytest_(*asked, f"--rootdir={here}", *processes, folder=here)
+    assert done.status == pytest.ExitCode.USAGE_ERROR
+    assert (done.out + done.err).count(NO_LIBM) == 1
+    assert f"ERROR: {NO_LIBM}\n" in done.err
+    assert "no tests ran" in done.out
+    assert no_libm.exists()
+
+
+def test_pytest_does_not_ask_for_what_it_need_not_run(here: Path, no_libm: Path) -> None:
+    """A project's other tests run on any machine, though submissions lie beside them."""
+    (here / "test_mine.py").write_text("def test_mine():\n    pass\n")
+    chosen = ("-k", "test_mine", "--reference", REFERENCE, f"--rootdir={here}")
+    done = pytest_(".", *chosen, folder=here)
+    assert done.status == 0, done.out
+    assert "1 passed" in done.out
+    assert not no_libm.exists()
+
+
+def test_python_interface_raises_it_once(no_libm: Path) -> None:
+    """Both ways in: for one submission, and before the first of many."""
+    with pytest.raises(MachineError) as one:
+        check(HONEST, REFERENCE)
+    with pytest.raises(MachineError) as many, Client():
+        raise AssertionError("a client of a machine that can evaluate nothing")
+    assert str(one.value) == str(many.value) == NO_LIBM
+    assert no_libm.exists()
+
+
+def test_nothing_to_compile_with(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any compiler on the PATH the line has the command that brings one."""
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(here))
+    done = harness("check", "one.py", "two.py", "--reference", REFERENCE, folder=here)
+    assert done.status == 2
+    said = [line for line in done.err.splitlines() if "run: apt-get install g++" in line]
+    assert [f"{line}\n" for line in said] == [done.err]
+
+
+def test_cache_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the folder, and the variable that names another one."""
+    (here / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "file"))
+    done = harness("check", "one.py", "--reference", REFERENCE, folder=here)
+    cache = here / "file" / "cuda-submission-harness"
+    said = f"harness: {cache}: Not a directory; run: export XDG_CACHE_HOME=FOLDER\n"
+    assert (done.status, done.err) == (2, said)
+
+
+@pytest.fixture
+def disk(here: Path) -> Iterator[Path]:
+    """A disk of a few megabytes."""
+    folder = here / "disk"
+    folder.mkdir()
+    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a disk that is soon full")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("door", ["harness", "pytest"])
+def test_disk_that_fills_up_meanwhile_ends_the_run(here: Path, disk: Path, door: str) -> None:
+    """What is done by then is shown; nothing begins that would end the same way."""
+    gate = Gate(here / "gate")
+    (here / "one.py").write_text(WAITS.format(gate=str(gate.path)))
+    asked = ("one.py", "two.py", "--reference", REFERENCE, "--readable", "gate")
+    own = ("--grid", "own", "--device", "simulator")
+    command: list[str | Path]
+    if door == "harness":
+        command = ["check", *asked, *own, "--jobs", "1"]
+    else:
+        engine = ("--harness-engine", "in_process", f"--rootdir={here}", "-k", "not speed")
+        command = [*pytest_arguments(*asked, *own, *engine)]
+    running = start(*command, folder=here, module=door, TMPDIR=str(disk))
+    gate.wait_for(running)
+    with (disk / "filler").open("wb", buffering=0) as filler:
+        left = 4 << 20
+        while left > 0:
+            try:
+                left -= filler.write(bytes(4096))
+            except OSError:
+                break
+    gate.open()
+    done = running.outcome()
+    assert done.status == {"harness": 2, "pytest": pytest.ExitCode.USAGE_ERROR}[door], done
+    said = f": {disk}: No space left on device; run: export TMPDIR=FOLDER\n"
+    assert f"{done.err.strip()}\n".endswith(said), done
+    assert "one on double: failed" in done.out
+    assert "two on double" not in done.out
