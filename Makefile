@@ -8,6 +8,13 @@ PIP_OPTIONS ?=
 # PyPI's, built for CUDA; empty: nowhere. Either will do.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
+# Where the home folder cannot be written, what is built is kept here.
+ifeq ($(XDG_CACHE_HOME),)
+  ifneq ($(shell test -w ~/.cache || { test ! -e ~/.cache && test -w ~; } && echo can),can)
+    export XDG_CACHE_HOME := $(CURDIR)/.harness/cache
+  endif
+endif
+
 .PHONY: leaderboard screenshots test test-all lint clean
 
 # What failed stands in the table, too; the status is pytest's.
@@ -47,12 +54,7 @@ lint: $(VENV)/ready
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
 	  { echo "Python 3.11 or 3.12 is needed; say which: make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
-	  { echo "Python's venv is missing; run: apt-get install python3-venv"; exit 1; }
-	@$(PYTHON) -c 'import pathlib, sys, sysconfig; \
-	  sys.exit(not pathlib.Path(sysconfig.get_path("include", "posix_prefix"), "Python.h").exists())' || \
-	  { echo "Python's headers are missing; run: apt-get install python3-dev"; exit 1; }
-	@command -v g++ >/dev/null || { echo "g++ is missing; run: apt-get install g++"; exit 1; }
+	@$(PYTHON) -I harness/preinstall.py $(VENV) $(PIP_OPTIONS)
 	$(PYTHON) -m venv $(VENV)
 	@index=; \
 	if ! command -v nvidia-smi >/dev/null && [ -n "$(TORCH_INDEX)" ]; then \

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from harness.compiler.cache import Cache
 from harness.compiler.ninja import CompileError, linkers_words
-from harness.compiler.toolchain import INSTALL_COMPILER, Toolchain, ToolchainError, find_toolchain
+from harness.compiler.toolchain import Toolchain, ToolchainError, find_toolchain
+from harness.preinstall import INSTALL_COMPILER
 from harness.simulator.native.library import Libraries, build_libraries
 from harness.system.errors import MachineError
 

@@ -159,12 +159,13 @@ def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) ->
 def test_doctor_finds_nothing_wrong_here(tmp_path: Path) -> None:
     """On a machine that was set up as the README says, every line is fine.
 
-    The sandbox is the one thing that may be missing.
+    A sandbox, git and a browser may be missing; then it says what that costs.
     """
     done = harness("doctor", folder=tmp_path)
     assert done.status == 0, done.out
     *others, sandbox = done.out.splitlines()
-    assert all(line.startswith("ok") for line in others)
+    not_fine = [line for line in others if not line.startswith("ok    ")]
+    assert all(line.startswith(("part  git: ", "part  browser: ")) for line in not_fine)
     assert sandbox.startswith("part  sandbox: " if layers.why_not() else "ok    sandbox: ")
     assert "simulator" in done.out
 
@@ -175,7 +176,11 @@ def test_doctor_says_how_to_mend_a_lack(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("CXX", raising=False)
     done = harness("doctor", folder=tmp_path)
     assert done.status == 1
-    assert "LACKS C++ compiler: no C++ compiler found; run: apt-get install g++" in done.out
+    told = "no C++ compiler found; nothing can be evaluated; run: apt-get install g++\n"
+    assert f"LACKS C++ compiler: {told}" in done.out
+    assert (
+        "part  git: no git here; harness gate compares with recorded reports alone; run" in done.out
+    )
 
 
 @dataclass(frozen=True)

@@ -255,10 +255,10 @@ def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
     command = ("check", "plain.py", "--reference", REFERENCE, "--device", "simulator")
     done = harness(*command, folder=disk.parent)
     assert done.status == 2
-    lack = f"{cache}: No space left on device; run: export XDG_CACHE_HOME="
-    assert (done.out, done.err) == ("", f"harness: {lack}FOLDER\n")
+    lack, remedy = f"{cache}: No space left on device", "run: export XDG_CACHE_HOME=FOLDER\n"
+    assert (done.out, done.err) == ("", f"harness: {lack}; {remedy}")
     said = harness("doctor", folder=disk.parent).out
-    assert f"LACKS cache: {lack}" in said
+    assert f"LACKS cache: {lack}; nothing can be evaluated; {remedy}" in said
 
 
 @pytest.mark.thorough

@@ -1,9 +1,9 @@
-"""What this machine has and lacks, and the one command that mends each lack."""
+"""What this machine has and lacks, what each lack costs, and the one command that mends it."""
 
 from __future__ import annotations
 
+import shutil
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,19 +11,22 @@ from pathlib import Path
 
 import torch
 
+from harness import preinstall
 from harness.compiler.cache import Cache, default_root
-from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import (
     ToolchainError,
+    find_c_compiler,
     find_cuda_compiler,
     find_host_compiler,
+    find_python_headers,
     find_toolchain,
 )
 from harness.devices import DeviceError, choose
+from harness.preflight import prepare, temporary_folder, try_folder
 from harness.sandbox import layers
-from harness.simulator.native.library import build_libraries
+from harness.system.errors import MachineError
 
-_PROBE_BYTES = 4096
+_NOTHING_RUNS = "nothing can be evaluated"
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,14 @@ class Requirement:
         state: How it is.
         remedy: The command that mends it; empty where nothing is to be mended.
         is_optional: Whether only some uses need it.
+        cost: What is not to be had without it; empty where nothing is to be mended.
     """
 
     name: str
     state: str
     remedy: str = ""
     is_optional: bool = False
+    cost: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -51,8 +56,9 @@ class Requirement:
     def line(self) -> str:
         """For people."""
         mark = "LACKS" if not self.is_fine else "ok" if not self.is_optional else "part"
+        cost = f"; {self.cost}" if self.cost else ""
         advice = f"; run: {self.remedy}" if self.remedy else ""
-        return f"{mark:5} {self.name}: {self.state}{advice}"
+        return f"{mark:5} {self.name}: {self.state}{cost}{advice}"
 
 
 def examine() -> list[Requirement]:
@@ -64,11 +70,22 @@ def _requirements() -> Iterator[Requirement]:
     yield Requirement("python", sys.version.split()[0])
     yield Requirement("torch", f"{torch.__version__}")
     yield _host_compiler()
+    yield _c_compiler()
     yield _python_headers()
     yield _cuda_compiler()
     yield _torch_build_needs()
-    yield _cache()
+    yield _folder("cache", default_root(), "XDG_CACHE_HOME")
+    yield _folder("temporary folder", temporary_folder(), "TMPDIR")
     yield from _device()
+    yield _program(
+        "git", ("git",), "harness gate compares with recorded reports alone", "apt-get install git"
+    )
+    yield _program(
+        "browser",
+        preinstall.BROWSERS,
+        "tests of the pages are skipped; the pages need none to be written",
+        "apt-get install chromium",
+    )
     yield _sandbox()
 
 
@@ -82,82 +99,92 @@ def _sandbox() -> Requirement:
     reason, _, remedy = layers.why_open().partition("; run: ")
     parts = (f"holds: {holding}", f"does not hold: {missing}", reason)
     state = "; ".join(filter(None, parts))
-    return Requirement("sandbox", state, remedy, is_optional=True)
+    cost = "submissions run with less of a sandbox, or without; --untrusted is refused"
+    return Requirement("sandbox", state, remedy, is_optional=True, cost=cost)
+
+
+def _lack(name: str, error: Exception, cost: str = _NOTHING_RUNS) -> Requirement:
+    """What an error says with the command that mends it."""
+    state, _, remedy = str(error).partition("; run: ")
+    return Requirement(name, state, remedy, cost=cost)
 
 
 def _host_compiler() -> Requirement:
     try:
         compiler = find_host_compiler()
     except ToolchainError as error:
-        state, _, remedy = str(error).partition("; run: ")
-        return Requirement("C++ compiler", state, remedy)
+        return _lack("C++ compiler", error)
     return Requirement("C++ compiler", f"{compiler.path} ({compiler.version})")
 
 
+def _c_compiler() -> Requirement:
+    try:
+        compiler = find_c_compiler()
+    except ToolchainError as error:
+        return _lack("C compiler", error)
+    return Requirement("C compiler", f"{compiler.path} ({compiler.version})")
+
+
 def _python_headers() -> Requirement:
-    folder = Path(sysconfig.get_path("include", scheme="posix_prefix"))
-    if (folder / "Python.h").is_file():
-        return Requirement("Python headers", str(folder))
-    package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
-    return Requirement("Python headers", f"no Python.h in {folder}", f"apt-get install {package}")
+    try:
+        return Requirement("Python headers", str(find_python_headers()))
+    except ToolchainError as error:
+        return _lack("Python headers", error)
 
 
 def _cuda_compiler() -> Requirement:
     try:
         compiler = find_cuda_compiler()
     except ToolchainError as error:
-        state, _, remedy = str(error).partition("; run: ")
-        return Requirement("nvcc", state, remedy)
+        return _lack("nvcc", error)
     return Requirement("nvcc", f"{compiler.version} from {compiler.home} ({compiler.origin})")
 
 
 def _torch_build_needs() -> Requirement:
     if find_spec("setuptools") is None:
         return Requirement(
-            "setuptools", "torch.utils.cpp_extension needs it", "pip install setuptools"
+            "setuptools",
+            "torch.utils.cpp_extension needs it",
+            "pip install setuptools",
+            cost=_NOTHING_RUNS,
         )
     return Requirement("setuptools", "present")
 
 
-def _cache() -> Requirement:
-    root = default_root()
-    probe = root / "probe"
+def _folder(name: str, folder: Path, variable: str) -> Requirement:
+    """A folder that is written to, with the room that is left there."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        try:
-            # A full disk takes a file, but nothing into it.
-            probe.write_bytes(bytes(_PROBE_BYTES))
-        finally:
-            probe.unlink(missing_ok=True)
-    except OSError as error:
-        return Requirement("cache", f"{root}: {error.strerror}", _elsewhere())
-    return Requirement("cache", str(root))
+        try_folder(folder, variable)
+    except MachineError as error:
+        return _lack(name, error)
+    free = shutil.disk_usage(folder).free / preinstall.GIB
+    return Requirement(name, f"{folder} ({free:.1f} GB free)")
 
 
-def _elsewhere() -> str:
-    return f"export XDG_CACHE_HOME={Path.cwd()}"
+def _program(name: str, programs: tuple[str, ...], cost: str, remedy: str) -> Requirement:
+    """A program that only some uses need, by any of its names."""
+    found = next(filter(None, map(shutil.which, programs)), None)
+    if found:
+        return Requirement(name, found)
+    return Requirement(name, f"no {programs[0]} here", remedy, is_optional=True, cost=cost)
 
 
 def _device() -> Iterator[Requirement]:
     try:
         device = choose("auto")
     except DeviceError as error:
-        state, _, remedy = str(error).partition("; run: ")
-        yield Requirement("device", state, remedy)
+        yield _lack("device", error)
         return
     if device == "cuda":
         yield Requirement("device", f"cuda: {torch.cuda.get_device_name()}")
         return
-    yield Requirement("device", "simulator: torch sees no GPU")
+    yield Requirement("device", "simulator: torch sees no GPU", cost="no speeds are measured")
     try:
-        build_libraries(Cache(default_root()), find_toolchain())
+        find_toolchain()
+        prepare(Cache(default_root()))
     except ToolchainError:
         return  # said above
-    except OSError as error:
-        yield Requirement("simulator", f"{error.filename}: {error.strerror}", _elsewhere())
-    except CompileError as error:
-        yield Requirement(
-            "simulator", f"does not compile: {error}", "pip install 'torch>=2.9,<2.14'"
-        )
+    except MachineError as error:
+        yield _lack("simulator", error)
     else:
-        yield Requirement("simulator", "compiles with this torch")
+        yield Requirement("simulator", "compiles with this torch, and loads")

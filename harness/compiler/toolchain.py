@@ -7,11 +7,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from harness import preinstall
+from harness.preinstall import Lack
 
 DEFAULT_ARCHITECTURE = "90"
 CUDA_MAJOR = 13
@@ -25,7 +26,6 @@ INSTALL_NVCC = " ".join(
         "'nvidia-curand==10.4.0.*'",
     )
 )
-INSTALL_COMPILER = "apt-get install g++"
 
 
 class ToolchainError(RuntimeError):
@@ -84,11 +84,7 @@ def find_host_compiler() -> HostCompiler:
     Raises:
         ToolchainError: there is none.
     """
-    for name in (os.environ.get("CXX"), "g++", "c++"):
-        path = shutil.which(name) if name else None
-        if path:
-            return HostCompiler(Path(path), _first_line(path, "--version"))
-    raise ToolchainError(f"no C++ compiler found; run: {INSTALL_COMPILER}")
+    return _compiler("C++")
 
 
 def find_c_compiler() -> HostCompiler:
@@ -97,11 +93,7 @@ def find_c_compiler() -> HostCompiler:
     Raises:
         ToolchainError: there is none.
     """
-    for name in (os.environ.get("CC"), "cc", "gcc"):
-        path = shutil.which(name) if name else None
-        if path:
-            return HostCompiler(Path(path), _first_line(path, "--version"))
-    raise ToolchainError(f"no C compiler found; run: {INSTALL_COMPILER}")
+    return _compiler("C")
 
 
 def find_python_headers() -> Path:
@@ -110,11 +102,19 @@ def find_python_headers() -> Path:
     Raises:
         ToolchainError: there is none.
     """
-    folder = Path(sysconfig.get_path("include", scheme="posix_prefix"))
-    if not (folder / "Python.h").is_file():
-        package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
-        raise ToolchainError(f"no Python.h in {folder}; run: apt-get install {package}")
-    return folder
+    _refuse(preinstall.no_headers())
+    return preinstall.headers()
+
+
+def _compiler(language: str) -> HostCompiler:
+    _refuse(preinstall.no_compiler(language))
+    path = preinstall.compiler(language) or ""
+    return HostCompiler(Path(path), _first_line(path, "--version"))
+
+
+def _refuse(lack: Lack | None) -> None:
+    if lack:
+        raise ToolchainError(lack.line)
 
 
 def find_cuda_compiler() -> CudaCompiler:

@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+from harness.preinstall import BROWSERS
+
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -51,7 +52,7 @@ def why_none() -> str:
 
 
 def _program() -> str | None:
-    return next(filter(None, map(shutil.which, _NAMES)), None)
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 class Browser:

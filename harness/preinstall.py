@@ -1,0 +1,239 @@
+"""What a machine needs before anything is installed: all that it lacks, a line each.
+
+`python3 -I harness/preinstall.py VENV [OPTION OF PIP ...]` is what make runs first, with the
+system's Python and its standard library alone. `harness doctor` says the same of what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+"""Programs that show a page to the tests."""
+
+INSTALL_COMPILER = "apt-get install g++"
+
+GIB = 1 << 30
+# Measured, and rounded up: the virtual environment with a torch for processors alone (1.7), or for
+# CUDA (5.7); what pip holds on the way there; finished builds, with what pip keeps.
+_VENV_BYTES, _VENV_BYTES_WITH_CUDA = 2 * GIB, 6 * GIB
+_PIP_BYTES, _PIP_BYTES_WITH_CUDA = GIB // 2, 3 * GIB
+_CACHE_BYTES, _CACHE_BYTES_WITH_CUDA = 3 * GIB, 6 * GIB
+
+# A small package that the harness needs, to ask for.
+_PACKAGE = "tabulate"
+_INDEX_SECONDS = 15
+_PIP_SECONDS = 120
+# Where Debian keeps what ensurepip installs.
+_DEBIAN_WHEELS = "/usr/share/python-wheels"
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something that is missing.
+
+    Attributes:
+        what: In words.
+        remedy: The command that mends it.
+    """
+
+    what: str
+    remedy: str
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        return f"{self.what}; run: {self.remedy}"
+
+
+def lacks(venv: Path, pip_options: Sequence[str]) -> Iterator[Lack]:
+    """Everything that this machine lacks for a virtual environment of the harness.
+
+    Args:
+        venv: Its folder.
+        pip_options: What pip is told beside what to install.
+    """
+    found = [no_venv(), no_headers(), no_compiler("C++"), no_compiler("C")]
+    if found[-2] is None:
+        found.append(no_linking())
+    found.append(no_index(pip_options))
+    yield from filter(None, found)
+    yield from no_space(venv)
+
+
+def no_venv() -> Lack | None:
+    """Whether Python cannot make virtual environments, as Debian's alone."""
+    if find_spec("venv") and find_spec("ensurepip"):
+        return None
+    return Lack("Python's venv is missing", f"apt-get install {_python()}-venv")
+
+
+def headers() -> Path:
+    """The folder where Python.h belongs, which the bindings of every extension include."""
+    return Path(sysconfig.get_path("include", scheme="posix_prefix"))
+
+
+def no_headers() -> Lack | None:
+    """Whether Python's headers are missing."""
+    if (headers() / "Python.h").is_file():
+        return None
+    return Lack(
+        f"Python's headers are missing (no Python.h in {headers()})",
+        f"apt-get install {_python()}-dev",
+    )
+
+
+def compiler(language: str) -> str | None:
+    """The compiler of `C` or `C++`: what CC or CXX names, else the usual ones."""
+    variable, *usual = {"C": ("CC", "cc", "gcc"), "C++": ("CXX", "g++", "c++")}[language]
+    names = filter(None, (os.environ.get(variable), *usual))
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def no_compiler(language: str) -> Lack | None:
+    """Whether there is no compiler of `C` or `C++`."""
+    if compiler(language):
+        return None
+    return Lack(f"no {language} compiler found", INSTALL_COMPILER)
+
+
+def no_linking() -> Lack | None:
+    """Whether the compiler cannot make a program with what the harness's libraries link."""
+    program = compiler("C++") or ""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "-x", "c++", "-", "-o", f"{folder}/a", "-lm", "-lpthread"]
+        done = _run(command, "int main() {}\n")
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stderr.splitlines() if "warning" not in line] or ["no message"]
+    return Lack(f"{program} makes no program ({lines[0]})", f"{INSTALL_COMPILER} libc6-dev")
+
+
+def no_space(venv: Path) -> Iterator[Lack]:
+    """The disks that have no room for what is installed and built."""
+    by_disk: dict[int, list[_Need]] = {}
+    for need in _needs(venv.absolute()):
+        there = _existing(need.folder)
+        if os.access(there, os.W_OK):
+            by_disk.setdefault(there.stat().st_dev, []).append(need)
+        else:
+            yield Lack(f"{there} cannot be written", f"make {need.variable}=FOLDER")
+    for group in by_disk.values():
+        needed = sum(need.size for need in group)
+        free = shutil.disk_usage(_existing(group[0].folder)).free
+        if free < needed:
+            places = ", ".join(f"{need.size / GIB:g} GB in {need.folder}" for need in group)
+            moved = " ".join(f"{need.variable}=FOLDER" for need in group)
+            yield Lack(
+                f"{free / GIB:.1f} GB of disk space are free, {needed / GIB:g} GB needed: {places}",
+                f"make {moved}",
+            )
+
+
+@dataclass(frozen=True)
+class _Need:
+    """Room that is needed in a folder, which a variable of make's names."""
+
+    size: int
+    folder: Path
+    variable: str
+
+
+def _needs(venv: Path) -> Iterator[_Need]:
+    # Where there is a GPU, make takes a torch for CUDA.
+    has_gpu = shutil.which("nvidia-smi") is not None
+    # What is there already needs no more room.
+    if not (venv / "ready").exists():
+        yield _Need(_VENV_BYTES_WITH_CUDA if has_gpu else _VENV_BYTES, venv, "VENV")
+        temporary = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
+        yield _Need(_PIP_BYTES_WITH_CUDA if has_gpu else _PIP_BYTES, temporary, "TMPDIR")
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    if not (caches / "cuda-submission-harness").exists():
+        yield _Need(_CACHE_BYTES_WITH_CUDA if has_gpu else _CACHE_BYTES, caches, "XDG_CACHE_HOME")
+
+
+def no_index(pip_options: Sequence[str]) -> Lack | None:
+    """Whether pip, as it is configured here, gets no package."""
+    pip = _pip()
+    if not pip:  # without ensurepip, which is told
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *(sys.executable, "-I", *pip, "install", *pip_options, "--dry-run", "--no-deps"),
+            *("--ignore-installed", "--target", folder, "--disable-pip-version-check"),
+            *("--retries", "1", "--timeout", str(_INDEX_SECONDS), _PACKAGE),
+        ]
+        try:
+            done = _run(command, seconds=_PIP_SECONDS)
+        except subprocess.TimeoutExpired:
+            why = f"no answer within {_PIP_SECONDS} s"
+        else:
+            if done.returncode == 0:
+                return None
+            why = _words_of_pip(done.stderr)
+    return Lack(
+        f"pip gets no packages ({why})",
+        "pip config set global.index-url URL, or export https_proxy=URL",
+    )
+
+
+def _pip() -> list[str]:
+    """What runs pip where no virtual environment has one: a wheel, which Python can run."""
+    folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), _DEBIAN_WHEELS]
+    spec = find_spec("ensurepip")
+    if spec is None:
+        return []
+    folders += [f"{place}/_bundled" for place in spec.submodule_search_locations or ()]
+    wheels = (wheel for folder in filter(None, folders) for wheel in Path(folder).glob("pip-*.whl"))
+    return [f"{wheel}/pip" for wheel in wheels][:1]
+
+
+def _words_of_pip(output: str) -> str:
+    r"""Why it failed: a connection's error is in a warning, and the error says what is missing.
+
+    >>> _words_of_pip("WARNING: connection broken by 'X(<y>: No route)': /a\nERROR: not found")
+    'No route'
+    """
+    broken = re.search(r"connection broken by '(?:\w+\(['\"]?<[^>]*>: )?(.*?)['\")]*': ", output)
+    errors = [line for line in output.splitlines() if line.startswith("ERROR: ")]
+    return broken[1] if broken else errors[0][len("ERROR: ") :] if errors else "no message"
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+def _python() -> str:
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _run(
+    command: Sequence[str], text: str = "", seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, timeout=seconds
+    )
+
+
+def main(arguments: Sequence[str], say: Callable[[str], None]) -> int:
+    """Say all that is missing; answers the exit status."""
+    venv, *pip_options = arguments
+    found = list(lacks(Path(venv), pip_options))
+    for lack in found:
+        say(f"missing: {lack.line}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], lambda line: print(line, file=sys.stderr)))

@@ -1,0 +1,159 @@
+"""What make asks before it installs anything: a line for each lack, with what mends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, Outcome, run
+
+# The system's own, as make takes it: where the tests run, that of the virtual environment.
+PYTHON = Path(sys._base_executable)  # type: ignore[attr-defined]
+NO_INDEX = ("--index-url", "http://127.0.0.1:9/simple")
+
+
+@pytest.fixture(autouse=True)
+def _pip_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pip with no other place to look at than the index."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def preinstall(*pip_options: str, folder: Path, **variables: str) -> Outcome:
+    """What make runs."""
+    command = [str(PYTHON), "-I", str(ROOT / "harness" / "preinstall.py"), "venv", *pip_options]
+    return run(command, folder, **variables)
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> tuple[str, ...]:
+    """Options by which pip finds a package in a folder alone."""
+    wheel = tmp_path / "wheels" / "tabulate-0.9.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    name = "tabulate-0.9.0.dist-info"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tabulate\nVersion: 0.9.0\n"
+    )
+    (tmp_path / name / "WHEEL").write_text(
+        "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    (tmp_path / name / "RECORD").write_text("")
+    made = shutil.make_archive(str(wheel), "zip", tmp_path, name)
+    Path(made).rename(wheel)
+    return ("--no-index", "--find-links", str(wheel.parent))
+
+
+def test_nothing_is_missing(tmp_path: Path, wheels: tuple[str, ...]) -> None:
+    """It says nothing, makes nothing, and pip's own options say where packages are."""
+    before = sorted(tmp_path.iterdir())
+    done = preinstall(*wheels, folder=tmp_path)
+    assert done == Outcome(0, "", "")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_all_lacks_are_told_at_once(tmp_path: Path) -> None:
+    """No compiler and no index: a line each, in one run, with why the index did not answer."""
+    done = preinstall(*NO_INDEX, folder=tmp_path, PATH=str(tmp_path))
+    assert (done.status, done.out) == (1, "")
+    cxx, c, index = done.err.splitlines()
+    assert cxx == "missing: no C++ compiler found; run: apt-get install g++"
+    assert c == "missing: no C compiler found; run: apt-get install g++"
+    assert index.startswith("missing: pip gets no packages (")
+    assert "Connection refused" in index
+    assert index.endswith("; run: pip config set global.index-url URL, or export https_proxy=URL")
+
+
+def test_compiler_that_cannot_link(tmp_path: Path, wheels: tuple[str, ...]) -> None:
+    """A compiler is asked for a program with what the harness's libraries link."""
+    compiler = tmp_path / "broken-g++"
+    compiler.write_text("#!/bin/sh\necho 'ld: cannot find -lm: No such file' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    done = preinstall(*wheels, folder=tmp_path, CXX=str(compiler))
+    said = f"{compiler} makes no program (ld: cannot find -lm: No such file)"
+    remedy = "apt-get install g++ libc6-dev"
+    assert (done.status, done.err) == (1, f"missing: {said}; run: {remedy}\n")
+
+
+def test_python_without_venv_and_headers(tmp_path: Path, wheels: tuple[str, ...]) -> None:
+    """Debian has both in packages of their own, for each version of Python."""
+    # A Python of the same version whose standard library and headers are elsewhere.
+    home = tmp_path / "python"
+    libraries = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    libraries.parent.mkdir(parents=True)
+    own = Path(os.__file__).parent
+    libraries.mkdir()
+    for path in own.iterdir():
+        if path.name not in ("ensurepip", "site-packages"):
+            (libraries / path.name).symlink_to(path)
+    command = [str(PYTHON), str(ROOT / "harness" / "preinstall.py"), "venv", *wheels]
+    done = run(command, tmp_path, PYTHONHOME=str(home), PYTHONPATH="")
+    version = libraries.name
+    assert done.status == 1
+    venv, headers = done.err.splitlines()
+    assert venv == f"missing: Python's venv is missing; run: apt-get install {version}-venv"
+    assert headers.startswith("missing: Python's headers are missing (no Python.h in ")
+    assert headers.endswith(f"); run: apt-get install {version}-dev")
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path, wheels: tuple[str, ...]) -> None:
+    """The cache's, when its disk may be read alone; make has a variable for each."""
+    if os.geteuid() == 0:
+        mounted = tmp_path / "mounted"
+        mounted.mkdir()
+        mount = ["/bin/mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(mounted)]
+        if subprocess.run(mount, check=False, capture_output=True).returncode:
+            pytest.skip("the machine allows no mounts")
+    else:
+        mounted = tmp_path / "mounted"
+        mounted.mkdir(mode=0o500)
+    try:
+        done = preinstall(*wheels, folder=tmp_path, XDG_CACHE_HOME=str(mounted / "cache"))
+    finally:
+        if os.geteuid() == 0:
+            subprocess.run(["/bin/umount", "--lazy", str(mounted)], check=True)
+    said = f"missing: {mounted} cannot be written; run: make XDG_CACHE_HOME=FOLDER\n"
+    assert (done.status, done.err) == (1, said)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk that is too small for anything."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a disk that is small")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
+
+
+def test_disk_without_room(disk: Path, wheels: tuple[str, ...]) -> None:
+    """How much is free, how much is needed and for what, and how to have it elsewhere."""
+    done = preinstall(*wheels, folder=disk, XDG_CACHE_HOME=str(disk / "cache"))
+    places = f"2 GB in {disk}/venv, 3 GB in {disk}/cache"
+    said = f"1.0 GB of disk space are free, 5 GB needed: {places}"
+    remedy = "make VENV=FOLDER XDG_CACHE_HOME=FOLDER"
+    assert (done.status, done.err) == (1, f"missing: {said}; run: {remedy}\n")
+
+
+def test_make_stops_at_what_is_missing(tmp_path: Path) -> None:
+    """Nothing is made or installed, whichever command of the README's it is."""
+    (tmp_path / "harness").mkdir()
+    for name in ("Makefile", "pyproject.toml", "harness/preinstall.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    options = " ".join(NO_INDEX)
+    done = run(["make", "leaderboard", f"PYTHON={PYTHON}", f"PIP_OPTIONS={options}"], tmp_path)
+    assert done.status == 2
+    assert done.err.startswith("missing: pip gets no packages (")
+    assert done.err.count("\n") == 2, done.err
+    assert not (tmp_path / ".venv").exists()
