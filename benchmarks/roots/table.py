@@ -1,0 +1,112 @@
+"""What became of machines: lines of JSON, and the table of them in docs/machines.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+BEGIN, END = "<!-- benchmarks/machines.py: begin -->", "<!-- benchmarks/machines.py: end -->"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One command on a machine.
+
+    Attributes:
+        command: As it was typed.
+        status: Its exit status; None where it took too long and was killed.
+        seconds: How long it took.
+        passed, skipped, failed: Tests, as pytest counts them; those with errors have failed.
+    """
+
+    command: str
+    status: int | None
+    seconds: float
+    passed: int = 0
+    skipped: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One machine.
+
+    Attributes:
+        machine: Its name.
+        image: Title of its distribution.
+        user: Who runs the commands there.
+        python: Version; empty where there is none.
+        torch: Version; empty where there is none.
+        sandbox: `bubblewrap`, or why there is none.
+        commit: Of the project.
+        date: When.
+        runs: The commands, in order.
+        why_not: Why nothing was run; empty where something was.
+    """
+
+    machine: str
+    image: str
+    user: str
+    python: str
+    torch: str
+    sandbox: str
+    commit: str
+    date: str
+    runs: tuple[Run, ...] = ()
+    why_not: str = ""
+
+
+def counted(text: str) -> dict[str, int]:
+    r"""What pytest counts in the last line that it prints.
+
+    >>> counted("x\n== 2 failed, 31 passed, 4 skipped, 1 error in 5.02s ==\nmake: *** failed")
+    {'passed': 31, 'skipped': 4, 'failed': 3}
+    """
+    lines = [line for line in text.splitlines() if re.search(r"\d+ \w+.* in [\d.]+s", line)]
+    found = {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", (lines or [""])[-1])}
+    failed = sum(found.get(word, 0) for word in ("failed", "error", "errors"))
+    return {
+        "passed": found.get("passed", 0),
+        "skipped": found.get("skipped", 0),
+        "failed": failed,
+    }
+
+
+def table(rows: Iterable[Row]) -> str:
+    """A table in Markdown; of a machine that was run again, the last time."""
+    last = {row.machine: row for row in rows}
+    lines = [_line(row) for row in last.values()]
+    head = ["machine", "image", "user", "Python", "torch", "sandbox", "what ran", "date, commit"]
+    return str(tabulate(lines, head, tablefmt="github"))
+
+
+def _line(row: Row) -> list[str]:
+    runs = "<br>".join(map(_told, row.runs)) or f"not run: {row.why_not}"
+    when = f"{row.date}, {row.commit}"
+    return [row.machine, row.image, row.user, row.python, row.torch, row.sandbox, runs, when]
+
+
+def _told(run: Run) -> str:
+    how = {0: "green", None: "**took too long**"}.get(run.status, f"**status {run.status}**")
+    told = f"`{run.command}`: {how}, {run.seconds:.0f} s"
+    if run.passed or run.skipped or run.failed:
+        told += f", {run.passed} passed, {run.skipped} skipped, {run.failed} failed"
+    # What stands between the columns of a table would end one.
+    return told.replace("|", "\\|")
+
+
+def update(path: Path, text: str) -> None:
+    """Put a table between the two marks of a file.
+
+    Raises:
+        ValueError: They are not there.
+    """
+    before, begin, rest = path.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{path} has no marks for the table: {BEGIN} and {END}")
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
