@@ -23,6 +23,7 @@ from harness.defaults import CALL_BUDGET
 from harness.gpu import lease
 from harness.gpu.driver import DriverError
 from harness.gpu.properties import properties_of_gpu
+from harness.gpu.release import cuda_of_gpu
 from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
@@ -213,9 +214,10 @@ def settings_for(request: Request) -> Settings:
         harness.compiler.toolchain.ToolchainError: There is nothing to compile with.
         harness.compiler.ninja.CompileError: The simulator itself does not compile.
     """
-    toolchain = find_toolchain()
+    is_real = request.device == "cuda"
+    toolchain = find_toolchain(cuda_of_gpu() if is_real else None)
     properties, architecture = DEVICE, DEFAULT_ARCHITECTURE
-    if request.device == "cuda":
+    if is_real:
         properties = properties_of_gpu()
         architecture = properties.architecture
     return Settings(

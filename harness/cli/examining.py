@@ -19,7 +19,9 @@ from harness.compiler.toolchain import (
     find_host_compiler,
     find_toolchain,
 )
+from harness.compiler.tried import INSTALL_LAST_TRIED, LAST_TRIED, torch_note
 from harness.devices import DeviceError, choose
+from harness.gpu.release import cuda_here
 from harness.sandbox import layers
 from harness.simulator.native.library import build_libraries
 
@@ -62,7 +64,7 @@ def examine() -> list[Requirement]:
 
 def _requirements() -> Iterator[Requirement]:
     yield Requirement("python", sys.version.split()[0])
-    yield Requirement("torch", f"{torch.__version__}")
+    yield Requirement("torch", "; ".join(filter(None, (f"{torch.__version__}", torch_note()))))
     yield _host_compiler()
     yield _python_headers()
     yield _cuda_compiler()
@@ -104,11 +106,13 @@ def _python_headers() -> Requirement:
 
 def _cuda_compiler() -> Requirement:
     try:
-        compiler = find_cuda_compiler()
+        compiler = find_cuda_compiler(cuda_here())
     except ToolchainError as error:
         state, _, remedy = str(error).partition("; run: ")
         return Requirement("nvcc", state, remedy)
-    return Requirement("nvcc", f"{compiler.version} from {compiler.home} ({compiler.origin})")
+    why = f"; {compiler.why}" if compiler.why else ""
+    found = f"{compiler.version} from {compiler.home} ({compiler.origin}){why}"
+    return Requirement("nvcc", found)
 
 
 def _torch_build_needs() -> Requirement:
@@ -157,7 +161,7 @@ def _device() -> Iterator[Requirement]:
         yield Requirement("simulator", f"{error.filename}: {error.strerror}", _elsewhere())
     except CompileError as error:
         yield Requirement(
-            "simulator", f"does not compile: {error}", "pip install 'torch>=2.9,<2.14'"
+            "simulator", f"does not compile: {error}; {LAST_TRIED}", INSTALL_LAST_TRIED
         )
     else:
         yield Requirement("simulator", "compiles with this torch")

@@ -23,6 +23,7 @@ import torch
 from harness.building import build
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import ToolchainError
+from harness.compiler.tried import LAST_TRIED
 from harness.evaluate import OnProgress, Progress, Request, evaluate
 from harness.records.report import Report
 from harness.sandbox.confined import SandboxError
@@ -82,7 +83,7 @@ def _in_one_line() -> Iterator[None]:
         # A full disk is told in one line, not one for each source.
         full = os.strerror(errno.ENOSPC)
         said = full if full in error.output else f"{error}\n{error.output}"
-        raise EvaluationError(f"the simulator does not compile: {said}") from None
+        raise EvaluationError(f"the simulator does not compile ({LAST_TRIED}): {said}") from None
 
 
 def main() -> None:
