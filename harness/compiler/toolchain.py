@@ -198,6 +198,11 @@ def _release(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def find_cuda_compilers() -> list[CudaCompiler]:
+    """All that can be used, in the order in which the simulator takes them."""
+    return _look_for_compilers()[0]
+
+
 def _look_for_compilers() -> tuple[list[CudaCompiler], list[str]]:
     """All compilers that can be used, the first choice first; and what else there is, and why."""
     found: list[CudaCompiler] = []
