@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -88,8 +89,11 @@ def _sandbox() -> Requirement:
 
 
 def _host_compiler() -> Requirement:
+    cuda = None
+    with suppress(ToolchainError):  # said in nvcc's own line
+        cuda = find_cuda_compiler(cuda_here())
     try:
-        compiler = find_host_compiler()
+        compiler = find_host_compiler(cuda)
     except ToolchainError as error:
         state, _, remedy = str(error).partition("; run: ")
         return Requirement("C++ compiler", state, remedy)

@@ -17,12 +17,8 @@ from pathlib import Path
 import torch
 from torch.utils import cpp_extension
 
-from harness.compiler.toolchain import (
-    DEFAULT_ARCHITECTURE,
-    CudaCompiler,
-    Toolchain,
-    wheel_homes,
-)
+from harness.compiler.cuda_homes import wheel_homes
+from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, CudaCompiler, Toolchain
 from harness.system.device import Device
 
 OVERLAY = Path(__file__).parent / "include"

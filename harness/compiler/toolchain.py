@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.compiler.cuda_homes import (
+    CUDA_MAJORS,
+    SYSTEM_HEADERS,
+    cuda_homes,
+    include_folder,
+    nvcc_version,
+    release_of,
+)
+
 DEFAULT_ARCHITECTURE = "90"
 
-CUDA_MAJORS = (12, 13)
-"""Major versions whose compilers are taken; docs/machines.md says which were run."""
 OLDEST_CUDA = (12, 4)
 
 # As pyproject.toml's extra has it: this package itself is on no index.
 INSTALL_NVCC = "pip install 'cuda-toolkit[nvcc,cccl,nvtx,curand]>=13.0,<14'"
-_SYSTEM_HEADERS = Path("/usr/include")
 _NO_NVCC_IN_WHEELS = "PyPI's packages of CUDA 12 have no nvcc; install a toolkit"
 INSTALL_COMPILER = "apt-get install g++"
 
@@ -41,13 +46,13 @@ class CudaCompiler:
 
     @property
     def nvcc(self) -> Path:
-        """The compiler driver."""
-        return self.home / "bin" / "nvcc"
+        """The compiler driver; of Debian's own toolkit the script that finds its other programs."""
+        return self.home / "bin" / "nvcc" if self.include_paths else Path("/usr/bin/nvcc")
 
     @property
     def include(self) -> Path:
         """The folder of cuda_runtime.h."""
-        return _include(self.home) or self.home / "include"
+        return include_folder(self.home) or self.home / "include"
 
     @property
     def include_paths(self) -> tuple[Path, ...]:
@@ -56,12 +61,20 @@ class CudaCompiler:
         That is nothing for Debian's own toolkit, whose headers are the system's: named explicitly,
         /usr/include comes before the headers of C++, which then do not find those of C.
         """
-        return () if self.include == _SYSTEM_HEADERS else (self.include,)
+        return () if self.include == SYSTEM_HEADERS else (self.include,)
+
+    @property
+    def newest_gcc(self) -> int | None:
+        """The major version of the newest gcc that it takes; None where its headers do not say."""
+        limits = self.include / "crt" / "host_config.h"
+        text = limits.read_text(errors="replace") if limits.is_file() else ""
+        found = re.search(r"gcc versions later than (\d+) are not supported", text)
+        return int(found[1]) if found else None
 
     @property
     def release(self) -> tuple[int, int]:
         """Major and minor version."""
-        return _release(self.version)
+        return release_of(self.version)
 
 
 @dataclass(frozen=True)
@@ -116,20 +129,47 @@ def find_toolchain(gpu: CudaOfGpu | None = None) -> Toolchain:
     Raises:
         ToolchainError: one of them is missing.
     """
-    return Toolchain(cuda=find_cuda_compiler(gpu), host=find_host_compiler())
+    cuda = find_cuda_compiler(gpu)
+    return Toolchain(cuda, find_host_compiler(cuda))
 
 
-def find_host_compiler() -> HostCompiler:
+def find_host_compiler(cuda: CudaCompiler | None = None) -> HostCompiler:
     """Find the C++ compiler: what `CXX` names, else g++, else c++.
 
+    An nvcc refuses a g++ that is newer than itself. Then it is the newest older one.
+
     Raises:
-        ToolchainError: there is none.
+        ToolchainError: there is none, or none that nvcc takes.
     """
-    for name in (os.environ.get("CXX"), "g++", "c++"):
+    named = os.environ.get("CXX")
+    for name in (named, "g++", "c++"):
         path = shutil.which(name) if name else None
-        if path:
-            return HostCompiler(Path(path), _first_line(path, "--version"))
+        if path is None:
+            continue
+        compiler = HostCompiler(Path(path), _first_line(path, "--version"))
+        newest = cuda.newest_gcc if cuda and name != named else None
+        if cuda is None or newest is None or _gcc_major(path) <= newest:
+            return compiler
+        for older in range(newest, _OLDEST_GCC - 1, -1):
+            if path := shutil.which(f"g++-{older}"):
+                return HostCompiler(Path(path), _first_line(path, "--version"))
+        raise ToolchainError(
+            f"{compiler.path} ({compiler.version}) is too new for nvcc {cuda.version}; "
+            f"run: apt-get install g++-{newest}"
+        )
     raise ToolchainError(f"no C++ compiler found; run: {INSTALL_COMPILER}")
+
+
+_OLDEST_GCC = 9
+
+
+def _gcc_major(path: str) -> int:
+    """The major version of a g++; 0 of another compiler, whose numbers are other ones."""
+    macros = subprocess.run(
+        [path, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.search(r"^#define __GNUC__ (\d+)$", macros, re.MULTILINE)
+    return int(found[1]) if found and "__clang__" not in macros else 0
 
 
 def find_c_compiler() -> HostCompiler:
@@ -193,11 +233,6 @@ def _text(release: tuple[int, int]) -> str:
     return f"{release[0]}.{release[1]}"
 
 
-def _release(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
-
-
 def find_cuda_compilers() -> list[CudaCompiler]:
     """All that can be used, in the order in which the simulator takes them."""
     return _look_for_compilers()[0]
@@ -208,7 +243,7 @@ def _look_for_compilers() -> tuple[list[CudaCompiler], list[str]]:
     found: list[CudaCompiler] = []
     passed_over: list[str] = []
     seen: set[Path] = set()
-    for home, origin in _cuda_homes():
+    for home, origin in cuda_homes():
         if home.resolve() in seen:
             continue
         seen.add(home.resolve())
@@ -216,88 +251,13 @@ def _look_for_compilers() -> tuple[list[CudaCompiler], list[str]]:
         if version is None:
             why = _NO_NVCC_IN_WHEELS if origin == "wheels" else "no working bin/nvcc"
             passed_over.append(f"{home} ({why})")
-        elif _release(version) < OLDEST_CUDA or _release(version)[0] not in CUDA_MAJORS:
+        elif release_of(version) < OLDEST_CUDA or release_of(version)[0] not in CUDA_MAJORS:
             passed_over.append(f"{home} (CUDA {version})")
-        elif _include(home) is None:
+        elif include_folder(home) is None:
             passed_over.append(f"{home} (no include/cuda_runtime.h)")
         else:
             found.append(CudaCompiler(home, version, origin))
     return found, passed_over
-
-
-def _include(home: Path) -> Path | None:
-    """The folder of cuda_runtime.h; Debian's own package has it among the system's headers."""
-    folders = [home / "include"]
-    if home.is_relative_to("/usr/lib"):
-        folders.append(_SYSTEM_HEADERS)
-    return next((each for each in folders if (each / "cuda_runtime.h").is_file()), None)
-
-
-def _cuda_homes() -> Iterator[tuple[Path, str]]:
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            yield Path(os.environ[variable]), "toolkit"
-    on_path = shutil.which("nvcc")
-    if on_path and (home := _home_of(on_path)):
-        yield home, "toolkit"
-    installed = Path("/usr/local")
-    if (installed / "cuda").is_dir():
-        yield installed / "cuda", "toolkit"
-    numbered = [
-        each for each in installed.glob("cuda-*") if re.fullmatch(r"cuda-\d+\.\d+", each.name)
-    ]
-    for home in sorted(numbered, key=lambda each: _release(each.name[5:]), reverse=True):
-        yield home, "toolkit"
-    for major in sorted(CUDA_MAJORS, reverse=True):
-        for home in wheel_homes(major):
-            # That of CUDA 12 has none, which is worth a word where nothing else is found.
-            if (home / "bin" / "nvcc").is_file() or home.name == _NVCC_OF_CUDA_12:
-                yield home, "wheels"
-
-
-_NVCC_OF_CUDA_12 = "cuda_nvcc"
-
-# Where PyPI's packages put their files, below nvidia/: those of CUDA 13 all in one folder, those of
-# CUDA 12 each in its own.
-_FOLDERS_OF_WHEELS = {
-    13: ("cu13",),
-    12: (_NVCC_OF_CUDA_12, "cuda_runtime", "cuda_cccl", "curand", "nvtx"),
-}
-
-
-def wheel_homes(major: int) -> list[Path]:
-    """Where PyPI's packages of a major version of CUDA lie, each with its `include`."""
-    spec = importlib.util.find_spec("nvidia")
-    folders = (spec.submodule_search_locations or ()) if spec else ()
-    homes = (Path(folder) / name for name in _FOLDERS_OF_WHEELS[major] for folder in folders)
-    return [home for home in homes if home.is_dir()]
-
-
-def _home_of(nvcc: str) -> Path | None:
-    """CUDA_HOME of an nvcc on the PATH, which may be a link or a wrapper script.
-
-    A dry run prints the settings of nvcc.profile, TOP among them; Debian's has only the folder of
-    the program.
-    """
-    command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
-    output = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    found = re.search(r"^#\$ TOP=(.+)$", output, re.MULTILINE)
-    if found:
-        return Path(found[1]).resolve()
-    here = re.search(r"^#\$ _HERE_=(.+)$", output, re.MULTILINE)
-    return Path(here[1]).resolve().parent if here else None
-
-
-def nvcc_version(home: Path) -> str | None:
-    """The release of `home`'s nvcc, such as `13.0.88`, or None where it does not run."""
-    try:
-        output = subprocess.run(
-            [home / "bin" / "nvcc", "--version"], capture_output=True, text=True, check=False
-        ).stdout
-    except OSError:
-        return None
-    found = re.search(r"\bV(\d+\.\d+\.\d+)", output)
-    return found[1] if found else None
 
 
 def _first_line(program: str, *arguments: str) -> str:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.compiler.cuda_homes import nvcc_version
 from harness.compiler.toolchain import (
     INSTALL_NVCC,
     CudaOfGpu,
     ToolchainError,
     find_cuda_compiler,
+    find_host_compiler,
     find_toolchain,
-    nvcc_version,
 )
 from tests.support import ROOT
 
@@ -186,6 +187,36 @@ def test_command_for_nvcc_installs_what_the_extra_does() -> None:
         "install",
         *project["optional-dependencies"]["simulator"],
     ]
+
+
+def fake_gcc(path: Path, major: int) -> Path:
+    """A g++ that only tells its version."""
+    path.write_text(f"#!/bin/sh\necho '#define __GNUC__ {major}'\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_host_compiler_is_one_that_nvcc_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where g++ is too new for nvcc, an older one beside it is taken; else its name is said."""
+    toolkit = fake_toolkit(tmp_path / "cuda", "12.4.131")
+    limits = toolkit / "include" / "crt" / "host_config.h"
+    limits.parent.mkdir()
+    limits.write_text("#error -- gcc versions later than 13 are not supported!\n")
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+    monkeypatch.delenv("CXX", raising=False)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    fake_gcc(programs / "g++", 16)
+    with pytest.raises(ToolchainError, match=r"too new for nvcc .*; run: apt-get install g\+\+-13"):
+        find_toolchain()
+    older = fake_gcc(programs / "g++-12", 12)
+    assert find_toolchain().host.path == older
+    assert find_host_compiler().path == programs / "g++"
+    monkeypatch.setenv("CXX", "g++")
+    assert find_toolchain().host.path == programs / "g++"
 
 
 def test_missing_host_compiler_says_how_to_get_one(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.compiler.toolchain import find_toolchain, wheel_homes
+from harness.compiler.cuda_homes import wheel_homes
+from harness.compiler.toolchain import find_toolchain
 from tests.support import run
 
 SOURCE = """
