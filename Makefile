@@ -52,8 +52,8 @@ lint: $(VENV)/ready
 	$(BIN)/mypy
 
 $(VENV)/ready: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
-	  { echo "Python 3.11 or 3.12 is needed; say which: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed; say which: make PYTHON=python3.13"; exit 1; }
 	@$(PYTHON) -I harness/preinstall.py $(VENV) $(PIP_OPTIONS)
 	$(PYTHON) -m venv $(VENV)
 	@index=; \

@@ -26,7 +26,11 @@ def main() -> None:
     parser.add_argument("--xml", type=Path, default=ROOT / ".harness" / "tests.xml")
     measured = _by_file(parser.parse_args().xml, _quick_tests())
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    record |= {tier: dict(sorted(files.items())) for tier, files in measured.items() if files}
+    record |= {
+        tier: {name: round(seconds, 1) for name, seconds in sorted(files.items())}
+        for tier, files in measured.items()
+        if files
+    }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     for tier, files in record.items():
         print(f"{tier}: {sum(files.values()):.0f} s in {len(files)} files")
@@ -34,13 +38,13 @@ def main() -> None:
             print(f"  {seconds:7.1f} {name}")
 
 
-def _by_file(xml: Path, quick: set[str]) -> dict[str, Counter[str]]:
+def _by_file(xml: Path, quick: set[str]) -> dict[str, dict[str, float]]:
     """Seconds of each file, by tier."""
-    found: dict[str, Counter[str]] = {tier: Counter() for tier in TIERS}
+    found: dict[str, dict[str, float]] = {tier: {} for tier in TIERS}
     for case in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - our own pytest's
         name = case.get("classname", "").replace(".", "/") + ".py"
         tier = TIERS[f"{name}::{case.get('name')}" not in quick]
-        found[tier][name] = round(found[tier][name] + float(case.get("time", 0)), 1)
+        found[tier][name] = found[tier].get(name, 0.0) + float(case.get("time", 0))
     return found
 
 

@@ -23,6 +23,7 @@ from harness.defaults import CALL_BUDGET
 from harness.gpu import lease
 from harness.gpu.driver import DriverError
 from harness.gpu.properties import properties_of_gpu
+from harness.gpu.release import cuda_of_gpu
 from harness.judging import verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
@@ -211,9 +212,10 @@ def settings_for(request: Request) -> Settings:
     Raises:
         harness.system.errors.MachineError: This machine can evaluate nothing.
     """
-    ready = prepare(Cache(request.cache))
+    is_real = request.device == "cuda"
+    ready = prepare(Cache(request.cache), cuda_of_gpu() if is_real else None)
     properties, architecture = DEVICE, DEFAULT_ARCHITECTURE
-    if request.device == "cuda":
+    if is_real:
         properties = properties_of_gpu()
         architecture = properties.architecture
     return Settings(

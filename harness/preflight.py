@@ -13,7 +13,8 @@ from pathlib import Path
 
 from harness.compiler.cache import Cache
 from harness.compiler.ninja import CompileError, linkers_words
-from harness.compiler.toolchain import Toolchain, ToolchainError, find_toolchain
+from harness.compiler.toolchain import CudaOfGpu, Toolchain, ToolchainError, find_toolchain
+from harness.compiler.tried import INSTALL_LAST_TRIED, LAST_TRIED
 from harness.preinstall import INSTALL_COMPILER
 from harness.simulator.native.library import Libraries, build_libraries
 from harness.system.errors import MachineError
@@ -32,16 +33,20 @@ class Ready:
     libraries: Libraries
 
 
-def prepare(cache: Cache) -> Ready:
+def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
     """Find the compilers, see that there is room, and build and load the harness's own libraries.
 
     Where all is in the cache that takes a tenth of a second.
+
+    Args:
+        cache: Where the libraries are kept.
+        gpu: What the GPU can run; None on the simulator.
 
     Raises:
         MachineError: This machine can evaluate nothing.
     """
     try:
-        toolchain = find_toolchain()
+        toolchain = find_toolchain(gpu)
         try_folder(cache.root, "XDG_CACHE_HOME")
         try_folder(temporary_folder(), "TMPDIR")
         libraries = build_libraries(cache, toolchain)
@@ -109,7 +114,9 @@ def _why(error: CompileError, root: Path) -> str:
         return f"{root} or {temporary_folder()}: {full}; run: export {folders}"
     said = linkers_words(error.output)
     # What every program is linked with comes with the compiler, or with the C library's headers.
-    return f"{said}; run: {INSTALL_COMPILER} libc6-dev" if said else str(error)
+    if said:
+        return f"{said}; run: {INSTALL_COMPILER} libc6-dev"
+    return f"{error}; {LAST_TRIED}; run: {INSTALL_LAST_TRIED}"
 
 
 def _load(library: Path) -> None:

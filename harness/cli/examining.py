@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,9 @@ from harness.compiler.toolchain import (
     find_python_headers,
     find_toolchain,
 )
+from harness.compiler.tried import torch_note
 from harness.devices import DeviceError, choose
+from harness.gpu.release import cuda_here
 from harness.preflight import prepare, temporary_folder, try_folder
 from harness.sandbox import layers
 from harness.system.errors import MachineError
@@ -68,7 +71,7 @@ def examine() -> list[Requirement]:
 
 def _requirements() -> Iterator[Requirement]:
     yield Requirement("python", sys.version.split()[0])
-    yield Requirement("torch", f"{torch.__version__}")
+    yield Requirement("torch", "; ".join(filter(None, (f"{torch.__version__}", torch_note()))))
     yield _host_compiler()
     yield _c_compiler()
     yield _python_headers()
@@ -110,8 +113,11 @@ def _lack(name: str, error: Exception, cost: str = _NOTHING_RUNS) -> Requirement
 
 
 def _host_compiler() -> Requirement:
+    cuda = None
+    with suppress(ToolchainError):  # said in nvcc's own line
+        cuda = find_cuda_compiler(cuda_here())
     try:
-        compiler = find_host_compiler()
+        compiler = find_host_compiler(cuda)
     except ToolchainError as error:
         return _lack("C++ compiler", error)
     return Requirement("C++ compiler", f"{compiler.path} ({compiler.version})")
@@ -134,10 +140,12 @@ def _python_headers() -> Requirement:
 
 def _cuda_compiler() -> Requirement:
     try:
-        compiler = find_cuda_compiler()
+        compiler = find_cuda_compiler(cuda_here())
     except ToolchainError as error:
         return _lack("nvcc", error)
-    return Requirement("nvcc", f"{compiler.version} from {compiler.home} ({compiler.origin})")
+    why = f"; {compiler.why}" if compiler.why else ""
+    found = f"{compiler.version} from {compiler.home} ({compiler.origin}){why}"
+    return Requirement("nvcc", found)
 
 
 def _torch_build_needs() -> Requirement:

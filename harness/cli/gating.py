@@ -17,6 +17,7 @@ from harness.cli.options import (
     reference_paths,
     sandbox_note,
 )
+from harness.compiler.tried import torch_note
 from harness.gate import render, settings
 from harness.gate.decision import Change, Decision
 from harness.gate.revision import content_at
@@ -137,7 +138,7 @@ def _tell(comparison: Comparison, decisions: Sequence[Decision], notes: Iterable
     """Say it on the terminal and, under GitHub Actions, beside the files and in the summary."""
     unchanged = sum(not pair.is_changed for pair in comparison.plan.pairs)
     closing = render.summary(decisions, unchanged)
-    for note in filter(None, (sandbox_note(), *notes)):
+    for note in filter(None, (torch_note(), sandbox_note(), *notes)):
         say(f"note: {note}", sys.stdout)
     if decisions:
         print(f"\n{render.terminal(decisions)}\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import IO
 
 from harness.cli.options import sandbox_note
+from harness.compiler.tried import torch_note
 from harness.problems.discovery import Discovery, Submission, fits
 from harness.problems.problem import Problem
 from harness.system.errors import UsageError
@@ -27,10 +29,13 @@ def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
 
 
 def say_what_is_missing(out: IO[str]) -> None:
-    """A line where submissions run as they are."""
+    """A line where submissions run as they are, and one, to stderr, for an untried torch."""
     note = sandbox_note()
     if note:
         say(f"note: {note}", out)
+    untried = torch_note()
+    if untried:
+        say(f"note: {untried}", sys.stderr)
 
 
 def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """Stand in for torch.utils.cpp_extension's compiler behind `load_inline` and `load`.
 
 torch's own functions stay: they check their arguments and assemble the sources exactly as they do
-elsewhere. Only the step that compiles and imports (`_jit_compile`, pinned range in pyproject.toml)
-is ours.
+elsewhere. Only the step that compiles and imports (`_jit_compile`; `tried.py` names the releases of
+torch that have it so) is ours.
 """
 
 from __future__ import annotations

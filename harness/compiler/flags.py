@@ -1,12 +1,13 @@
 """The compiler commands of an extension, for the simulator and for a GPU.
 
-They are torch's own (`torch.utils.cpp_extension`, pinned range in pyproject.toml) plus what each
+They are torch's own (`torch.utils.cpp_extension`, whose releases `tried.py` names) plus what each
 target needs.
 """
 
 from __future__ import annotations
 
 import inspect
+import platform
 import re
 import sysconfig
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from pathlib import Path
 import torch
 from torch.utils import cpp_extension
 
-from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, Toolchain, wheel_homes
+from harness.compiler.cuda_homes import wheel_homes
+from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, CudaCompiler, Toolchain
 from harness.system.device import Device
 
 OVERLAY = Path(__file__).parent / "include"
@@ -86,11 +88,13 @@ def include_flags(
     theirs = [Path(path) for path in cpp_extension.include_paths("cpu")]
     theirs.append(Path(sysconfig.get_path("include", scheme="posix_prefix")))
     if extension.with_cuda:
-        theirs.append(toolchain.cuda.include)
+        cuda = toolchain.cuda
+        theirs += cuda.include_paths
         # CUDA 13 moved the C++ core libraries' headers here; nvcc finds them by itself, g++ not.
-        theirs.append(toolchain.cuda.include / "cccl")
+        # CUDA 12 has them in `include`.
+        theirs.append(cuda.include / "cccl")
         # What the toolkit was installed without, such as cuRAND's headers, PyPI's packages have.
-        theirs += [home / "include" for home in wheel_homes()]
+        theirs += [home / "include" for home in wheel_homes(cuda.release[0])]
     flags = [f"-I{Path(path).absolute()}" for path in extension.include_paths]
     flags += [f"-I{path}" for path in ours]
     for path in theirs:
@@ -268,7 +272,7 @@ def link_command(
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     libraries += ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
     if extension.with_cuda and target.device == "cuda":
-        libraries += ["-lc10_cuda", "-ltorch_cuda", str(_cuda_runtime(toolchain.cuda.home))]
+        libraries += ["-lc10_cuda", "-ltorch_cuda", str(_cuda_runtime(toolchain.cuda))]
     own = extension.link_flags
     if target.device == "simulator":
         own = tuple(flag for flag in own if not _CUDA_LIBRARY.search(flag))
@@ -283,9 +287,14 @@ def link_command(
     )
 
 
-def _cuda_runtime(home: Path) -> Path:
-    names = ("lib64/libcudart.so", "lib/libcudart.so", "lib/libcudart.so.13")
-    return next((home / name for name in names if (home / name).exists()), home / names[0])
+def _cuda_runtime(cuda: CudaCompiler) -> Path:
+    """The runtime's library; of a wheel its name has the major version."""
+    names = ("lib64/libcudart.so", "lib/libcudart.so", f"lib/libcudart.so.{cuda.release[0]}")
+    paths = [cuda.home / name for name in names]
+    if not cuda.include_paths:
+        # Debian's own toolkit has no folders but the system's.
+        paths.append(Path("/usr/lib") / f"{platform.machine()}-linux-gnu" / "libcudart.so")
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def torch_version() -> str:

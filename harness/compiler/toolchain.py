@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import preinstall
+from harness.compiler.cuda_homes import (
+    CUDA_MAJORS,
+    SYSTEM_HEADERS,
+    cuda_homes,
+    include_folder,
+    nvcc_version,
+    release_of,
+)
 from harness.preinstall import Lack
 
 DEFAULT_ARCHITECTURE = "90"
-CUDA_MAJOR = 13
 
-# One compiler taken apart, as pyproject.toml's extra has it: this package itself is on no index.
-_WHEELS = ("cuda-nvcc", "nvvm", "cuda-crt", "cuda-runtime", "cuda-cccl", "nvtx")
-INSTALL_NVCC = " ".join(
-    (
-        "pip install",
-        *(f"'nvidia-{wheel}==13.0.*'" for wheel in _WHEELS),
-        "'nvidia-curand==10.4.0.*'",
-    )
-)
+OLDEST_CUDA = (12, 4)
+
+# As pyproject.toml's extra has it: this package itself is on no index.
+INSTALL_NVCC = "pip install 'cuda-toolkit[nvcc,cccl,nvtx,curand]>=13.0,<14'"
+_NO_NVCC_IN_WHEELS = "PyPI's packages of CUDA 12 have no nvcc; install a toolkit"
 
 
 class ToolchainError(RuntimeError):
@@ -40,16 +42,70 @@ class CudaCompiler:
     version: str
     origin: str
     """`toolkit` for an installed CUDA toolkit, `wheels` for PyPI's packages."""
+    why: str = ""
+    """Why it was taken, where there was a choice or a GPU to suit."""
 
     @property
     def nvcc(self) -> Path:
-        """The compiler driver."""
-        return self.home / "bin" / "nvcc"
+        """The compiler driver; of Debian's own toolkit the script that finds its other programs."""
+        return self.home / "bin" / "nvcc" if self.include_paths else Path("/usr/bin/nvcc")
 
     @property
     def include(self) -> Path:
         """The folder of cuda_runtime.h."""
-        return self.home / "include"
+        return include_folder(self.home) or self.home / "include"
+
+    @property
+    def include_paths(self) -> tuple[Path, ...]:
+        """What compilers have to be told to find cuda_runtime.h.
+
+        That is nothing for Debian's own toolkit, whose headers are the system's: named explicitly,
+        /usr/include comes before the headers of C++, which then do not find those of C.
+        """
+        return () if self.include == SYSTEM_HEADERS else (self.include,)
+
+    @property
+    def newest_gcc(self) -> int | None:
+        """The major version of the newest gcc that it takes; None where its headers do not say."""
+        limits = self.include / "crt" / "host_config.h"
+        text = limits.read_text(errors="replace") if limits.is_file() else ""
+        found = re.search(r"gcc versions later than (\d+) are not supported", text)
+        return int(found[1]) if found else None
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """Major and minor version."""
+        return release_of(self.version)
+
+
+@dataclass(frozen=True)
+class CudaOfGpu:
+    """The CUDA that a machine with a GPU can run.
+
+    Attributes:
+        driver: The newest release that the driver supports.
+        torch: The release that torch was built for.
+    """
+
+    driver: tuple[int, int]
+    torch: tuple[int, int]
+
+    def loads(self, release: tuple[int, int]) -> bool:
+        """Whether the driver loads machine code of a compiler.
+
+        It loads that of every release of its own major version, newer ones included, and of older
+        major versions; https://docs.nvidia.com/deploy/cuda-compatibility, "Minor Version
+        Compatibility".
+        """
+        return release[0] <= self.driver[0]
+
+    def preference(self, release: tuple[int, int]) -> tuple[bool, bool]:
+        """Sorts releases that load; the smallest comes first.
+
+        The runtime of torch's major version is in the process already, and its structures are not
+        those of another. The driver compiles PTX, which an extension may hold, of no newer release.
+        """
+        return release[0] != self.torch[0], release > self.driver
 
 
 @dataclass(frozen=True)
@@ -68,23 +124,54 @@ class Toolchain:
     host: HostCompiler
 
 
-def find_toolchain() -> Toolchain:
-    """Find nvcc and a C++ compiler, and see that Python's headers are there.
+def find_toolchain(gpu: CudaOfGpu | None = None) -> Toolchain:
+    """Find nvcc and a C++ compiler, for a GPU or the simulator, and see Python's headers.
 
     Raises:
         ToolchainError: one of them is missing.
     """
     find_python_headers()
-    return Toolchain(cuda=find_cuda_compiler(), host=find_host_compiler())
+    cuda = find_cuda_compiler(gpu)
+    return Toolchain(cuda, find_host_compiler(cuda))
 
 
-def find_host_compiler() -> HostCompiler:
+def find_host_compiler(cuda: CudaCompiler | None = None) -> HostCompiler:
     """Find the C++ compiler: what `CXX` names, else g++, else c++.
 
+    An nvcc refuses a g++ that is newer than itself. Then it is the newest older one.
+
     Raises:
-        ToolchainError: there is none.
+        ToolchainError: there is none, or none that nvcc takes.
     """
+    named = os.environ.get("CXX")
+    for name in (named, "g++", "c++"):
+        path = shutil.which(name) if name else None
+        if path is None:
+            continue
+        compiler = HostCompiler(Path(path), _first_line(path, "--version"))
+        newest = cuda.newest_gcc if cuda and name != named else None
+        if cuda is None or newest is None or _gcc_major(path) <= newest:
+            return compiler
+        for older in range(newest, _OLDEST_GCC - 1, -1):
+            if path := shutil.which(f"g++-{older}"):
+                return HostCompiler(Path(path), _first_line(path, "--version"))
+        raise ToolchainError(
+            f"{compiler.path} ({compiler.version}) is too new for nvcc {cuda.version}; "
+            f"run: apt-get install g++-{newest}"
+        )
     return _compiler("C++")
+
+
+_OLDEST_GCC = 9
+
+
+def _gcc_major(path: str) -> int:
+    """The major version of a g++; 0 of another compiler, whose numbers are other ones."""
+    macros = subprocess.run(
+        [path, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.search(r"^#define __GNUC__ (\d+)$", macros, re.MULTILINE)
+    return int(found[1]) if found and "__clang__" not in macros else 0
 
 
 def find_c_compiler() -> HostCompiler:
@@ -117,70 +204,79 @@ def _refuse(lack: Lack | None) -> None:
         raise ToolchainError(lack.line)
 
 
-def find_cuda_compiler() -> CudaCompiler:
-    """Find nvcc: an installed toolkit of the right version first, else the wheels.
+def find_cuda_compiler(gpu: CudaOfGpu | None = None) -> CudaCompiler:
+    """Find nvcc.
+
+    The simulator takes the first: CUDA_HOME's, the PATH's, an installed toolkit's, the wheels'. A
+    GPU takes the first of those that suit its driver and torch best.
 
     Raises:
         ToolchainError: there is none; names the toolkits that were passed over.
     """
-    passed_over = []
-    for home, origin in _cuda_homes():
+    found, passed_over = _look_for_compilers()
+    if gpu is None:
+        if found:
+            return found[0]
+        raise ToolchainError(f"no nvcc found{_seen(passed_over)}; run: {INSTALL_NVCC}")
+    loaded = [compiler for compiler in found if gpu.loads(compiler.release)]
+    if loaded:
+        # Of equal ones it is the first.
+        best = min(loaded, key=lambda compiler: gpu.preference(compiler.release))
+        return replace(best, why=_why(gpu, best, found))
+    passed_over += [f"{each.home} (CUDA {each.version})" for each in found]
+    raise ToolchainError(
+        f"no nvcc found whose machine code the driver loads, which supports CUDA "
+        f"{_text(gpu.driver)}{_seen(passed_over)}; {_remedy(gpu)}"
+    )
+
+
+def _why(gpu: CudaOfGpu, best: CudaCompiler, found: Sequence[CudaCompiler]) -> str:
+    others = [f"{each.version} of {each.home}" for each in found if each != best]
+    reason = f"the driver supports CUDA {_text(gpu.driver)}, torch has {_text(gpu.torch)}"
+    if best.release[0] != gpu.torch[0]:
+        reason += ", whose major version is another: install a toolkit of that"
+    return f"{reason}; instead of {', '.join(others)}" if others else reason
+
+
+def _remedy(gpu: CudaOfGpu) -> str:
+    if gpu.driver[0] >= 13:
+        return f"run: {INSTALL_NVCC}"
+    return f"install a CUDA toolkit of version {gpu.driver[0]} and set CUDA_HOME"
+
+
+def _seen(passed_over: Sequence[str]) -> str:
+    return f" (passed over: {', '.join(passed_over)})" if passed_over else ""
+
+
+def _text(release: tuple[int, int]) -> str:
+    return f"{release[0]}.{release[1]}"
+
+
+def find_cuda_compilers() -> list[CudaCompiler]:
+    """All that can be used, in the order in which the simulator takes them."""
+    return _look_for_compilers()[0]
+
+
+def _look_for_compilers() -> tuple[list[CudaCompiler], list[str]]:
+    """All compilers that can be used, the first choice first; and what else there is, and why."""
+    found: list[CudaCompiler] = []
+    passed_over: list[str] = []
+    seen: set[Path] = set()
+    for home, origin in cuda_homes():
+        if home.resolve() in seen:
+            continue
+        seen.add(home.resolve())
         version = nvcc_version(home)
         if version is None:
-            passed_over.append(f"{home} (no working bin/nvcc)")
-        elif int(version.split(".")[0]) != CUDA_MAJOR:
+            why = _NO_NVCC_IN_WHEELS if origin == "wheels" else "no working bin/nvcc"
+            passed_over.append(f"{home} ({why})")
+        elif release_of(version) < OLDEST_CUDA or release_of(version)[0] not in CUDA_MAJORS:
             passed_over.append(f"{home} (CUDA {version})")
-        elif not (home / "include" / "cuda_runtime.h").is_file():
+        elif include_folder(home) is None:
             passed_over.append(f"{home} (no include/cuda_runtime.h)")
         else:
-            return CudaCompiler(home, version, origin)
-    seen = f" (passed over: {', '.join(passed_over)})" if passed_over else ""
-    raise ToolchainError(f"no nvcc of CUDA {CUDA_MAJOR} found{seen}; run: {INSTALL_NVCC}")
-
-
-def _cuda_homes() -> Iterator[tuple[Path, str]]:
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            yield Path(os.environ[variable]), "toolkit"
-    on_path = shutil.which("nvcc")
-    if on_path and (home := _home_of(on_path)):
-        yield home, "toolkit"
-    if Path("/usr/local/cuda").is_dir():
-        yield Path("/usr/local/cuda"), "toolkit"
-    for home in wheel_homes():
-        if (home / "bin" / "nvcc").is_file():
-            yield home, "wheels"
-
-
-def wheel_homes() -> list[Path]:
-    """Where PyPI's packages of CUDA lie, which share a folder for each major version."""
-    spec = importlib.util.find_spec("nvidia")
-    folders = (spec.submodule_search_locations or ()) if spec else ()
-    homes = (Path(folder) / f"cu{CUDA_MAJOR}" for folder in folders)
-    return [home for home in homes if home.is_dir()]
-
-
-def _home_of(nvcc: str) -> Path | None:
-    """CUDA_HOME of an nvcc on the PATH, which may be a link or a wrapper script.
-
-    A dry run prints the settings of nvcc.profile, TOP among them.
-    """
-    command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
-    output = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-    found = re.search(r"^#\$ TOP=(.+)$", output, re.MULTILINE)
-    return Path(found[1]).resolve() if found else None
-
-
-def nvcc_version(home: Path) -> str | None:
-    """The release of `home`'s nvcc, such as `13.0.88`, or None where it does not run."""
-    try:
-        output = subprocess.run(
-            [home / "bin" / "nvcc", "--version"], capture_output=True, text=True, check=False
-        ).stdout
-    except OSError:
-        return None
-    found = re.search(r"\bV(\d+\.\d+\.\d+)", output)
-    return found[1] if found else None
+            found.append(CudaCompiler(home, version, origin))
+    return found, passed_over
 
 
 def _first_line(program: str, *arguments: str) -> str:

@@ -21,6 +21,7 @@ from harness.compiler.cache import digest, file_digest
 from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_toolchain
 from harness.evaluate import Request
+from harness.gpu.release import cuda_here
 from harness.problems.grid import Case
 from harness.records.report import Report, Verdict
 from harness.system import codec
@@ -92,7 +93,7 @@ class Finished:
     @cached_property
     def _surroundings(self) -> tuple[str, ...]:
         """What else decides how an evaluation goes."""
-        return (self._gpu, torch_version(), __version__, own_digest(), *_compilers())
+        return (self._gpu, torch_version(), __version__, own_digest(), *_compilers(self._gpu))
 
     def _sweep(self) -> None:
         """Remove reports that are too old to be taken over."""
@@ -107,9 +108,9 @@ def _undrawn(cases: Sequence[Case]) -> tuple[Case, ...]:
     return tuple(replace(case, seed=0) for case in cases if case.label != "random")
 
 
-def _compilers() -> tuple[str, ...]:
+def _compilers(gpu: str) -> tuple[str, ...]:
     try:
-        toolchain = find_toolchain()
+        toolchain = find_toolchain(cuda_here() if gpu else None)
     except ToolchainError:
         # Nothing can be evaluated either, which is said before the first evaluation.
         return ()

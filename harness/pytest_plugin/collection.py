@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from harness.cli.options import sandbox_note
+from harness.compiler.tried import torch_note
 from harness.engines.engine import EngineChoice, Hardware
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import Finished
@@ -117,13 +118,13 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say on what and from which seed, and whether without a sandbox."""
+    """Say on what and from which seed, whether without a sandbox or in an untried torch."""
     options = config.stash[OPTIONS]
     names = ", ".join(problem.name for problem in options.problems)
-    note = sandbox_note()
+    notes = filter(None, (torch_note(), sandbox_note()))
     return [
         f"harness: {options.device}, grid {options.grid}, seed {options.seed}, problems: {names}",
-        *([f"harness: {note}"] if note else []),
+        *(f"harness: {note}" for note in notes),
     ]
 
 

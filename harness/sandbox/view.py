@@ -22,6 +22,7 @@ _SETTINGS = (
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
     "/etc/alternatives",
+    "/etc/nvcc.profile",  # of Debian's own nvcc
     "/etc/nsswitch.conf",
     "/etc/localtime",
 )

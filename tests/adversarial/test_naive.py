@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from harness.compiler.cache import Cache, default_root
+from harness.compiler.toolchain import find_toolchain
+from harness.simulator.native.library import build_libraries
 from harness.system import interpreter
 from tests.adversarial.expected import CHEATS
+from tests.simulator.support import runtime_first
 from tests.support import ROOT, run
 
 HERE = Path(__file__).parent
@@ -32,7 +36,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         *map(str, [HONEST, *files]),
     )
     # `-P` keeps the current folder off the path; the tests are found through PYTHONPATH.
-    done = run(["env", f"PYTHONPATH={ROOT}", *command], ROOT)
+    first = runtime_first(build_libraries(Cache(default_root()), find_toolchain()))
+    done = run(["env", f"PYTHONPATH={ROOT}", *command], ROOT, **first)
     assert target.exists(), done.err
     found: dict[str, Any] = json.loads(target.read_text())
     return found

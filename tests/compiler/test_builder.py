@@ -20,6 +20,8 @@ from harness.sandbox.confined import places
 
 # Small sources without torch's headers: what is under test is not the compiler's speed.
 CALLER = "int answer();\nint asked() { return answer(); }\n"
+# As load_inline has it: torch's headers refuse an older one.
+STANDARD = (flags.torch_language_standard(),)
 
 
 def builder(folder: Path, *readable: Path, run: str = "", seconds: float = 900.0) -> Builder:
@@ -301,7 +303,7 @@ def test_complex_numbers_of_the_toolkit_are_whole() -> None:
         "__global__ void kernel(thrust::complex<float> *x) { *x = thrust::exp(*x) * *x; }\n"
         "int answer() { kernel<<<1, 1>>>(nullptr); return 0; }\n"
     )
-    asked = Extension("small", (("main.cpp", CALLER), ("code.cu", code)))
+    asked = Extension("small", (("main.cpp", CALLER), ("code.cu", code)), cuda_flags=STANDARD)
     assert builder(default_root()).build(asked).notes["headers"] == "light"
 
 
@@ -317,7 +319,7 @@ def test_headers_of_everything_are_light_too(header: str) -> None:
         "}\n"
         'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scaled", &scaled); }\n'
     )
-    asked = Extension("small", (("code.cu", code),))
+    asked = Extension("small", (("code.cu", code),), cuda_flags=STANDARD)
     assert builder(default_root()).build(asked).notes["headers"] == "light"
 
 

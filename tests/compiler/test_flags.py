@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from harness.compiler.flags import (
     cpp_command,
     cuda_command,
     link_command,
+    torch_language_standard,
 )
 from harness.compiler.toolchain import find_toolchain
 from harness.evaluate import Request, evaluate
@@ -141,7 +143,9 @@ def words_of_torch(
     monkeypatch.chdir(folder)
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", str(find_toolchain().cuda.home))
     torch_itself: Any = cpp_extension
-    linked = torch_itself._prepare_ldflags(list(flags), True, False, False, False)
+    # torch 2.9 has one switch fewer; all behind the first are off.
+    switches = len(signature(torch_itself._prepare_ldflags).parameters) - 2
+    linked = torch_itself._prepare_ldflags(list(flags), True, *[False] * switches)
     torch_itself._write_ninja_file_to_build_library(
         "build.ninja", "x", ["main.cpp", "cuda.cu"], flags, flags, [], linked, [],
         True, False, False,
@@ -213,7 +217,7 @@ def test_flags_become_what_torch_makes_of_them(
     ours = own_words(flags, tmp_path, monkeypatch)
     assert theirs.keys() == ours.keys()
     for name, first, last in (
-        ("main.o", "-std=c++20", "-c"),
+        ("main.o", torch_language_standard(), "-c"),
         ("cuda.cuda.o", "-fPIC", "-c"),
         ("x.so", "-shared", f"-L{cpp_extension.TORCH_LIB_PATH}"),
     ):

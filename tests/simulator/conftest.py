@@ -13,7 +13,7 @@ from typing import Protocol, cast
 import pytest
 
 from harness.compiler.cache import Cache, Product, default_root, digest
-from harness.compiler.toolchain import find_cuda_compiler
+from harness.compiler.toolchain import find_toolchain
 from harness.simulator.execution.machine import Machine
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.native.library import build_machine_library
@@ -110,11 +110,13 @@ class Compile(Protocol):
 @pytest.fixture(scope="session")
 def compile_ptx() -> Compile:
     """The compiler; a file is compiled once for each compute capability, and kept."""
-    compiler, cache = find_cuda_compiler(), Cache(default_root())
+    toolchain, cache = find_toolchain(), Cache(default_root())
+    compiler = toolchain.cuda
 
     @functools.cache
     def compile_file(source: Path, *options: str, architecture: str = "90") -> str:
-        flags = ["-ptx", "-lineinfo", f"-arch=compute_{architecture}", *options]
+        host = str(toolchain.host.path)
+        flags = ["-ccbin", host, "-ptx", "-lineinfo", f"-arch=compute_{architecture}", *options]
 
         def compile_to(folder: Path) -> Product:
             target = folder / "kernels.ptx"

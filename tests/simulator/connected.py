@@ -55,7 +55,8 @@ class Connected:
         if not self._process:
             ours.close()
             worker.close()
-            library = ctypes.CDLL(str(libraries.machine))
+            # The runtime, which has functions of the same names, may have been loaded first.
+            library = ctypes.CDLL(str(libraries.machine), mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
             assembler = Assembler(usage, lambda _: b"")
             make = Simulator(library)
             DeviceSession(make, calls, Channel(theirs), assembler=assembler).serve()

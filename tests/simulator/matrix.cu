@@ -38,7 +38,8 @@ __global__ void through_stmatrix(uint16_t *out, const uint16_t *in, int rows) {
   for (int i = threadIdx.x; i < rows * 8; i += 32) from[i] = in[i];
   __syncwarp();
   uint32_t a, b, c, d;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+  // nvcc 13.5 names the first line of a statement, 13.0 its last.
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"  // line of the load
                : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
                : "r"(shared_address(from + threadIdx.x * 8)));  // line of the load
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};"

@@ -272,7 +272,7 @@ static void device() {
   TRY(cudaDeviceGetLimit(&limit, cudaLimitPrintfFifoSize));
   SHOW(limit);
   TRY(cudaRuntimeGetVersion(&value));
-  SHOW(value / 1000);
+  SHOW(value == CUDART_VERSION);
 }
 
 static void launches() {
@@ -463,8 +463,12 @@ extern "C" int launch_clusters() {
 extern "C" int ask_driver(const char* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status;
+#if CUDART_VERSION >= 12050
   cudaError_t error =
       cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &status);
+#else
+  cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &status);
+#endif
   return error ? error : function ? 0 : 1000 + status;
 }
 

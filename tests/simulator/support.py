@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.compiler.cache import Cache, default_root
 from harness.compiler.toolchain import find_toolchain
 from harness.simulator.execution.machine import LaunchResult, LoadedModule, Machine
-from harness.simulator.native.library import build_libraries
+from harness.simulator.native.library import Libraries, build_libraries
 from harness.system import interpreter
 from tests.simulator.gpu import GpuMachine
 from tests.simulator.recorder import Recorder
@@ -152,6 +152,14 @@ def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) ->
     return f"{_HEADER}.visible .entry test({', '.join(declared)})\n{{\n{body}\n}}\n"
 
 
+def runtime_first(libraries: Libraries) -> dict[str, str]:
+    """What lets a script find the simulator's CUDA runtime before that of a torch built for CUDA.
+
+    A worker loads it before it imports torch; the tests' scripts import torch first.
+    """
+    return {"LD_PRELOAD": str(libraries.runtime)}
+
+
 def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
     """What a script prints in the end, as JSON, that has a simulated device to itself.
 
@@ -160,7 +168,8 @@ def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     (folder / "script.py").write_text(script)
     paths = map(str, (libraries.runtime, libraries.device, libraries.machine, source))
-    done = run([interpreter.command("harness")[0], "script.py", *paths], folder)
+    command = [interpreter.command("harness")[0], "script.py", *paths]
+    done = run(command, folder, **runtime_first(libraries))
     assert done.status == 0, done.err
     answers: dict[str, object] = json.loads(done.out.splitlines()[-1])
     return answers

@@ -16,6 +16,7 @@ from harness.compiler.cache import Cache, default_root
 from harness.compiler.toolchain import find_toolchain
 from harness.simulator.native.library import build_libraries
 from harness.system import interpreter
+from tests.simulator.support import runtime_first
 
 pytestmark = pytest.mark.simulator_only
 
@@ -48,7 +49,7 @@ def script() -> Iterator[Script]:
     python = interpreter.command("harness")[0]
     with subprocess.Popen(
         [python, "-c", SERVER, *map(str, asdict(libraries).values())],
-        env=interpreter.environment(),
+        env={**interpreter.environment(), **runtime_first(libraries)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -17,6 +17,7 @@ from harness.compiler.flags import Extension, Target
 from harness.compiler.toolchain import find_toolchain
 from harness.simulator.native.library import build_libraries
 from harness.system import interpreter
+from tests.simulator.support import runtime_first
 from tests.support import run
 
 pytestmark = pytest.mark.simulator_only
@@ -87,7 +88,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     (folder / "script.py").write_text(SCRIPT)
     paths = (libraries.runtime, libraries.device, libraries.machine, program.library)
     command = [interpreter.command("harness")[0], "script.py", *map(str, paths), *EXPECTED]
-    done = run(command, folder)
+    done = run(command, folder, **runtime_first(libraries))
     assert done.status == 0, done.err
     return sections(done.out)
 

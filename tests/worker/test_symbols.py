@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.compiler.toolchain import find_toolchain, wheel_homes
+from harness.compiler.cuda_homes import wheel_homes
+from harness.compiler.toolchain import find_toolchain
 from tests.support import run
 
 SOURCE = """
@@ -31,7 +32,8 @@ print(symbols_of_a_gpu(library))
 
 
 def _real_runtime() -> Path:
-    homes = (find_toolchain().cuda.home, *wheel_homes())
+    cuda = find_toolchain().cuda
+    homes = (cuda.home, *wheel_homes(cuda.release[0]))
     found = [path for home in homes for path in home.glob("lib*/libcudart.so*")]
     if not found:
         pytest.skip("no libcudart is installed here")

@@ -9,6 +9,7 @@ from harness import __version__
 from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_cuda_compiler
 from harness.engines.finished import own_digest
+from harness.gpu.release import cuda_here
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Software:
 def software() -> Software:
     """This machine's."""
     try:
-        nvcc = find_cuda_compiler().version
+        nvcc = find_cuda_compiler(cuda_here()).version
     except ToolchainError:
         nvcc = ""
     own = f"{__version__} ({own_digest()[:12]})"

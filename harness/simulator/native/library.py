@@ -60,14 +60,12 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
 
 
 def _build_runtime(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
+    includes = [word for path in toolchain.cuda.include_paths for word in ("-isystem", str(path))]
     return build_shared_library(
         cache,
         "libharness_cudart.so",
         find_c_compiler(),
-        [
-            *("-O2", "-Wall", "-Wextra", f"-I{layout}"),
-            *("-isystem", str(toolchain.cuda.include), _LINK_ALL, "-lpthread"),
-        ],
+        ["-O2", "-Wall", "-Wextra", f"-I{layout}", *includes, _LINK_ALL, "-lpthread", "-ldl"],
         [_HERE / "tensor_map.c", *sorted(_HERE.glob("cudart/*.c"))],
     )
 
@@ -76,7 +74,7 @@ def _build_device(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     # Where a static one is linked instead, nobody else catches what this library throws.
     libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu", "-l:libstdc++.so.6"]
-    folders = [*cpp_extension.include_paths("cpu"), str(toolchain.cuda.include)]
+    folders = [*cpp_extension.include_paths("cpu"), *map(str, toolchain.cuda.include_paths)]
     includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"]
     includes += [word for path in folders for word in ("-isystem", path)]
     return build_shared_library(

@@ -1,7 +1,6 @@
-/* The part of the CUDA driver that a submission's host code calls: tensor maps, what tells about
- * the device, and the runtime's ways to the driver's functions. */
+/* The part of the CUDA driver that a submission's host code calls: tensor maps, and what tells about
+ * the device. */
 #include <cuda.h>
-#include <string.h>
 
 #include "../tensor_map.h"
 #include "internal.h"
@@ -52,45 +51,4 @@ CUresult cuCtxSynchronize(void) { return (CUresult)cudaDeviceSynchronize(); }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
   return (CUresult)cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device);
-}
-
-static const struct {
-  const char *name;
-  void *function;
-} entry_points[] = {
-#define ENTRY(function) {#function, (void *)function}
-    ENTRY(cuTensorMapEncodeTiled), ENTRY(cuGetErrorString), ENTRY(cuGetErrorName),
-    ENTRY(cuInit),                 ENTRY(cuDriverGetVersion), ENTRY(cuDeviceGetCount),
-    ENTRY(cuDeviceGet),            ENTRY(cuCtxGetDevice),   ENTRY(cuCtxSynchronize),
-    ENTRY(cuDeviceGetAttribute),
-#undef ENTRY
-};
-
-static void *entry_point(const char *symbol) {
-  for (size_t i = 0; i < sizeof entry_points / sizeof *entry_points; ++i)
-    if (!strcmp(symbol, entry_points[i].name)) return entry_points[i].function;
-  return NULL;
-}
-
-static cudaError_t find(const char *symbol, void **function,
-                        enum cudaDriverEntryPointQueryResult *status) {
-  if (!symbol || !function) return sim_report(cudaErrorInvalidValue);
-  *function = entry_point(symbol);
-  if (!*function) sim_note_unsupported(symbol);
-  if (status)
-    *status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-  return *function || status ? cudaSuccess : sim_report(cudaErrorSymbolNotFound);
-}
-
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
-                                    enum cudaDriverEntryPointQueryResult *status) {
-  (void)flags;
-  return find(symbol, function, status);
-}
-
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
-                                             unsigned int version, unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *status) {
-  (void)version, (void)flags;
-  return find(symbol, function, status);
 }

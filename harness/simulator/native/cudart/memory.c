@@ -115,17 +115,42 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
 }
 
 /* Where managed memory is, and how it will be used, matters for speed alone. */
-cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaMemLocation location,
-                                 unsigned flags, cudaStream_t stream) {
-  (void)bytes, (void)location, (void)flags, (void)stream;
+static cudaError_t advise(const void *pointer) {
   NEED_CONTEXT();
   return find_live(pointer).size ? cudaSuccess : sim_report(cudaErrorInvalidValue);
 }
 
+/* CUDA 12 names a place by its number, and has the functions of CUDA 13 under other names. */
+#if CUDART_VERSION < 13000
+#define PREFETCH_TO_PLACE cudaMemPrefetchAsync_v2
+#define ADVISE_OF_PLACE cudaMemAdvise_v2
+
+cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device,
+                                 cudaStream_t stream) {
+  (void)bytes, (void)device, (void)stream;
+  return advise(pointer);
+}
+
 cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice,
-                          struct cudaMemLocation location) {
-  (void)advice;
-  return cudaMemPrefetchAsync(pointer, bytes, location, 0, NULL);
+                          int device) {
+  (void)bytes, (void)advice, (void)device;
+  return advise(pointer);
+}
+#else
+#define PREFETCH_TO_PLACE cudaMemPrefetchAsync
+#define ADVISE_OF_PLACE cudaMemAdvise
+#endif
+
+cudaError_t PREFETCH_TO_PLACE(const void *pointer, size_t bytes, struct cudaMemLocation location,
+                              unsigned flags, cudaStream_t stream) {
+  (void)bytes, (void)location, (void)flags, (void)stream;
+  return advise(pointer);
+}
+
+cudaError_t ADVISE_OF_PLACE(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice,
+                            struct cudaMemLocation location) {
+  (void)bytes, (void)advice, (void)location;
+  return advise(pointer);
 }
 
 /* ---- the default pool, which is all of the memory ------------------------------------------------ */

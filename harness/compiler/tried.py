@@ -1,0 +1,36 @@
+"""The releases of torch that this version of the harness was tried with.
+
+The simulator is built against torch's C++ internals, and the compile step of `load_inline` is
+replaced; neither has a stability promise. Any other release gets a line, and is used all the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from harness.compiler.flags import torch_version
+
+OLDEST_TORCH = (2, 9)
+NEWEST_TORCH = (2, 15)
+"""docs/machines.md says when, and what was run. CONTRIBUTING.md says how to widen the range."""
+
+_LAST = f"{NEWEST_TORCH[0]}.{NEWEST_TORCH[1]}"
+LAST_TRIED = f"this version of the harness was tried with torch {_LAST} last"
+INSTALL_LAST_TRIED = f"pip install 'torch=={_LAST}.*'"
+
+
+def torch_note(version: str | None = None) -> str:
+    """One line for people where torch, by default the installed one, was not tried; else empty.
+
+    >>> torch_note("2.99.1+cu140")
+    'torch 2.99 was not tried with this version of the harness'
+    >>> torch_note("2.13.0+cpu")
+    ''
+    """
+    release = re.match(r"(\d+)\.(\d+)", torch_version() if version is None else version)
+    if release is None:
+        return f"torch {version or torch_version()} was not tried with this version of the harness"
+    major, minor = int(release[1]), int(release[2])
+    if OLDEST_TORCH <= (major, minor) <= NEWEST_TORCH:
+        return ""
+    return f"torch {major}.{minor} was not tried with this version of the harness"

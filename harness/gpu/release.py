@@ -1,0 +1,28 @@
+"""Which CUDA a machine with a GPU can run."""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+
+from harness.compiler.toolchain import CudaOfGpu
+
+
+def cuda_here() -> CudaOfGpu | None:
+    """The CUDA of this machine's driver and of its torch; None where torch sees no GPU."""
+    return cuda_of_gpu() if torch.cuda.is_available() else None
+
+
+def cuda_of_gpu() -> CudaOfGpu:
+    """The CUDA of the driver, and the one that torch was built for.
+
+    The driver's own call needs no context; https://docs.nvidia.com/cuda/cuda-driver-api,
+    "cuDriverGetVersion". It tells what a compatibility package in front of the driver supports.
+    """
+    version = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    major, minor = (torch.version.cuda or "0.0").split(".")[:2]
+    return CudaOfGpu(
+        driver=(version.value // 1000, version.value % 1000 // 10), torch=(int(major), int(minor))
+    )

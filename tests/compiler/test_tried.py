@@ -1,0 +1,66 @@
+"""Releases of torch that this version was not tried with."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from harness.compiler.tried import NEWEST_TORCH, OLDEST_TORCH
+from harness.system.interpreter import command
+from tests.support import REFERENCE, ROOT, run
+
+# A release that does not exist yet: the installed one with another number.
+START = """
+import sys, torch
+torch.__version__ = "2.99.0"
+{}
+"""
+LINE = "torch 2.99 was not tried with this version of the harness"
+
+
+def in_a_newer_torch(folder: Path, program: str, *arguments: str | Path) -> tuple[str, str]:
+    """Output and errors of a program of the harness, with such a torch."""
+    python = command("harness")[0]
+    done = run([python, "-c", START.format(program), *map(str, arguments)], folder)
+    return done.out, done.err
+
+
+def test_check_says_so_once_and_goes_on(tmp_path: Path) -> None:
+    """One line on stderr, beside what the check says of its file."""
+    (tmp_path / "empty.py").touch()
+    program = "from harness.__main__ import main; sys.exit(main())"
+    problem = REFERENCE / "conv_transpose1d.py"
+    out, err = in_a_newer_torch(tmp_path, program, "check", "empty.py", "--reference", problem)
+    assert err == f"note: {LINE}\n"
+    assert "empty.py" in out
+
+
+def test_doctor_says_so(tmp_path: Path) -> None:
+    """In torch's own line, which is fine all the same."""
+    program = "from harness.cli.examining import _requirements; print(next(r.line for r in "
+    program += "_requirements() if r.name == 'torch'))"
+    out, _ = in_a_newer_torch(tmp_path, program)
+    assert out == f"ok    torch: 2.99.0; {LINE}\n"
+
+
+def test_pytest_says_so_in_its_header(tmp_path: Path) -> None:
+    """Before anything runs."""
+    program = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    problem = REFERENCE / "conv_transpose1d.py"
+    out, _ = in_a_newer_torch(tmp_path, program, "--collect-only", "--reference", problem)
+    assert out.count(LINE) == 1
+
+
+def test_newest_that_was_tried_is_in_the_table() -> None:
+    """The range is widened together with the page that says what was run."""
+    table = (ROOT / "docs" / "machines.md").read_text()
+    for major, minor in (OLDEST_TORCH, NEWEST_TORCH):
+        assert f"| {major}.{minor}." in table
+
+
+def test_packages_bounds_are_below_alone() -> None:
+    """An upper bound would replace a newer torch, or refuse a newer Python."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = f"torch>={OLDEST_TORCH[0]}.{OLDEST_TORCH[1]}"
+    assert [each for each in project["dependencies"] if each.startswith("torch")] == [oldest]
+    assert project["requires-python"] == ">=3.11"
