@@ -28,12 +28,18 @@ collect_ignore = [
 
 # Minutes each, where the others take seconds: started last, one of them would run alone at the end.
 SLOWEST_FIRST = (
-    "test_dask.py",
     "adversarial/test_corpus.py",
+    "test_other_reference.py",
     "test_defects.py",
+    "test_dask.py",
+    "test_client.py",
     "gate/test_command.py",
+    "compiler/test_builder.py",
     "test_verdicts.py",
     "test_kernels.py",
+    "test_references.py",
+    "judging/test_general.py",
+    "test_killed.py",
     "test_slow.py",
     "test_whole_tiles.py",
     "test_faults.py",

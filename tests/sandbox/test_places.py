@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import ninja
 import pytest
 
 from harness.compiler.cache import Cache, default_root
@@ -35,6 +36,8 @@ def environment_in(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = folder / "lib" / Path(sysconfig.get_path("purelib")).parents[0].name
     (packages / "site-packages" / "these.pth").write_text(sysconfig.get_path("purelib"))
+    # Ninja looks for its program beside Python.
+    (folder / "bin" / "ninja").symlink_to(Path(ninja.BIN_DIR) / "ninja")
     return folder / "bin" / "python"
 
 
