@@ -46,6 +46,7 @@ def test_example_scores_the_submissions() -> None:
     assert shown in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.thorough
 def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> None:
     """The reports differ by the name and the path; a reference may be text, too."""
     (tmp_path / "right.py").write_text(RIGHT)

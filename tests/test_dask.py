@@ -77,6 +77,7 @@ def begun(cluster: Cluster, here: Path, name: str, seconds: int) -> Running:
     return cluster.harness(*COMMAND)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
     """Headers beside a submission and elsewhere are there, the scheduler is not; then --resume.
@@ -215,9 +216,8 @@ def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.thorough
 def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) -> None:
-    """For both front ends."""
+    """Nothing has to be started for it."""
     (tmp_path / "plain.py").write_text(PLAIN)
     checked = harness(
         "check", ".", "--reference", REFERENCE, "--engine", "dask", "--grid", "own",
@@ -225,6 +225,12 @@ def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) 
     )  # fmt: skip
     assert "plain on double: failed" in checked.out, checked.err
     assert checked.err == ""
+
+
+@pytest.mark.thorough
+def test_pytest_has_a_cluster_of_this_machine_too(tmp_path: Path) -> None:
+    """Without a scheduler's address, as the command."""
+    (tmp_path / "plain.py").write_text(PLAIN)
     own = ("--reference", REFERENCE, "--grid", "own", "--harness-engine", "dask")
     done = pytest_(".", *own, "-k", "not speed", folder=tmp_path)
     assert "plain on double: failed" in done.out

@@ -259,6 +259,7 @@ def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -
         assert ("an illegal memory access" in case.detail) is not has_bias
 
 
+@pytest.mark.thorough
 def test_shared_memory_that_was_not_asked_for_is_an_error(checked: dict[str, Report]) -> None:
     """Of more than 48 KiB the attribute is missing; more than 227 KiB CUDA may refuse for it."""
     report = checked["no_opt_in"]

@@ -44,6 +44,7 @@ def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
     assert notes_of(report) == []
 
 
+@pytest.mark.thorough
 def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
     """Who copies the weight and forgets the input means to take any."""
     assert OF_INPUT in ORIGINAL

@@ -159,6 +159,7 @@ def disk(here: Path) -> Iterator[Path]:
         subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("door", ["harness", "pytest"])
 def test_disk_that_fills_up_meanwhile_ends_the_run(here: Path, disk: Path, door: str) -> None:
     """What is done by then is shown; nothing begins that would end the same way."""

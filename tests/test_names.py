@@ -48,6 +48,7 @@ def check_no_commands(done: Outcome) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.thorough
 def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
     """Of each the reason is said, and the report of the file behind them is stored."""
     for name in ("submissions", f"submissions/{COMMAND}.py"):

@@ -263,6 +263,7 @@ def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
     assert {"normal", "integers"} <= set(line.removeprefix(begin).split(", "))
 
 
+@pytest.mark.thorough
 def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> None:
     """A kernel for whole blocks is right in the one that it was written for; a case replays."""
     whole = SUBMISSION.replace("(n + 255) / 256", "n / 256 > 0 ? n / 256 : 1")
@@ -904,6 +905,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.thorough
 def test_reference_may_have_no_inputs(tmp_path: Path) -> None:
     """What it makes is made from its arguments alone."""
     report = check_on(TABLE, TABLES, tmp_path, "--grid", "own")

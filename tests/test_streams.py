@@ -271,6 +271,7 @@ def test_what_waits_for_one_another_is_right(lines: dict[str, str], name: str) -
     assert lines[name].startswith("passed"), lines[name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG)
 def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
     """One of two orders that CUDA allows gives wrong numbers, though most GPUs never show it."""

@@ -178,6 +178,7 @@ def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: 
     assert any(WORDS[each] in report.message for each in VAST)
 
 
+@pytest.mark.thorough
 def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
     """A kernel that never speaks of so many numbers was not written for them."""
     assert not promises(SILENT, "rows")

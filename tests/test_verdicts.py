@@ -300,7 +300,7 @@ def test_missing_parameter_fails(tmp_path: Path) -> None:
     ("statement", "missing"),
     [
         (MULTIMEM, "`multimem.ld_reduce"),
-        ("", "cudaGraphCreate()"),
+        pytest.param("", "cudaGraphCreate()", marks=pytest.mark.thorough),
     ],
 )
 def test_what_the_simulator_lacks_is_named(tmp_path: Path, statement: str, missing: str) -> None:

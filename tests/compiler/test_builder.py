@@ -242,6 +242,7 @@ def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str
     assert not builder(cache, readable).build(asked).reused
 
 
+@pytest.mark.thorough
 def test_full_headers_are_the_fallback(cache: pytest.Cache) -> None:
     """What the light headers lack, torch's own have."""
     # A minute's work, kept for as long as nothing in harness/compiler changes.

@@ -288,6 +288,7 @@ def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:
     assert [strict.of(name) for name in ("a", "b", "c")] == [0.2, 0.05, 0.1]
 
 
+@pytest.mark.thorough
 def test_records_are_a_base_too(repository: Repository) -> None:
     """Reports of `harness check --json` hold the cases and counters of what they were made of."""
     checked = harness("check", "submissions", "--json", "base.jsonl", folder=repository.folder)

@@ -20,6 +20,7 @@ ONLY_ONE = pytest.mark.skip("no second compiler is here, such as a toolkit besid
 OTHERS = find_cuda_compilers()[1:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "compiler",
     OTHERS or [pytest.param(None, marks=ONLY_ONE)],

@@ -104,6 +104,7 @@ def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
     assert values[:20] == [*NUMBERS[:17], 16.0, 18.0, 20.0]
 
 
+@pytest.mark.thorough
 def test_products_of_matrices_are_computed(seen: dict[str, object]) -> None:
     """In cuBLAS's order, by columns: turned, scaled, of several matrices, and with a vector."""
     numbers = torch.arange(256.0)

@@ -75,7 +75,11 @@ def checked(client: harness.Client) -> Report:
     [
         ("honest", ("the worker killed by SIGKILL",)),
         # Whoever notices first says it.
-        ("harness.device.main", ("the device has ended", "the connection to the device is gone")),
+        pytest.param(
+            "harness.device.main",
+            ("the device has ended", "the connection to the device is gone"),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_killed_at_a_message(
