@@ -89,8 +89,9 @@ class Builder:
                 flags.torch_version(),
                 self.toolchain.host.version,
                 self.toolchain.cuda.version,
-                # Moving the environment breaks the links to torch's libraries.
-                *flags.link_command(extension, self.toolchain, self.target, (), LIBRARY),
+                *flags.wherever_torch_lies(
+                    flags.link_command(extension, self.toolchain, self.target, (), LIBRARY)
+                ),
                 *_overlay_digests(),
                 *self._compiler.visible(),
                 *([self._run or secrets.token_hex()] if self._reads_unseen(extension) else ()),
@@ -229,7 +230,9 @@ def build_shared_library(
             compiler.version,
             flags.torch_version(),
             # Another copy of the harness, such as a second clone, compiles the same.
-            *(argument.replace(str(PACKAGE), "harness") for argument in arguments),
+            *flags.wherever_torch_lies(
+                argument.replace(str(PACKAGE), "harness") for argument in arguments
+            ),
             *map(file_digest, sorted(beside)),
             *map(file_digest, sources),
         )

@@ -7,10 +7,11 @@ target needs.
 from __future__ import annotations
 
 import inspect
+import os
 import platform
 import re
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -300,3 +301,14 @@ def _cuda_runtime(cuda: CudaCompiler) -> Path:
 def torch_version() -> str:
     """The release of torch, with its build label."""
     return str(torch.__version__)
+
+
+def wherever_torch_lies(words: Iterable[str]) -> Iterator[str]:
+    """Yield a command's words for the key of a build, torch's folder by the name of its Python.
+
+    The build has no path to torch's libraries in it: they are loaded before it is. So another
+    environment with the same torch can use it; one of another Python cannot.
+    """
+    folder = os.path.dirname(cpp_extension.include_paths("cpu")[0])  # noqa: PTH120 - as a text
+    name = f"torch-{sysconfig.get_config_var('SOABI')}"
+    return (word.replace(folder, name) for word in words)
