@@ -172,7 +172,7 @@ def no_index(pip_options: Sequence[str]) -> Lack | None:
         command = [
             *(sys.executable, "-I", *pip, "install", *pip_options, "--dry-run", "--no-deps"),
             *("--ignore-installed", "--target", folder, "--disable-pip-version-check"),
-            *("--retries", "1", "--timeout", str(_INDEX_SECONDS), _PACKAGE),
+            *("--retries", "3", "--timeout", str(_INDEX_SECONDS), _PACKAGE),
         ]
         try:
             done = _run(command, seconds=_PIP_SECONDS)
