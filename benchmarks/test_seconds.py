@@ -1,8 +1,8 @@
 """Record what the tests take, by file and tier: `python benchmarks/test_seconds.py` after them.
 
 Reads what pytest wrote to .harness/tests.xml and writes results/test_seconds.json. Its seconds are
-those that one of two processes was busy with a test, its fixtures included; a run of `make test`
-renews the quick tier's alone.
+those that one of two processes was busy with a test, its fixtures included. After `make test` say
+`--tier quick`: what it left out is not measured then.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ def main() -> None:
     """Write the record, and print what each tier takes and its costliest files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--xml", type=Path, default=ROOT / ".harness" / "tests.xml")
-    measured = _by_file(parser.parse_args().xml, _quick_tests())
+    parser.add_argument("--tier", choices=TIERS, nargs="+", default=TIERS)
+    options = parser.parse_args()
+    measured = _by_file(options.xml, _quick_tests())
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     record |= {
         tier: {name: round(seconds, 1) for name, seconds in sorted(files.items())}
         for tier, files in measured.items()
-        if files
+        if tier in options.tier
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     for tier, files in record.items():

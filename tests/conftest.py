@@ -28,6 +28,8 @@ collect_ignore = [
 
 # Minutes each, where the others take seconds: started last, one of them would run alone at the end.
 SLOWEST_FIRST = (
+    # Its traces take ten times as long in a process that has run all the other tests.
+    "problems/rounding/test_propagate.py",
     "adversarial/test_corpus.py",
     "test_other_reference.py",
     "test_defects.py",

@@ -60,6 +60,7 @@ def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> 
     assert (other.verdict, other.problem_hash) == ("passed", file.problem_hash)
 
 
+@pytest.mark.thorough
 def test_futures_come_as_they_end(client: harness.Client) -> None:
     """What is wrong earns nothing: torch did the other one's work."""
     futures = client.map([RIGHT, PLAIN], REFERENCE)

@@ -236,6 +236,7 @@ def test_pytest_has_a_cluster_of_this_machine_too(tmp_path: Path) -> None:
     assert "plain on double: failed" in done.out
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
     """No scheduler there, and options that say nothing on a cluster."""
     (tmp_path / "plain.py").write_text(PLAIN)

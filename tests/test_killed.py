@@ -187,8 +187,8 @@ def interrupted(running: Running, gate: Gate) -> Outcome:
     [
         (at_start, ""),
         (at_import, "; --resume goes on from here"),
-        (in_compiler, "; --resume goes on from here"),
-        (at_table, ""),
+        pytest.param(in_compiler, "; --resume goes on from here", marks=pytest.mark.thorough),
+        pytest.param(at_table, "", marks=pytest.mark.thorough),
     ],
 )
 def test_ctrl_c_is_one_line_whenever_it_comes(

@@ -92,7 +92,13 @@ def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> Non
     assert not (here / "reports").exists()
 
 
-@pytest.mark.parametrize("processes", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "processes",
+    [
+        pytest.param((), id="alone"),
+        pytest.param(("-n", "1"), id="xdist", marks=pytest.mark.thorough),
+    ],
+)
 def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[str, ...]) -> None:
     """Status 4, and no test has run; under pytest-xdist too, whose processes do the asking."""
     asked = ("one.py", "two.py", "--reference", REFERENCE)
@@ -104,6 +110,7 @@ def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[s
     assert no_libm.exists()
 
 
+@pytest.mark.thorough
 def test_pytest_does_not_ask_for_what_it_need_not_run(here: Path, no_libm: Path) -> None:
     """A project's other tests run on any machine, though submissions lie beside them."""
     (here / "test_mine.py").write_text("def test_mine():\n    pass\n")

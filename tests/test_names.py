@@ -90,6 +90,7 @@ def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
     assert "declined: first ::error::second" in done.out
 
 
+@pytest.mark.thorough
 def test_report_that_cannot_be_stored_is_that_reports_matter(tmp_path: Path) -> None:
     """Something in its place: it is told, and the next one is stored."""
     for name in ("one", "two"):

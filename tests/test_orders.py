@@ -147,6 +147,7 @@ def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
     assert "flat_index.py::test_builds" in done.out
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
     """Also where no submission lies beside it, packages too; modules of tests are left alone."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from harness.compiler.tried import NEWEST_TORCH, OLDEST_TORCH
 from harness.system.interpreter import command
 from tests.support import REFERENCE, ROOT, run
@@ -43,6 +45,7 @@ def test_doctor_says_so(tmp_path: Path) -> None:
     assert out == f"ok    torch: 2.99.0; {LINE}\n"
 
 
+@pytest.mark.thorough
 def test_pytest_says_so_in_its_header(tmp_path: Path) -> None:
     """Before anything runs."""
     program = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"

@@ -43,6 +43,7 @@ def end(process: subprocess.Popen[str]) -> None:
     assert process.wait(60) == 0
 
 
+@pytest.mark.thorough
 def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
     """Two shares that fit go side by side; a third waits for one of them to be given back."""
     first, second = holder(tmp_path, 40), holder(tmp_path, 50)
@@ -60,6 +61,7 @@ def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
     assert account.held == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [60, 1000])
 def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
     """Nobody waits for who has gone; and what is larger than everything is let in alone."""
@@ -72,6 +74,7 @@ def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
     end(second)
 
 
+@pytest.mark.thorough
 def test_broken_account_is_begun_anew(tmp_path: Path) -> None:
     """What a machine that lost power left of the file stops nobody."""
     first = holder(tmp_path, 100)

@@ -101,6 +101,7 @@ def test_sizes_that_the_reference_refuses_are_an_error(tmp_path: Path) -> None:
         load(path).at({"heads": 9})
 
 
+@pytest.mark.thorough
 def test_nothing_of_size_1_is_stretched_over_what_it_has_to_fit() -> None:
     """A mask for one step works for 31 as far as torch is concerned, and hides nothing then."""
     reference = load(Path(__file__).parents[1] / "references" / "causal_attention.py")

@@ -83,6 +83,7 @@ def test_nothing_is_left(outcome: Outcome) -> None:
     assert not list(FOLDER.glob("*.txt"))
 
 
+@pytest.mark.thorough
 def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
     """A template that never ends is killed with the whole compiler, and the message says so."""
     path = tmp_path / "endless.py"

@@ -122,6 +122,7 @@ def test_products_of_matrices_are_computed(seen: dict[str, object]) -> None:
     assert seen["products"] == rows.tolist()
 
 
+@pytest.mark.thorough
 def test_constants_of_mathematics(seen: dict[str, object]) -> None:
     """What math_constants.h defines: the first is infinity, the others pi as a float."""
     assert seen["constants"] == [float("inf"), *[3.1415927410125732] * 255]

@@ -127,6 +127,7 @@ def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
     assert "depthwise-k3-s1" in collect(package, of_one_channel, parameters).out
 
 
+@pytest.mark.thorough
 def test_reference_of_two_families_is_refused(package: Path) -> None:
     """Which of them is right nobody has said, and the bounds differ."""
     for name in ("scaling", "doubling"):
