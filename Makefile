@@ -40,12 +40,13 @@ screenshots:
 RUN_TESTS = $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --junitxml=.harness/tests.xml
 
 # What a contributor runs: all but the tests that are marked `thorough`.
-test: $(VENV)/ready lint
+test: $(VENV)/ready
 	$(RUN_TESTS) -m 'not thorough'
 
-test-all: $(VENV)/ready lint
+test-all: $(VENV)/ready
 	$(RUN_TESTS)
 
+# Apart from the tests: what mypy says depends on the types that a release of torch or numpy has.
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,7 +58,10 @@ $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -I harness/preinstall.py $(VENV) $(PIP_OPTIONS)
 	$(PYTHON) -m venv $(VENV)
 	@index=; \
-	if ! command -v nvidia-smi >/dev/null && [ -n "$(TORCH_INDEX)" ]; then \
+	if command -v nvidia-smi >/dev/null; then \
+	  : The newest torch decides the release of the CUDA compiler, and not the other way round.; \
+	  $(BIN)/pip install $(PIP_OPTIONS) --quiet 'torch>=2.9' || exit; \
+	elif [ -n "$(TORCH_INDEX)" ]; then \
 	  timeout 10 $(BIN)/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=5)' \
 	    "$(TORCH_INDEX)/torch/" 2>/dev/null && index="--extra-index-url $(TORCH_INDEX)"; \
 	fi; \
