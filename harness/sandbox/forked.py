@@ -113,7 +113,9 @@ class Forked(Confined):
         self._told, telling = os.pipe()
         try:
             try:
-                if not is_ready:
+                # Without a sandbox there is a scratch folder of this side's. Where a sandbox should
+                # be, nothing runs outside of it.
+                if not is_ready or (self._init is None and self._folder is None):
                     raise CannotFork(f"bubblewrap {super().how_it_ended}")
                 folder = SCRATCH if self._folder is None else self._folder.name
                 fork = Fork(tuple(arguments), title, folder, self._init is not None)
