@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import subprocess
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -50,6 +51,19 @@ def thorough_but(quick: Container[str], names: Iterable[str]) -> list[ParameterS
     return [
         pytest.param(name, marks=[] if name in quick else [pytest.mark.thorough]) for name in names
     ]
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """Have a new folder on a disk of its own, such as of `4m`; skip the test where none may be."""
+    folder.mkdir()
+    mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a disk that is small")
+    try:
+        yield
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
 
 
 @dataclass(frozen=True)

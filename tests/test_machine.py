@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 from harness import Client, check
 from harness.system.errors import MachineError
 from tests.processes import Gate, start
-from tests.support import ROOT, harness, pytest_, pytest_arguments
+from tests.support import ROOT, harness, pytest_, pytest_arguments, small_disk
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 HONEST = ROOT / "tests" / "faults" / "honest.py"
@@ -156,14 +155,8 @@ def test_cache_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatc
 def disk(here: Path) -> Iterator[Path]:
     """A disk of a few megabytes."""
     folder = here / "disk"
-    folder.mkdir()
-    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a disk that is soon full")
-    try:
+    with small_disk(folder, "4m"):
         yield folder
-    finally:
-        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.mark.thorough

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, Outcome, run
+from tests.support import ROOT, Outcome, run, small_disk
 
 # The system's own, as make takes it: where the tests run, that of the virtual environment.
 PYTHON = Path(sys._base_executable)  # type: ignore[attr-defined]
@@ -127,14 +127,8 @@ def test_folder_that_cannot_be_made(tmp_path: Path, wheels: tuple[str, ...]) -> 
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk that is too small for anything."""
     folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a disk that is small")
-    try:
+    with small_disk(folder, "1g"):
         yield folder
-    finally:
-        subprocess.run(["/bin/umount", "--lazy", str(folder)], check=True)
 
 
 def test_disk_without_room(disk: Path, wheels: tuple[str, ...]) -> None:
