@@ -1,4 +1,4 @@
-"""Build extensions through the cache: first with light headers, then with torch's full ones."""
+"""Build extensions through the cache: first with slim or light headers, then with torch's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 
-from harness.compiler import flags, prelude
+from harness.compiler import flags, prelude, slim
 from harness.compiler.cache import Cache, Entry, Product, digest, file_digest
 from harness.compiler.compiler import Compiler, CompileTimeout
 from harness.compiler.failures import Failures
@@ -64,12 +64,12 @@ class Builder:
     def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
         """The extension's shared object, from the cache or freshly compiled.
 
-        `Entry.notes["headers"]` says whether the light headers were enough. `on_begin` is called
-        where it is not in the cache.
+        `Entry.notes["headers"]` says which headers were enough. `on_begin` is called where it is
+        not in the cache.
 
         Raises:
-            CompileError: neither with the light nor with the full headers does it compile; the
-                output is that of the full ones, which are torch's own.
+            CompileError: it does not compile with the full headers either, which are torch's own;
+                the output is theirs.
             harness.compiler.compiler.CompileTimeout: the deadline passed.
         """
         key = self._key(extension)
@@ -134,7 +134,7 @@ class Builder:
             (folder / REFUSAL).write_text(error.output)
             return Product(folder / REFUSAL)
         (folder / LIBRARY).write_bytes(result.product or b"")
-        headers = "full" if result.attempt else "light"
+        headers = self._attempts(extension)[result.attempt]
         return Product(
             folder / LIBRARY, tuple(map(Path, result.dependencies)), {"headers": headers}
         )
@@ -149,37 +149,50 @@ class Builder:
 
     def _job(self, extension: Extension, header: Path | None) -> Job:
         names = [name for name, _ in extension.sources]
-        light = self._light_steps(extension, header)
-        objects = [step.output for step in light]
+        objects = [f"{name}.o" for name in names]
         link = flags.link_command(extension, self.toolchain, self.target, objects, LIBRARY)
         return Job(
             files=extension.sources,
-            attempts=(light, self._full_steps(extension)),
+            attempts=tuple(
+                self._steps(extension, headers, header) for headers in self._attempts(extension)
+            ),
             then=(Step(LIBRARY, link, tuple(objects)),),
             product=LIBRARY,
             depfiles=tuple(f"{name}.d" for name in names),
         )
 
-    def _light_steps(self, extension: Extension, header: Path | None) -> tuple[Step, ...]:
-        steps = []
-        for name, text in extension.sources:
-            program, *options = self._command(extension, name, light=True)
-            included = flags.headers_by_use(text)
-            if header and _has_prelude((name, text)):
-                # What is precompiled has to come first.
-                included = ["-include", str(header), *included]
-            steps.append(Step(f"{name}.o", (program, *included, *options), (name,)))
-        return tuple(steps)
+    def _attempts(self, extension: Extension) -> tuple[flags.Headers, ...]:
+        """With which headers an extension is compiled until it succeeds."""
+        # The slim ones call a worker's own `cuda` device.
+        is_slim = self.target.device == "simulator" and slim.suffices(extension)
+        return ("slim", "light", "full") if is_slim else ("light", "full")
 
-    def _full_steps(self, extension: Extension) -> tuple[Step, ...]:
+    def _steps(
+        self, extension: Extension, headers: flags.Headers, header: Path | None
+    ) -> tuple[Step, ...]:
         return tuple(
-            Step(f"{name}.o", self._command(extension, name, light=False), (name,))
-            for name, _ in extension.sources
+            Step(f"{name}.o", self._command(extension, name, text, headers, header), (name,))
+            for name, text in extension.sources
         )
 
-    def _command(self, extension: Extension, name: str, *, light: bool) -> tuple[str, ...]:
-        make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
-        return make(extension, self.toolchain, self.target, name, light=light)
+    def _command(
+        self,
+        extension: Extension,
+        name: str,
+        text: str,
+        headers: flags.Headers,
+        header: Path | None,
+    ) -> tuple[str, ...]:
+        is_cuda = flags.is_cuda_source(name)
+        make = flags.cuda_command if is_cuda else flags.cpp_command
+        # Only CUDA sources have slim headers: those of a C++ source are precompiled.
+        level = headers if is_cuda or headers == "full" else "light"
+        program, *options = make(extension, self.toolchain, self.target, name, headers=level)
+        included = flags.headers_by_use(text) if level == "light" else []
+        if level == "light" and header and _has_prelude((name, text)):
+            # What is precompiled has to come first.
+            included = ["-include", str(header), *included]
+        return (program, *included, *options)
 
 
 def _has_prelude(source: tuple[str, str]) -> bool:

@@ -14,6 +14,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch.utils import cpp_extension
@@ -23,6 +24,9 @@ from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, CudaCompiler, Toolc
 from harness.system.device import Device
 
 OVERLAY = Path(__file__).parent / "include"
+
+Headers = Literal["slim", "light", "full"]
+"""How much of torch a source gets to see; `full` is torch's own headers."""
 
 _INTERFACE = "-DTORCH_API_INCLUDE_EXTENSION_H"
 """What torch defines for each extension."""
@@ -78,12 +82,10 @@ def torch_language_standard() -> str:
 
 
 def include_flags(
-    extension: Extension, toolchain: Toolchain, target: Target, *, light: bool
+    extension: Extension, toolchain: Toolchain, target: Target, *, headers: Headers
 ) -> list[str]:
     """Where headers come from; ours stand before torch's, which stand before CUDA's."""
-    ours = []
-    if light:
-        ours.append(OVERLAY / "light")
+    ours = [] if headers == "full" else [OVERLAY / headers]
     if target.device == "simulator":
         ours.append(OVERLAY / "simulator")
     theirs = [Path(path) for path in cpp_extension.include_paths("cpu")]
@@ -130,10 +132,10 @@ def _definitions(extension: Extension) -> list[str]:
 
 
 def _cpp_options(
-    extension: Extension, toolchain: Toolchain, target: Target, *, light: bool
+    extension: Extension, toolchain: Toolchain, target: Target, *, headers: Headers
 ) -> list[str]:
     return [
-        *include_flags(extension, toolchain, target, light=light),
+        *include_flags(extension, toolchain, target, headers=headers),
         "-fPIC",
         torch_language_standard(),
         *extension.cpp_flags,
@@ -141,7 +143,7 @@ def _cpp_options(
 
 
 def cpp_command(
-    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, light: bool
+    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, headers: Headers
 ) -> tuple[str, ...]:
     """Compile a C++ source to an object file."""
     return (
@@ -150,7 +152,7 @@ def cpp_command(
         "-MF",
         f"{source}.d",
         *_definitions(extension),
-        *_cpp_options(extension, toolchain, target, light=light),
+        *_cpp_options(extension, toolchain, target, headers=headers),
         "-c",
         source,
         "-o",
@@ -168,7 +170,7 @@ def prelude_command(
     return (
         str(toolchain.host.path),
         _INTERFACE,
-        *_cpp_options(extension, toolchain, target, light=True),
+        *_cpp_options(extension, toolchain, target, headers="light"),
         "-x",
         "c++-header",
         header,
@@ -178,7 +180,7 @@ def prelude_command(
 
 
 def cuda_command(
-    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, light: bool
+    extension: Extension, toolchain: Toolchain, target: Target, source: str, *, headers: Headers
 ) -> tuple[str, ...]:
     """Compile a CUDA source to an object file that registers its kernels when it is loaded."""
     return (
@@ -189,7 +191,7 @@ def cuda_command(
         "-MF",
         f"{source}.d",
         *_definitions(extension),
-        *include_flags(extension, toolchain, target, light=light),
+        *include_flags(extension, toolchain, target, headers=headers),
         *_NVCC_FLAGS,
         # Findings and profiles name the line of the submission.
         "-lineinfo",

@@ -62,7 +62,7 @@ class BuildReport:
         name: As the submission named it.
         seconds: How long compiling took when it was done.
         reused: Whether it came from the cache.
-        headers: `light`, or `full` where those were not enough.
+        headers: Those that were enough: `slim`, `light` or `full`, which are torch's own.
     """
 
     name: str

@@ -97,7 +97,7 @@ def test_submission_is_compiled_for_what_it_asks(
 def test_architecture_flags(flags: tuple[str, ...], device: Device, expected: list[str]) -> None:
     """A GPU's build keeps the submission's own flags; the simulator's is for one architecture."""
     extension = Extension("x", (("x.cu", ""),), cuda_flags=flags)
-    command = cuda_command(extension, find_toolchain(), Target(device), "x.cu", light=True)
+    command = cuda_command(extension, find_toolchain(), Target(device), "x.cu", headers="light")
     assert [
         word.removeprefix("-gencode=") for word in command if word.startswith("-gencode=")
     ] == expected
@@ -192,8 +192,8 @@ def own_words(
         return {}
     toolchain, target = find_toolchain(), Target("cuda")
     return {
-        "main.o": list(cpp_command(asked[0], toolchain, target, "main.cpp", light=False)),
-        "cuda.cuda.o": list(cuda_command(asked[0], toolchain, target, "cuda.cu", light=False)),
+        "main.o": list(cpp_command(asked[0], toolchain, target, "main.cpp", headers="full")),
+        "cuda.cuda.o": list(cuda_command(asked[0], toolchain, target, "cuda.cu", headers="full")),
         "x.so": list(link_command(asked[0], toolchain, target, ["main.o"], "x.so")),
     }
 

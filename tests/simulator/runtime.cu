@@ -275,6 +275,8 @@ static void device() {
   SHOW(value == CUDART_VERSION);
 }
 
+static int throws() { throw 1; }
+
 static void launches() {
   int* y = device_ints(2048);
   int value = 3;
@@ -297,6 +299,15 @@ static void launches() {
   TRY(LAUNCH(bounded<<<1, 129>>>(y)));
   TRY(LAUNCH(bounded<<<1, 128>>>(y)));
   TRY(LAUNCH(many_registers<<<1, 1024>>>((float*)y, 0)));
+  // Each leaves a launch behind that has begun, and no launch takes it up.
+  for (int i = 0; i < 20; ++i) {
+    try {
+      add<<<1, 1>>>(y, throws());
+    } catch (int) {
+    }
+  }
+  TRY(LAUNCH(add<<<1, 32>>>(y, 4)));
+  SHOW(read(y + 31));
   TRY(cudaLaunchKernel((void*)add, dim3(1), dim3(32), arguments, 0, 0));
   SHOW(read(y + 31));
   TRY(cudaLaunchKernel((void*)&value, dim3(1), dim3(32), arguments, 0, 0));

@@ -82,8 +82,12 @@ def _build_device(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
         "libharness_device.so",
         toolchain.host,
         [torch_language_standard(), "-O1", *includes, *libraries],
-        [_HERE / "device.cpp"],
-        headers=[*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
+        [_HERE / "device.cpp", _HERE / "slim.cpp"],
+        headers=[
+            *(_HERE / "cudart").glob("*.h"),
+            *(OVERLAY / "simulator").rglob("*.h"),
+            OVERLAY / "slim" / "harness" / "functions.h",
+        ],
     )
 
 

@@ -12,12 +12,14 @@ struct configuration {
   cudaStream_t stream;
 };
 
-/* A launch inside an argument of a launch nests; eight levels are more than nvcc produces. */
+/* A launch inside an argument of a launch nests; eight levels are more than nvcc produces. An
+   argument that throws leaves its launch's configuration behind, below all that follow. */
 static __thread struct configuration configurations[8];
 static __thread int configuration_depth;
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
-  if (configuration_depth == 8) return 1;
+  if (configuration_depth == 8)
+    memmove(configurations, configurations + 1, --configuration_depth * sizeof *configurations);
   configurations[configuration_depth++] = (struct configuration){grid, block, shared, stream};
   return 0;
 }

@@ -1,0 +1,257 @@
+"""The slim headers do what torch's own do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import check
+from harness.compiler import slim
+from harness.compiler.flags import Extension
+
+REFERENCE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x + x
+
+
+def get_inputs():
+    return [torch.rand(4, 6)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+# Each function of `probes` is called in a build of either kind, and must do the same in both.
+SUBMISSION = r'''
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+
+template <typename T>
+__global__ void twice(const T* x, T* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + x[i];
+}
+
+torch::Tensor doubled(torch::Tensor x) {
+    const at::cuda::OptionalCUDAGuard guard(device_of(x));
+    TORCH_CHECK(x.is_cuda() && x.dim() == 2, "x is on ", x.device(), " with sizes ", x.sizes());
+    auto in = x.contiguous();
+    auto out = torch::empty_like(in);
+    AT_DISPATCH_FLOATING_TYPES_AND_HALF(in.scalar_type(), "doubled", [&] {
+        twice<scalar_t><<<1, 64, 0, at::cuda::getCurrentCUDAStream()>>>(
+            in.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), static_cast<int>(in.numel()));
+    });
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return out;
+}
+
+std::vector<int64_t> counts(torch::Tensor x) {
+    return {x.dim(), x.numel(), x.size(0), x.size(-1), x.stride(0), x.storage_offset(),
+            static_cast<int64_t>(x.nbytes()), x.element_size(), x.is_contiguous(),
+            x.get_device(), x.requires_grad(), x.defined(), x.sizes()[1], x.strides()[1],
+            x.dtype() == torch::kFloat32, x.scalar_type() == torch::kHalf};
+}
+
+torch::Tensor out_of_range(torch::Tensor x) {
+    return x.select(0, x.size(7));
+}
+
+torch::Tensor unchecked(torch::Tensor x) {
+    TORCH_CHECK(x.size(0) == 3);
+    return x;
+}
+
+torch::Tensor worded(torch::Tensor x) {
+    TORCH_CHECK(false, "a", 'b', 1, -2L, 3u, 0.5, 1.0f / 3, true, std::string("c"), x.dtype(), " ",
+                x.scalar_type(), x.device(), x.sizes(), x.strides(), x.device().type());
+    return x;
+}
+
+torch::Tensor wrong_type(torch::Tensor x) {
+    return torch::full({1}, x.data_ptr<int>() == nullptr);
+}
+
+torch::Tensor no_device(torch::Tensor x) {
+    const c10::cuda::CUDAGuard guard(3);
+    return x;
+}
+
+torch::Tensor refused_launch(torch::Tensor x) {
+    twice<float><<<1, 4096>>>(x.data_ptr<float>(), x.data_ptr<float>(), 0);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return x;
+}
+
+std::vector<torch::Tensor> made(torch::Tensor x) {
+    auto options = torch::TensorOptions().dtype(torch::kInt64).device(torch::kCPU);
+    return {torch::zeros({2, 3}, x.options()), torch::ones({2}, options),
+            torch::full({2}, 1.5, x.options().dtype(torch::kFloat64)), torch::full({2}, 7, options),
+            torch::full({2}, true, torch::kBool),
+            torch::zeros_like(x, torch::kHalf), torch::ones_like(x), torch::full_like(x, 2),
+            torch::zeros({0}, torch::dtype(torch::kBFloat16).device(torch::kCUDA, 0)),
+            at::zeros(x.sizes().vec(), at::device(at::kCPU).dtype(at::kByte))};
+}
+
+std::vector<torch::Tensor> viewed(torch::Tensor x) {
+    auto y = x.clone();
+    y.fill_(3).zero_();
+    y.copy_(x);
+    return {x.view({-1}), x.reshape({6, 4}), x.t(), x.transpose(0, 1).contiguous(),
+            x.permute({1, 0}), x.unsqueeze(0).squeeze(0), x.flatten(), x.select(1, 2),
+            x.narrow(0, 1, 2), x.unsqueeze(1).expand({4, 5, 6}), x.to(torch::kFloat64),
+            x.to(torch::kCPU), x.to(x.options().dtype(torch::kHalf)), x.detach(), y, x.squeeze()};
+}
+
+std::tuple<double, int64_t, bool> items(torch::Tensor x) {
+    auto first = x.select(0, 0).select(0, 0).to(torch::kCPU);
+    return {first.item<float>(), first.to(torch::kLong).item<int64_t>(), first.item<bool>()};
+}
+
+torch::Tensor or_else(c10::optional<torch::Tensor> maybe, torch::Tensor x) {
+    torch::Tensor none;
+    if (none.defined()) return none;
+    torch::Tensor moved = std::move(x);
+    x = maybe.has_value() ? *maybe : moved;
+    return x;
+}
+
+int64_t multiprocessors(torch::Tensor x) {
+    auto before = at::cuda::getCurrentCUDAStream();
+    auto other = at::cuda::getStreamFromPool();
+    at::cuda::setCurrentCUDAStream(other);
+    bool is_other = at::cuda::getCurrentCUDAStream() == other && other != before;
+    at::cuda::setCurrentCUDAStream(before);
+    before.synchronize();
+    AT_CUDA_CHECK(cudaGetLastError());
+    return at::cuda::getCurrentDeviceProperties()->multiProcessorCount + 1000 * is_other;
+}
+"""
+NAMES = ["doubled", "counts", "out_of_range", "unchecked", "worded", "wrong_type", "no_device",
+         "refused_launch", "made", "viewed", "items", "multiprocessors"]
+CPP = """
+#include <torch/extension.h>
+torch::Tensor or_else(c10::optional<torch::Tensor> maybe, torch::Tensor x);
+torch::Tensor doubled(torch::Tensor x);
+std::vector<int64_t> counts(torch::Tensor x);
+torch::Tensor out_of_range(torch::Tensor x);
+torch::Tensor unchecked(torch::Tensor x);
+torch::Tensor worded(torch::Tensor x);
+torch::Tensor wrong_type(torch::Tensor x);
+torch::Tensor no_device(torch::Tensor x);
+torch::Tensor refused_launch(torch::Tensor x);
+std::vector<torch::Tensor> made(torch::Tensor x);
+std::vector<torch::Tensor> viewed(torch::Tensor x);
+std::tuple<double, int64_t, bool> items(torch::Tensor x);
+int64_t multiprocessors(torch::Tensor x);
+// Torch's own of what the other source has of the slim headers.
+std::vector<int64_t> also_here(torch::Tensor x) {
+    auto y = torch::empty({2}, x.options().dtype(torch::kHalf));
+    return {x.dtype() == torch::kFloat32, y.dtype() == torch::kHalf, y.device().is_cuda()};
+}
+"""
+
+
+def build(name, more):
+    # The first has a template of each dtype's arithmetic, which half has only without these.
+    half = ["-U__CUDA_NO_HALF_OPERATORS__", "-U__CUDA_NO_HALF_CONVERSIONS__"]
+    return load_inline(
+        name=name,
+        cpp_sources=CPP,
+        cuda_sources=more + SOURCE,
+        functions=[*NAMES, "or_else", "also_here"],
+        extra_cuda_cflags=half,
+    )
+
+
+slim = build("slim", "")
+light = build("light", "#include <c10/core/Allocator.h>\n")
+
+
+def outcome(function, *arguments):
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    made = result if isinstance(result, (list, tuple)) else [result]
+    return [
+        (x.dtype, x.device, x.shape, x.stride(), x.requires_grad, x.tolist())
+        if isinstance(x, torch.Tensor) else x
+        for x in made
+    ]
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        x = torch.arange(24.0, device="cuda").reshape(4, 6)
+        others = [x, x.half(), x.double(), x.int(), x.t(), x.cpu(), x[0], x[1:, 2:]]
+        calls = [(name, other) for name in NAMES for other in others]
+        calls += [("or_else", None, x), ("or_else", x + 1, x), ("doubled", 3), ("also_here", x)]
+        for name, *arguments in calls:
+            one = outcome(getattr(slim, name), *arguments)
+            two = outcome(getattr(light, name), *arguments)
+            if repr(one) != repr(two):
+                # Of lists, what differs.
+                pairs = zip(one, two) if isinstance(one, list) else [(one, two)]
+                raise AssertionError(name, [pair for pair in pairs if pair[0] != pair[1]])
+
+    def forward(self, x):
+        return slim.doubled(x)
+'''
+
+
+def test_slim_headers_do_what_torchs_do(tmp_path: Path) -> None:
+    """Results, views, errors and their words are those of the same code with torch's headers."""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    (tmp_path / "submission.py").write_text(SUBMISSION)
+    report = check(tmp_path / "submission.py", tmp_path / "reference.py")
+    assert report.verdict == "passed", report.message
+    assert [build.headers for build in report.builds] == ["slim", "light"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "#include <torch/csrc/autograd/variable.h>",
+        "torch::Tensor f(torch::Tensor x) { return torch::softmax(x, 1); }",
+        "torch::Tensor f(torch::Tensor x) { return x.sum(); }",
+        "void f() { TORCH_WARN(1); }",
+        "#include <cub/cub.cuh>",
+        "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}",
+    ],
+)
+def test_what_slim_headers_lack_is_seen(code: str) -> None:
+    """A source that uses more of torch is compiled with the light headers at once."""
+    assert not slim.suffices(Extension("e", (("cuda.cu", code),)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "// torch::softmax(x) of rows\nvoid f() {}",
+        'void f() { asm("x.sum();"); }',
+        "struct S { void sum(); }; void f(S s) { s.sum(); }",
+        "#include <cuda_fp16.h>\n#include <c10/util/Half.h>\nvoid f(c10::Half) {}",
+    ],
+)
+def test_what_is_not_torchs_does_not_matter(code: str) -> None:
+    """Comments, strings, a source's own members and CUDA's headers keep nobody from slim ones."""
+    assert slim.suffices(Extension("e", (("cuda.cu", code),)))
+
+
+def test_types_that_torch_has_otherwise_are_not_passed_on() -> None:
+    """A C++ source that names a type which is laid out otherwise keeps CUDA sources from slim."""
+    sources = (("main.cpp", "void f(at::TensorOptions options);"), ("cuda.cu", "void g() {}"))
+    assert not slim.suffices(Extension("e", sources))
