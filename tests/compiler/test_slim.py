@@ -212,6 +212,7 @@ class ModelNew(torch.nn.Module):
 '''
 
 
+@pytest.mark.thorough
 def test_slim_headers_do_what_torchs_do(tmp_path: Path) -> None:
     """Results, views, errors and their words are those of the same code with torch's headers."""
     (tmp_path / "reference.py").write_text(REFERENCE)
