@@ -58,10 +58,7 @@ $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -I harness/preinstall.py $(VENV) $(PIP_OPTIONS)
 	$(PYTHON) -m venv $(VENV)
 	@index=; \
-	if command -v nvidia-smi >/dev/null; then \
-	  : The newest torch decides the release of the CUDA compiler, and not the other way round.; \
-	  $(BIN)/pip install $(PIP_OPTIONS) --quiet 'torch>=2.9' || exit; \
-	elif [ -n "$(TORCH_INDEX)" ]; then \
+	if [ -n "$(TORCH_INDEX)" ] && ! command -v nvidia-smi >/dev/null; then \
 	  timeout 10 $(BIN)/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1], timeout=5)' \
 	    "$(TORCH_INDEX)/torch/" 2>/dev/null && index="--extra-index-url $(TORCH_INDEX)"; \
 	fi; \

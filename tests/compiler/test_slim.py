@@ -83,6 +83,10 @@ torch::Tensor wrong_type(torch::Tensor x) {
     return torch::full({1}, x.data_ptr<int>() == nullptr);
 }
 
+bool read_only(torch::Tensor x) {
+    return x.const_data_ptr<float>() == x.data_ptr() && x.mutable_data_ptr<float>();
+}
+
 torch::Tensor no_device(torch::Tensor x) {
     const c10::cuda::CUDAGuard guard(3);
     return x;
@@ -138,8 +142,8 @@ int64_t multiprocessors(torch::Tensor x) {
     return at::cuda::getCurrentDeviceProperties()->multiProcessorCount + 1000 * is_other;
 }
 """
-NAMES = ["doubled", "counts", "out_of_range", "unchecked", "worded", "wrong_type", "no_device",
-         "refused_launch", "made", "viewed", "items", "multiprocessors"]
+NAMES = ["doubled", "counts", "out_of_range", "unchecked", "worded", "wrong_type", "read_only",
+         "no_device", "refused_launch", "made", "viewed", "items", "multiprocessors"]
 CPP = """
 #include <torch/extension.h>
 torch::Tensor or_else(c10::optional<torch::Tensor> maybe, torch::Tensor x);
@@ -149,6 +153,7 @@ torch::Tensor out_of_range(torch::Tensor x);
 torch::Tensor unchecked(torch::Tensor x);
 torch::Tensor worded(torch::Tensor x);
 torch::Tensor wrong_type(torch::Tensor x);
+bool read_only(torch::Tensor x);
 torch::Tensor no_device(torch::Tensor x);
 torch::Tensor refused_launch(torch::Tensor x);
 std::vector<torch::Tensor> made(torch::Tensor x);

@@ -428,11 +428,14 @@ class TensorBase {
   }
   // torch's libraries have these for each type of number.
   template <typename T>
-  const T* const_data_ptr() const;
-  template <typename T>
   T* mutable_data_ptr() const;
   template <typename T>
   T* data_ptr() const;
+  // They have this, too, but releases differ in its symbol.
+  template <typename T>
+  const T* const_data_ptr() const {
+    return mutable_data_ptr<std::remove_const_t<T>>();
+  }
 
  private:
   void* held_;
