@@ -389,9 +389,9 @@ def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: A
 def filled(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
     """One number where the mask is true."""
     value = operator(x.value, mask.value, _value(fill))
-    if mask.error is not None:
-        return selected(rounding, torch.ops.aten.where.self, mask, number(fill), x)
     held = rounding.held(fill)
+    if mask.error is not None:
+        return selected(rounding, torch.ops.aten.where.self, mask, held, x)
     if _none(x, held):
         return Tracked(value)
     bound = held.bound if math.isfinite(float(_value(fill))) else 0.0
