@@ -26,7 +26,7 @@ DEFAULT_ARCHITECTURE = "90"
 OLDEST_CUDA = (12, 4)
 
 # As pyproject.toml's extra has it: this package itself is on no index.
-INSTALL_NVCC = "pip install 'cuda-toolkit[nvcc,cccl,nvtx,curand]>=13.0,<14'"
+INSTALL_NVCC = "pip install 'cuda-toolkit[nvcc,cccl,nvtx,curand]'"
 _NO_NVCC_IN_WHEELS = "PyPI's packages of CUDA 12 have no nvcc; install a toolkit"
 
 
