@@ -187,9 +187,12 @@ class Builder:
         make = flags.cuda_command if is_cuda else flags.cpp_command
         # Only CUDA sources have slim headers: those of a C++ source are precompiled.
         level = headers if is_cuda or headers == "full" else "light"
-        program, *options = make(extension, self.toolchain, self.target, name, headers=level)
-        included = flags.headers_by_use(text) if level == "light" else []
-        if level == "light" and header and _has_prelude((name, text)):
+        command = make(extension, self.toolchain, self.target, name, headers=level)
+        if level != "light":
+            return command
+        program, *options = command
+        included = flags.headers_by_use(text)
+        if header and _has_prelude((name, text)):
             # What is precompiled has to come first.
             included = ["-include", str(header), *included]
         return (program, *included, *options)

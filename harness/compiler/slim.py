@@ -2,7 +2,7 @@
 
 nvcc reads torch's headers twice for each source, for the device and for the host, and has no
 precompiled ones. The slim headers (`include/slim/`) declare what kernels' host code uses of torch,
-and take a sixth of the time. They call functions of a worker's `cuda` device
+and take a third of the time. They call functions of a worker's `cuda` device
 (`simulator/native/slim.cpp`).
 
 The question is asked of the text, and a wrong answer costs only time: what does not compile with

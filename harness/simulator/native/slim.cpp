@@ -285,9 +285,6 @@ void append_device_type(std::string& text, int8_t type) {
 void append_type_name(std::string& text, c10::ScalarType type) {
   append_streamed(text, c10::scalarTypeToTypeMeta(type));
 }
-void append_dtype(std::string& text, c10::ScalarType type) {
-  text += c10::toString(type);
-}
 const char* name(c10::ScalarType type) {
   return c10::toString(type);
 }

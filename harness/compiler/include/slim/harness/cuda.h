@@ -90,24 +90,6 @@ inline cudaDeviceProp* getCurrentDeviceProperties() {
 }
 
 // A guard that device 0 is meant is all that a guard of the one device does.
-class CUDAGuard {
- public:
-  explicit CUDAGuard(c10::DeviceIndex index) {
-    set_index(index);
-  }
-  explicit CUDAGuard(c10::Device device) {
-    set_device(device);
-  }
-  CUDAGuard(const CUDAGuard&) = delete;
-  CUDAGuard& operator=(const CUDAGuard&) = delete;
-  void set_device(c10::Device device) {
-    guard_cuda(device.place());
-  }
-  void set_index(c10::DeviceIndex index) {
-    set_device({c10::kCUDA, index});
-  }
-};
-
 class OptionalCUDAGuard {
  public:
   OptionalCUDAGuard() = default;
@@ -126,6 +108,12 @@ class OptionalCUDAGuard {
   void set_index(c10::DeviceIndex index) {
     set_device({c10::kCUDA, index});
   }
+};
+
+class CUDAGuard : public OptionalCUDAGuard {
+ public:
+  explicit CUDAGuard(c10::DeviceIndex index) : OptionalCUDAGuard(index) {}
+  explicit CUDAGuard(c10::Device device) : OptionalCUDAGuard(device) {}
 };
 
 } // namespace harness_slim

@@ -108,7 +108,6 @@ void append(std::string&, double);
 void append(std::string&, Place);
 void append(std::string&, Numbers);
 void append_device_type(std::string&, int8_t);
-void append_dtype(std::string&, c10::ScalarType);
 void append_type_name(std::string&, c10::ScalarType);
 const char* name(c10::ScalarType);
 Place parse_device(const std::string&);

@@ -1,4 +1,4 @@
-// Tensors for kernels' host code: torch's names, in a hundredth of what its headers have to parse.
+// Tensors for kernels' host code, under torch's names.
 //
 // Types that stand in the signatures of a submission's functions are laid out and named as torch's
 // own (native/slim.cpp asserts it), since another source may be compiled with torch's headers. Those
@@ -570,30 +570,4 @@ using TensorList = ArrayRef<Tensor>;
 
 } // namespace at
 
-namespace torch {
-
-using namespace at;
-
-using std::nullopt;
-using std::optional;
-
-using Dtype = at::ScalarType;
-
-constexpr auto kUInt8 = at::kByte;
-constexpr auto kInt8 = at::kChar;
-constexpr auto kInt16 = at::kShort;
-constexpr auto kInt32 = at::kInt;
-constexpr auto kInt64 = at::kLong;
-constexpr auto kFloat16 = at::kHalf;
-constexpr auto kFloat32 = at::kFloat;
-constexpr auto kFloat64 = at::kDouble;
-constexpr auto kU8 = kUInt8;
-constexpr auto kI8 = kInt8;
-constexpr auto kI16 = kInt16;
-constexpr auto kI32 = kInt32;
-constexpr auto kI64 = kInt64;
-constexpr auto kF16 = kFloat16;
-constexpr auto kF32 = kFloat32;
-constexpr auto kF64 = kFloat64;
-
-} // namespace torch
+#include <harness/names.h>

@@ -20,7 +20,7 @@ inline void append(std::string& text, bool value) {
   text += value ? '1' : '0';
 }
 inline void append(std::string& text, c10::ScalarType type) {
-  append_dtype(text, type);
+  text += name(type);
 }
 template <
     typename T,
