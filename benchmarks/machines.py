@@ -80,15 +80,13 @@ MACHINES: Mapping[str, Machine] = {
     "bookworm": _PLAIN,
     "bookworm-bubblewrap": replace(_PLAIN, packages=_SANDBOX),
     "bookworm-refused": replace(_PLAIN, packages=_SANDBOX, may_make_namespaces=False),
-    "bookworm-root": replace(_PLAIN, is_root=True),
-    "bookworm-root-bubblewrap": replace(_PLAIN, packages=_SANDBOX, is_root=True),
-    "bookworm-root-refused": replace(
-        _PLAIN, packages=_SANDBOX, is_root=True, may_make_namespaces=False
+    "bookworm-spaces-read-only": replace(
+        _PLAIN, project="/srv/my projects/the harness", has_read_only_home=True
     ),
-    "bookworm-browser": replace(_PLAIN, packages=(*_SANDBOX, "chromium")),
-    "bookworm-spaces": replace(_PLAIN, project="my projects/the harness"),
-    "bookworm-read-only-home": replace(_PLAIN, project="/srv/project", has_read_only_home=True),
-    "bookworm-toolkit": replace(_PLAIN, packages=_SANDBOX, has_toolkit=True),
+    "bookworm-root": replace(_PLAIN, is_root=True),
+    "bookworm-root-toolkit-browser": replace(
+        _PLAIN, packages=(*_SANDBOX, "chromium"), is_root=True, has_toolkit=True
+    ),
     "trixie": replace(_PLAIN, release="trixie"),
     "trixie-bubblewrap": replace(_PLAIN, release="trixie", packages=_SANDBOX),
     "jammy": replace(_PLAIN, release="jammy"),

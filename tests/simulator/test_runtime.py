@@ -25,7 +25,7 @@ pytestmark = pytest.mark.simulator_only
 SOURCE = Path(__file__).with_name("runtime.cu")
 
 SCRIPT = """
-import ctypes, sys
+import ctypes, faulthandler, sys
 from pathlib import Path
 from harness.compiler.cache import Cache, default_root
 from harness.compiler.compiler import Compiler
@@ -43,6 +43,8 @@ def usage(code):
 libraries = Libraries(*map(Path, sys.argv[1:4]))
 device = Connected(libraries, usage)
 program = ctypes.CDLL(sys.argv[4])
+# Where that has been called, managed memory must work all the same.
+faulthandler.enable()
 
 def observe(what):
     told = device.observe()

@@ -33,6 +33,7 @@ struct shared {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shared *list;
+static struct sigaction previous; /* what watched for faults first */
 
 static struct shared *find_locked(const void *pointer) {
   struct shared *each = list;
@@ -83,12 +84,13 @@ static void on_fault(int number, siginfo_t *fault, void *unused) {
   if (!failed) return;
   if (sim_contains(fault->si_addr) && write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
   /* It happens again when this returns, and ends the process. */
-  signal(number, SIG_DFL);
+  sigaction(number, &previous, NULL);
 }
 
 __attribute__((constructor)) static void watch_faults(void) {
-  struct sigaction watch = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-  sigaction(SIGSEGV, &watch, NULL);
+  const struct sigaction watch = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  struct sigaction found;
+  if (!sigaction(SIGSEGV, &watch, &found) && found.sa_sigaction != on_fault) previous = found;
 }
 
 cudaError_t sim_allocate_managed(void **pointer, size_t bytes, int is_pinned) {
@@ -115,6 +117,8 @@ cudaError_t sim_allocate_managed(void **pointer, size_t bytes, int is_pinned) {
   pthread_mutex_lock(&lock);
   shared->next = list, list = shared;
   pthread_mutex_unlock(&lock);
+  /* Python's faulthandler may watch instead by now. */
+  watch_faults();
   *pointer = here;
   return cudaSuccess;
 }
