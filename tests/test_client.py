@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,11 +34,13 @@ def client() -> Iterator[harness.Client]:
 
 
 @pytest.mark.thorough
-def test_example_scores_the_submissions() -> None:
+def test_example_scores_the_submissions(tmp_path: Path) -> None:
     """The ten lines of docs/ are a program; README and docs/python.md show its very text."""
     path = ROOT / "docs" / "score_submissions.py"
-    done = run([sys.executable, str(path), str(SUBMISSIONS)], ROOT)
-    names = {file.stem for file in SUBMISSIONS.glob("*.py")}
+    names = {"flat_index", "shared_memory"}
+    for name in names:
+        shutil.copy(SUBMISSIONS / f"{name}.py", tmp_path)
+    done = run([sys.executable, str(path), str(tmp_path)], ROOT)
     assert {line.split()[0] for line in done.out.splitlines()} == names, done.err
     assert all(line.split()[1] == "passed" for line in done.out.splitlines()), done.out
     _, _, text = path.read_text().partition("    with harness.Client(")

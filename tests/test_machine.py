@@ -22,7 +22,7 @@ LINKER = """#!/bin/sh
 case "$1" in --version) echo "g++ (broken) 1.0"; exit;; esac
 echo "/usr/bin/ld: cannot find -lm: No such file or directory" >&2
 echo "collect2: error: ld returned 1 exit status" >&2
-echo run >> {runs}
+echo "$@" >> {runs}
 exit 1
 """
 NO_LIBM = (
@@ -60,7 +60,7 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_libm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Compilers whose linker finds no libm; a file with a line for each run of them."""
+    """Compilers whose linker finds no libm; a file with the words of each run of them."""
     compiler, runs = here / "bin" / "g++", here / "bin" / "runs"
     compiler.parent.mkdir()
     compiler.write_text(LINKER.format(runs=runs))
@@ -82,11 +82,12 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> None:
-    """Status 2 and the linker's words, once; the three libraries were tried once and no more."""
+    """Status 2 and the linker's words, once; no source was compiled twice."""
     done = harness(*COMMANDS[name], "--reference", REFERENCE, folder=here)
     assert (done.status, done.err) == (2, f"harness: {NO_LIBM}\n")
     assert " on double: " not in done.out
-    assert no_libm.read_text() == "run\n" * 3
+    runs = no_libm.read_text().splitlines()
+    assert len(runs) == len(set(runs)) > 0
     assert not (here / ".harness").exists()
     assert not (here / "reports").exists()
 

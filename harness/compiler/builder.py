@@ -68,8 +68,8 @@ class Builder:
         not in the cache.
 
         Raises:
-            CompileError: it does not compile with the full headers either, which are torch's own;
-                the output is theirs.
+            CompileError: it does not compile, and other headers cannot mend that, or the full ones
+                have not.
             harness.compiler.compiler.CompileTimeout: the deadline passed.
         """
         key = self._key(extension)
@@ -141,7 +141,8 @@ class Builder:
 
     def _prelude(self, extension: Extension) -> Path | None:
         """The precompiled header that its C++ sources can begin with."""
-        if not any(map(_has_prelude, extension.sources)):
+        slim_ones = self._slim_sources(extension)
+        if not any(_has_prelude(each) and each[0] not in slim_ones for each in extension.sources):
             return None
         return prelude.find_or_make(
             extension, self.toolchain, self.target, self.cache, self._compiler, _overlay_digests()
@@ -163,9 +164,11 @@ class Builder:
 
     def _attempts(self, extension: Extension) -> tuple[flags.Headers, ...]:
         """With which headers an extension is compiled until it succeeds."""
-        # The slim ones call a worker's own `cuda` device.
-        is_slim = self.target.device == "simulator" and slim.suffices(extension)
-        return ("slim", "light", "full") if is_slim else ("light", "full")
+        return ("slim", "light", "full") if self._slim_sources(extension) else ("light", "full")
+
+    def _slim_sources(self, extension: Extension) -> frozenset[str]:
+        # The slim headers call a worker's own `cuda` device.
+        return slim.sources(extension) if self.target.device == "simulator" else frozenset()
 
     def _steps(
         self, extension: Extension, headers: flags.Headers, header: Path | None
@@ -183,12 +186,11 @@ class Builder:
         headers: flags.Headers,
         header: Path | None,
     ) -> tuple[str, ...]:
-        is_cuda = flags.is_cuda_source(name)
-        make = flags.cuda_command if is_cuda else flags.cpp_command
-        # Only CUDA sources have slim headers: those of a C++ source are precompiled.
-        level = headers if is_cuda or headers == "full" else "light"
-        command = make(extension, self.toolchain, self.target, name, headers=level)
-        if level != "light":
+        if headers == "slim" and name not in self._slim_sources(extension):
+            headers = "light"
+        make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
+        command = make(extension, self.toolchain, self.target, name, headers=headers)
+        if headers != "light":
             return command
         program, *options = command
         included = flags.headers_by_use(text)
@@ -223,6 +225,7 @@ def build_shared_library(
     compiler: HostCompiler,
     arguments: list[str],
     sources: list[Path],
+    libraries: list[str],
     headers: Iterable[Path] = (),
 ) -> Entry:
     """Compile the harness's own C or C++ sources to one shared object.
@@ -233,6 +236,7 @@ def build_shared_library(
         compiler: what compiles them.
         arguments: its options, without the output.
         sources: files to compile; headers beside them belong to the key.
+        libraries: options that link it.
         headers: others that they include.
 
     Raises:
@@ -247,7 +251,7 @@ def build_shared_library(
             flags.torch_version(),
             # Another copy of the harness, such as a second clone, compiles the same.
             *flags.wherever_torch_lies(
-                argument.replace(str(PACKAGE), "harness") for argument in arguments
+                word.replace(str(PACKAGE), "harness") for word in (*arguments, *libraries)
             ),
             *map(file_digest, sorted(beside)),
             *map(file_digest, sources),
@@ -255,16 +259,14 @@ def build_shared_library(
     )
 
     def build(folder: Path) -> Product:
-        command = (
-            str(compiler.path),
-            "-shared",
-            "-fPIC",
-            *arguments,
-            *map(str, sources),
-            "-o",
-            name,
-        )
-        run_ninja(folder, [Step(name, command, ())])
+        program = (str(compiler.path), "-fPIC", *arguments)
+        objects = {source: f"{number}.o" for number, source in enumerate(sources)}
+        compiling = [
+            Step(made, (*program, "-c", str(source), "-o", made), ())
+            for source, made in objects.items()
+        ]
+        link = (*program, "-shared", *objects.values(), *libraries, "-o", name)
+        run_ninja(folder, [*compiling, Step(name, link, tuple(objects.values()))])
         return Product(folder / name)
 
     return cache.get_or_build(key, build)

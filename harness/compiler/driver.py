@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from harness.compiler.job import Job, Result
+from harness.compiler.mending import may_mend
 from harness.compiler.ninja import CompileError, dependencies, run_ninja
 from harness.sandbox.limits import Limits, die_with_parent
 from harness.system import codec
@@ -38,8 +39,9 @@ def _do(job: Job, folder: Path) -> Result:
         missing = [step for step in steps if not (folder / step.output).exists()]
         try:
             run_ninja(folder, missing)
-        except CompileError:
-            if attempt + 1 == len(job.attempts):
+        except CompileError as error:
+            others = job.attempts[attempt + 1 :]
+            if not others or not may_mend(error.output, others[0][0].command):
                 raise
         else:
             break

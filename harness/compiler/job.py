@@ -19,8 +19,8 @@ class Job:
 
     Attributes:
         files: (name, text) each, written into an empty folder.
-        attempts: Steps to run; where some of an attempt fail, those of the next whose output is
-            still missing are run.
+        attempts: Steps to run; where some of an attempt fail, and other headers may mend that,
+            those of the next whose output is still missing are run.
         then: Steps that follow.
         product: The file that is wanted.
         depfiles: Make rules that the compilers write; they tell what was read.

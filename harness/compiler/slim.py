@@ -1,9 +1,10 @@
-"""Whether the slim headers have all that a CUDA source uses of torch.
+"""Which sources need nothing of torch but what the slim headers have.
 
 nvcc reads torch's headers twice for each source, for the device and for the host, and has no
-precompiled ones. The slim headers (`include/slim/`) declare what kernels' host code uses of torch,
-and take a third of the time. They call functions of a worker's `cuda` device
-(`simulator/native/slim.cpp`).
+precompiled ones. g++ compiles pybind11 once more for each extension. The slim headers
+(`include/slim/`) declare what kernels' host code uses of torch, and how it is bound to Python, and
+take a third of the time. They call functions of a worker's `cuda` device
+(`simulator/native/slim.cpp`, `bindings.cpp`).
 
 The question is asked of the text, and a wrong answer costs only time: what does not compile with
 them is compiled again with torch's own.
@@ -42,22 +43,27 @@ _OWN_TYPES = re.compile(
 )
 
 
-def suffices(extension: Extension) -> bool:
-    """Whether an extension has CUDA sources, all to be compiled with the slim headers."""
+def sources(extension: Extension) -> frozenset[str]:
+    """Names of an extension's sources that are to be compiled with the slim headers.
+
+    These are all of its CUDA sources or none, and C++ sources beside them.
+    """
     texts = {name: _COMMENT.sub(" ", text) for name, text in extension.sources}
-    cuda = [text for name, text in texts.items() if is_cuda_source(name)]
-    return (
-        bool(cuda)
-        and all(map(_has_all_of, cuda))
+    slim = {name for name, text in texts.items() if _has_all_of(text)}
+    cuda = {name for name in texts if is_cuda_source(name)}
+    is_possible = (
+        cuda
+        and cuda <= slim
         # A header of the extension's own may use any of torch's.
         and not any(
             (Path(folder) / name).is_file()
             for folder in extension.include_paths
-            for text in cuda
+            for text in texts.values()
             for name in _INCLUDE.findall(text)
         )
-        and not any(_OWN_TYPES.search(texts[name]) for name in texts if not is_cuda_source(name))
+        and not any(_OWN_TYPES.search(texts[name]) for name in texts.keys() - cuda)
     )
+    return frozenset(slim if is_possible else ())
 
 
 def _has_all_of(source: str) -> bool:

@@ -18,6 +18,8 @@ from harness.device.main import MOST_BYTES, Instructions
 from harness.gpu.window import WORTHWHILE_BYTES, Window, own_window, room_for
 from harness.messages.channel import Channel, Message
 from harness.sandbox.confined import Confined, Confinement
+from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Programs
+from harness.sandbox.forked import CannotFork, Forked, fork_servers
 from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
 from harness.system.shared import Shared
@@ -25,14 +27,30 @@ from harness.system.shared import Shared
 Serve = Callable[[dict[str, Any]], tuple[dict[str, Any], Sequence[Tensor]]]
 """Answers what a device asks for."""
 
+MODULE = "harness.device.main"
+"""Its program."""
 _START_SECONDS = 120.0
 
 
 class DeviceProcess:
     """A process that forks a device for each worker. It sees neither files nor the network."""
 
-    def __init__(self, library: Path | None, cores: int, *, must_be_confined: bool) -> None:
-        """Of devices on the simulator whose library that is; without one, on the GPU."""
+    def __init__(
+        self,
+        library: Path | None,
+        cores: int,
+        forked_from: Programs | None = None,
+        *,
+        must_be_confined: bool,
+    ) -> None:
+        """Start it, or have it forked where a fork server can do that.
+
+        Args:
+            library: The simulator's; without one, devices are on the GPU.
+            cores: How many a device may use.
+            forked_from: What the fork server has ready, this process's program among it.
+            must_be_confined: Whether it may not run without a sandbox.
+        """
         self._is_on_gpu = library is None
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -40,23 +58,20 @@ class DeviceProcess:
         self._trusted = ours
         ours.settimeout(_START_SECONDS)
         limits = Limits.for_this_machine(cores)
-        told = Instructions(library, limits)
+        told = codec.encode(Instructions(library, limits))
+        confinement = Confinement(
+            (library,) if library else (),
+            {},
+            limits,
+            with_gpu=library is None,
+            must_hold=must_be_confined,
+        )
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         with theirs:
-            self._process = Confined(
-                interpreter.command(
-                    "harness.device.main", str(theirs.fileno()), codec.encode(told)
-                ),
-                Confinement(
-                    (library,) if library else (),
-                    {},
-                    limits,
-                    with_gpu=library is None,
-                    must_hold=must_be_confined,
-                ),
-                stdout=self._output,
-                stderr=self._output,
-                pass_fds=[theirs.fileno()],
+            self._process = (
+                _forked(forked_from, told, confinement, self._output, theirs.fileno())
+                if forked_from
+                else _started(told, confinement, self._output, theirs.fileno())
             )
 
     @property
@@ -175,14 +190,32 @@ class DeviceClient:
         self._end()
 
 
-def _start(key: tuple[Path | None, int, bool]) -> DeviceProcess:
-    library, cores, must_be_confined = key
-    return DeviceProcess(library, cores, must_be_confined=must_be_confined)
+def _forked(
+    programs: Programs, told: str, confinement: Confinement, output: IO[bytes], descriptor: int
+) -> Confined:
+    words = [str(FIRST_DESCRIPTOR), told]
+    try:
+        server = fork_servers.get(programs)
+        return Forked(server, MODULE, words, "harness-device", confinement, output, [descriptor])
+    except CannotFork:
+        return _started(told, confinement, output, descriptor)
+
+
+def _started(told: str, confinement: Confinement, output: IO[bytes], descriptor: int) -> Confined:
+    command = interpreter.command(MODULE, str(descriptor), told)
+    return Confined(command, confinement, stdout=output, stderr=output, pass_fds=[descriptor])
+
+
+def _start(key: tuple[Path | None, int, Programs | None, bool]) -> DeviceProcess:
+    library, cores, forked_from, must_be_confined = key
+    return DeviceProcess(library, cores, forked_from, must_be_confined=must_be_confined)
 
 
 _processes = Shared(_start)
 
 
-def shared_process(library: Path | None, cores: int, *, must_be_confined: bool) -> DeviceProcess:
+def shared_process(
+    library: Path | None, cores: int, forked_from: Programs | None, *, must_be_confined: bool
+) -> DeviceProcess:
     """The device process of this evaluator: started at the first call, and ended with it."""
-    return _processes.get((library, cores, must_be_confined))
+    return _processes.get((library, cores, forked_from, must_be_confined))

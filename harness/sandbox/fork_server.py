@@ -1,6 +1,6 @@
-"""A process that has imported a program already, and forks for each time that it is to run.
+"""A process that has imported programs already, and forks for each time that one is to run.
 
-`python -m harness.sandbox.fork_server DESCRIPTOR PROGRAM`. Importing torch takes seconds of
+`python -m harness.sandbox.fork_server DESCRIPTOR PROGRAMS`. Importing torch takes seconds of
 processor time, forking a process that has it a hundredth of that. The server itself is outside of
 any sandbox, and runs nothing of a stranger's; each fork enters its sandbox, if it has one, first.
 """
@@ -39,17 +39,17 @@ _SHOWN_CHARACTERS = 15
 
 
 @dataclass(frozen=True)
-class Program:
+class Programs:
     """What a server has ready.
 
     Attributes:
         libraries: Shared objects that are loaded before anything is imported; what is loaded later
             finds their functions first.
-        module: Whose `main()` is the program; it reads `sys.argv`.
+        modules: Each has a `main()`, which is a program; it reads `sys.argv`.
     """
 
     libraries: tuple[Path, ...]
-    module: str
+    modules: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,14 @@ class Fork:
     first process of a sandbox that it enters (a pidfd) comes before all of them.
 
     Attributes:
+        module: Whose program it runs.
         arguments: Of the program.
         title: What process listings show as its name.
         folder: Its working, home and temporary folder, in the sandbox if there is one.
         is_confined: Whether it enters a sandbox.
     """
 
+    module: str
     arguments: tuple[str, ...]
     title: str
     folder: str
@@ -73,12 +75,12 @@ class Fork:
 
 
 def main() -> None:
-    """Import the program, and fork for each request until nobody can send one."""
+    """Import the programs, and fork for each request until nobody can send one."""
     server = socket.socket(fileno=int(sys.argv[1]))
-    program = codec.decode(sys.argv[2], Program)
-    for library in program.libraries:
+    programs = codec.decode(sys.argv[2], Programs)
+    for library in programs.libraries:
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-    module = importlib.import_module(program.module)
+    modules = {name: importlib.import_module(name) for name in programs.modules}
     # A collection would touch, and so copy, all that the forks share.
     gc.collect()
     gc.freeze()
@@ -90,7 +92,8 @@ def main() -> None:
             return
         if not os.fork():
             server.close()
-            _guard(module.main, codec.decode(data.decode(), Fork), descriptors)
+            fork = codec.decode(data.decode(), Fork)
+            _guard(modules[fork.module].main, fork, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 

@@ -20,8 +20,9 @@ from typing import IO
 from harness.sandbox import population
 from harness.sandbox.bubblewrap import SCRATCH
 from harness.sandbox.confined import Confined, Confinement, environment
-from harness.sandbox.fork_server import Fork, Program
+from harness.sandbox.fork_server import Fork, Programs
 from harness.system import codec, interpreter
+from harness.system.shared import Shared
 
 # The sandbox, or the scratch folder, lasts as long as this waits for a line, which nobody writes.
 _HOLDER = ("/bin/sh", "-c", "echo && read -r line")
@@ -35,9 +36,9 @@ class CannotFork(RuntimeError):
 
 
 class ForkServer:
-    """A process that has imported a program and forks for each of its runs. `close` ends it."""
+    """A process that has imported programs and forks for each of their runs. `close` ends it."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, programs: Programs) -> None:
         interpreter.compile_bytecode()
         # Messages stay whole, whichever of several processes has sent them.
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -46,7 +47,7 @@ class ForkServer:
         with theirs:
             self._process = subprocess.Popen(
                 interpreter.command(
-                    "harness.sandbox.fork_server", str(theirs.fileno()), codec.encode(program)
+                    "harness.sandbox.fork_server", str(theirs.fileno()), codec.encode(programs)
                 ),
                 cwd="/",
                 # The forks have it, and so must not know more than what is started in a sandbox.
@@ -84,11 +85,12 @@ class ForkServer:
 
 
 class Forked(Confined):
-    """A run of a fork server's program, in a sandbox of its own where one can be had."""
+    """A run of one of a fork server's programs, in a sandbox of its own where one can be had."""
 
     def __init__(
         self,
         server: ForkServer,
+        module: str,
         arguments: Sequence[str],
         title: str,
         confinement: Confinement,
@@ -118,7 +120,7 @@ class Forked(Confined):
                 if not is_ready or (self._init is None and self._folder is None):
                     raise CannotFork(f"bubblewrap {super().how_it_ended}")
                 folder = SCRATCH if self._folder is None else self._folder.name
-                fork = Fork(tuple(arguments), title, folder, self._init is not None)
+                fork = Fork(module, tuple(arguments), title, folder, self._init is not None)
                 sandbox = [] if self._init is None else [self._init]
                 server.fork(fork, [*sandbox, telling, output.fileno(), *pass_fds])
             finally:
@@ -202,3 +204,7 @@ class Forked(Confined):
             self._unread += more
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode()
+
+
+fork_servers = Shared(ForkServer)
+"""Those of this process, by their programs."""

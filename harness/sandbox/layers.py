@@ -15,7 +15,7 @@ from typing import IO, Literal, get_args
 
 from harness.sandbox import bubblewrap, population
 from harness.sandbox.confined import Confined, Confinement
-from harness.sandbox.fork_server import Program
+from harness.sandbox.fork_server import Programs
 from harness.sandbox.forked import CannotFork, Forked, ForkServer
 from harness.sandbox.limits import Limits
 from harness.system import interpreter
@@ -25,6 +25,7 @@ from harness.system.files import require
 Layer = Literal["files", "network", "processes", "privileges", "environment", "limits"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
+_PROBE = "harness.sandbox.probe"
 _VARIABLE = "HARNESS_SANDBOX_PROBE"
 _UNTRIED = "could not be tried"
 _SECONDS = 60.0
@@ -85,7 +86,7 @@ Begin = Callable[[str, Confinement, IO[bytes]], AbstractContextManager[Confined]
 
 @contextmanager
 def _begun(attempt: str, confinement: Confinement, output: IO[bytes]) -> Iterator[Confined]:
-    command = interpreter.command("harness.sandbox.probe", attempt)
+    command = interpreter.command(_PROBE, attempt)
     process = Confined(command, confinement, stdout=output)
     try:
         yield process
@@ -95,8 +96,8 @@ def _begun(attempt: str, confinement: Confinement, output: IO[bytes]) -> Iterato
 
 @contextmanager
 def _forked(attempt: str, confinement: Confinement, output: IO[bytes]) -> Iterator[Confined]:
-    with contextlib.closing(ForkServer(Program((), "harness.sandbox.probe"))) as server:
-        process = Forked(server, [attempt], "probe", confinement, output, [])
+    with contextlib.closing(ForkServer(Programs((), (_PROBE,)))) as server:
+        process = Forked(server, _PROBE, [attempt], "probe", confinement, output, [])
         try:
             yield process
         finally:

@@ -32,7 +32,7 @@ from harness.simulator.ptx.fatbinary import DeviceCode, images_in
 from harness.worker import answers
 from harness.worker.build_service import BuildEvent, BuildService, as_tensor
 from harness.worker.settings import Settings
-from harness.worker.start import start_worker
+from harness.worker.start import programs_of, start_worker
 from harness.worker.supervisor import (
     BuildTimeout,
     Deadlines,
@@ -92,6 +92,7 @@ class DeviceWorker(Worker):
         process = shared_process(
             None if self._is_on_gpu else settings.libraries.machine,
             settings.cores,
+            None if self._is_on_gpu else programs_of(settings.libraries),
             must_be_confined=settings.untrusted,
         )
         self._parameters: dict[str, Any] = {}

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import IO
 
+from harness.device.process import MODULE as DEVICE_MODULE
 from harness.sandbox.confined import Confined, Confinement, ProcessTree, places
-from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Program
-from harness.sandbox.forked import CannotFork, Forked, ForkServer
+from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Programs
+from harness.sandbox.forked import CannotFork, Forked, fork_servers
 from harness.sandbox.limits import Limits
 from harness.simulator.native.library import Libraries
 from harness.system import codec, interpreter
-from harness.system.shared import Shared
 from harness.worker.settings import Instructions, Settings
+
+_MODULE = "harness.worker.inside.main"
 
 
 def start_worker(
@@ -31,7 +33,7 @@ def start_worker(
     libraries = settings.libraries
     limits = Limits.for_this_machine(settings.cores)
     # CUDA's own libraries may lie beside the toolkit.
-    readable = [*settings.readable, libraries.runtime, libraries.device]
+    readable = [*settings.readable, libraries.runtime, libraries.device, libraries.bindings]
     readable.append(settings.toolchain.cuda.home)
     placed = {**places(settings.submission), **settings.carried}
     told = replace(settings.instructions(limits, device), submission=placed[settings.submission])
@@ -49,7 +51,10 @@ def start_worker(
     return Confined(command, confinement, stdout=output, stderr=output, pass_fds=descriptors)
 
 
-_fork_servers = Shared(ForkServer)
+def programs_of(libraries: Libraries) -> Programs:
+    """What a worker and its simulated device run, neither of which need import torch then."""
+    # A real CUDA runtime that torch brings along must find that its functions are there already.
+    return Programs((libraries.runtime,), (_MODULE, DEVICE_MODULE))
 
 
 def _forked(
@@ -60,9 +65,7 @@ def _forked(
     descriptors: Sequence[int],
 ) -> ProcessTree:
     """A worker that need not import torch, which takes longer than most cases."""
-    # A real CUDA runtime that torch brings along must find that its functions are there already.
-    program = Program((libraries.runtime,), "harness.worker.inside.main")
     channel, device = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(descriptors))
     words = [str(channel), codec.encode(replace(told, device=device))]
-    server, title = _fork_servers.get(program), told.submission.stem
-    return Forked(server, words, title, confinement, output, descriptors)
+    server, title = fork_servers.get(programs_of(libraries)), told.submission.stem
+    return Forked(server, _MODULE, words, title, confinement, output, descriptors)

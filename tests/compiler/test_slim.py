@@ -29,6 +29,7 @@ def get_init_inputs():
 
 # Each function of `probes` is called in a build of either kind, and must do the same in both.
 SUBMISSION = r'''
+import numpy
 import torch
 from torch.utils.cpp_extension import load_inline
 
@@ -118,9 +119,32 @@ std::vector<torch::Tensor> viewed(torch::Tensor x) {
             x.to(torch::kCPU), x.to(x.options().dtype(torch::kHalf)), x.detach(), y, x.squeeze()};
 }
 
-std::tuple<double, int64_t, bool> items(torch::Tensor x) {
+std::string items(torch::Tensor x) {
     auto first = x.select(0, 0).select(0, 0).to(torch::kCPU);
-    return {first.item<float>(), first.to(torch::kLong).item<int64_t>(), first.item<bool>()};
+    return std::to_string(first.item<float>()) + std::to_string(first.item<bool>()) +
+           std::to_string(first.to(torch::kLong).item<int64_t>());
+}
+
+std::string taken(torch::Tensor x, const torch::Tensor& y, std::vector<torch::Tensor> more,
+                  c10::optional<torch::Tensor> maybe, bool b, int i, int64_t j, float f, double d,
+                  const std::string& text, std::vector<int64_t> numbers, c10::optional<int64_t> k,
+                  c10::optional<double> e) {
+    auto shown = text + std::to_string(x.dim()) + std::to_string(y.dim()) + std::to_string(b) +
+                 std::to_string(i) + " " + std::to_string(j) + " " + std::to_string(f) + " " +
+                 std::to_string(d) + std::to_string(k.value_or(-7));
+    shown += std::to_string(e.value_or(7.5));
+    for (auto& each : more) shown += std::to_string(each.numel()) + ",";
+    for (auto each : numbers) shown += std::to_string(each) + ";";
+    return shown + std::to_string(maybe.has_value());
+}
+
+std::tuple<torch::Tensor, torch::Tensor> two(torch::Tensor& x) { return {x, x.t()}; }
+unsigned three(unsigned x, size_t y) { return x + static_cast<unsigned>(y); }
+void nothing() {}
+torch::Tensor refused(int how) {
+    if (how == 0) throw std::out_of_range("too far");
+    if (how == 1) throw std::invalid_argument("no such thing");
+    throw std::runtime_error("not today");
 }
 
 torch::Tensor or_else(c10::optional<torch::Tensor> maybe, torch::Tensor x) {
@@ -143,7 +167,7 @@ int64_t multiprocessors(torch::Tensor x) {
 }
 """
 NAMES = ["doubled", "counts", "out_of_range", "unchecked", "worded", "wrong_type", "read_only",
-         "no_device", "refused_launch", "made", "viewed", "items", "multiprocessors"]
+         "no_device", "refused_launch", "made", "viewed", "items", "multiprocessors", "two"]
 CPP = """
 #include <torch/extension.h>
 torch::Tensor or_else(c10::optional<torch::Tensor> maybe, torch::Tensor x);
@@ -158,12 +182,37 @@ torch::Tensor no_device(torch::Tensor x);
 torch::Tensor refused_launch(torch::Tensor x);
 std::vector<torch::Tensor> made(torch::Tensor x);
 std::vector<torch::Tensor> viewed(torch::Tensor x);
-std::tuple<double, int64_t, bool> items(torch::Tensor x);
+std::string items(torch::Tensor x);
 int64_t multiprocessors(torch::Tensor x);
-// Torch's own of what the other source has of the slim headers.
+std::string taken(torch::Tensor, const torch::Tensor&, std::vector<torch::Tensor>,
+                  c10::optional<torch::Tensor>, bool, int, int64_t, float, double,
+                  const std::string&, std::vector<int64_t>, c10::optional<int64_t>,
+                  c10::optional<double>);
+std::tuple<torch::Tensor, torch::Tensor> two(torch::Tensor& x);
+unsigned three(unsigned x, size_t y);
+void nothing();
+torch::Tensor refused(int how);
+"""
+OTHERS = ["or_else", "taken", "three", "nothing", "refused"]
+# A C++ source that has torch's own headers, beside a CUDA source that has the slim ones.
+MIXED = """
+#include <torch/extension.h>
+#include <ATen/Context.h>
+torch::Tensor same(torch::Tensor x);
 std::vector<int64_t> also_here(torch::Tensor x) {
-    auto y = torch::empty({2}, x.options().dtype(torch::kHalf));
+    auto y = torch::empty({2}, same(x).options().dtype(torch::kHalf));
     return {x.dtype() == torch::kFloat32, y.dtype() == torch::kHalf, y.device().is_cuda()};
+}
+"""
+SAME = """
+#include <torch/extension.h>
+torch::Tensor same(torch::Tensor x) { return x; }
+torch::Tensor refused(int64_t how) { throw std::invalid_argument("no such thing"); }
+"""
+BOUND = SAME + """
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+    m.def("same", &same, "The same.").def("refused", refused);
+    m.def("refused", &same);
 }
 """
 
@@ -175,13 +224,17 @@ def build(name, more):
         name=name,
         cpp_sources=CPP,
         cuda_sources=more + SOURCE,
-        functions=[*NAMES, "or_else", "also_here"],
+        functions=[*NAMES, *OTHERS],
         extra_cuda_cflags=half,
     )
 
 
+LIGHT = "#include <c10/core/Allocator.h>\n"
 slim = build("slim", "")
-light = build("light", "#include <c10/core/Allocator.h>\n")
+light = build("light", LIGHT)
+mixed = load_inline("mixed", cpp_sources=MIXED, cuda_sources=SAME, functions=["also_here"])
+bound = load_inline("bound", cpp_sources="", cuda_sources=BOUND)
+bound_light = load_inline("bound_light", cpp_sources="", cuda_sources=LIGHT + BOUND)
 
 
 def outcome(function, *arguments):
@@ -197,20 +250,39 @@ def outcome(function, *arguments):
     ]
 
 
+def compare(one, other, name, *arguments):
+    """Two modules' functions: what they give, and their documentation."""
+    first, second = getattr(one, name), getattr(other, name)
+    if first.__doc__ != second.__doc__:
+        raise AssertionError(first.__doc__, second.__doc__)
+    given, expected = outcome(first, *arguments), outcome(second, *arguments)
+    if repr(given) != repr(expected):
+        # Of lists, what differs.
+        pairs = zip(given, expected) if isinstance(given, list) else [(given, expected)]
+        raise AssertionError(name, [pair for pair in pairs if repr(pair[0]) != repr(pair[1])])
+
+
 class ModelNew(torch.nn.Module):
     def __init__(self):
         super().__init__()
         x = torch.arange(24.0, device="cuda").reshape(4, 6)
         others = [x, x.half(), x.double(), x.int(), x.t(), x.cpu(), x[0], x[1:, 2:]]
         calls = [(name, other) for name in NAMES for other in others]
-        calls += [("or_else", None, x), ("or_else", x + 1, x), ("doubled", 3), ("also_here", x)]
+        calls += [("or_else", None, x), ("or_else", x + 1, x), ("doubled", 3), ("doubled",)]
+        right = [x, x, [x, x], None, True, 1, 2**40, 0.5, 1, "t", (1, 2), None, None]
+        others = [x, [x], 3, -1, 2**31, 2**70, 1.5, True, None, "u", b"v", [1.5], numpy.float32(2)]
+        calls += [("taken", *right), ("taken", *right, 1)]
+        calls += [("taken", *right[:n], other, *right[n + 1:])
+                  for n in range(len(right)) for other in others]
+        calls += [("three", *pair) for pair in [(1, 2), (-1, 2), (1, 2**63), (2**32, 1)]]
+        calls += [("nothing",), ("nothing", 1), *(("refused", how) for how in range(3))]
         for name, *arguments in calls:
-            one = outcome(getattr(slim, name), *arguments)
-            two = outcome(getattr(light, name), *arguments)
-            if repr(one) != repr(two):
-                # Of lists, what differs.
-                pairs = zip(one, two) if isinstance(one, list) else [(one, two)]
-                raise AssertionError(name, [pair for pair in pairs if pair[0] != pair[1]])
+            compare(slim, light, name, *arguments)
+        for name in ("same", "refused"):
+            for argument in (x, 1, None):
+                compare(bound, bound_light, name, argument)
+        if mixed.also_here(x) != [1, 1, 1]:
+            raise AssertionError("mixed")
 
     def forward(self, x):
         return slim.doubled(x)
@@ -224,7 +296,10 @@ def test_slim_headers_do_what_torchs_do(tmp_path: Path) -> None:
     (tmp_path / "submission.py").write_text(SUBMISSION)
     report = check(tmp_path / "submission.py", tmp_path / "reference.py")
     assert report.verdict == "passed", report.message
-    assert [build.headers for build in report.builds] == ["slim", "light"]
+    headers = {build.name: build.headers for build in report.builds}
+    assert headers == {
+        "slim": "slim", "light": "light", "mixed": "slim", "bound": "slim", "bound_light": "light"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -235,12 +310,12 @@ def test_slim_headers_do_what_torchs_do(tmp_path: Path) -> None:
         "torch::Tensor f(torch::Tensor x) { return x.sum(); }",
         "void f() { TORCH_WARN(1); }",
         "#include <cub/cub.cuh>",
-        "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}",
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("f", &f, py::arg("x")); }',
     ],
 )
 def test_what_slim_headers_lack_is_seen(code: str) -> None:
     """A source that uses more of torch is compiled with the light headers at once."""
-    assert not slim.suffices(Extension("e", (("cuda.cu", code),)))
+    assert not slim.sources(Extension("e", (("cuda.cu", code),)))
 
 
 @pytest.mark.parametrize(
@@ -250,14 +325,15 @@ def test_what_slim_headers_lack_is_seen(code: str) -> None:
         'void f() { asm("x.sum();"); }',
         "struct S { void sum(); }; void f(S s) { s.sum(); }",
         "#include <cuda_fp16.h>\n#include <c10/util/Half.h>\nvoid f(c10::Half) {}",
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("f", &f); }',
     ],
 )
 def test_what_is_not_torchs_does_not_matter(code: str) -> None:
     """Comments, strings, a source's own members and CUDA's headers keep nobody from slim ones."""
-    assert slim.suffices(Extension("e", (("cuda.cu", code),)))
+    assert slim.sources(Extension("e", (("cuda.cu", code),))) == {"cuda.cu"}
 
 
 def test_types_that_torch_has_otherwise_are_not_passed_on() -> None:
     """A C++ source that names a type which is laid out otherwise keeps CUDA sources from slim."""
     sources = (("main.cpp", "void f(at::TensorOptions options);"), ("cuda.cu", "void g() {}"))
-    assert not slim.suffices(Extension("e", sources))
+    assert not slim.sources(Extension("e", sources))

@@ -15,13 +15,14 @@ import pytest
 
 from harness.sandbox import bubblewrap
 from harness.sandbox.confined import Confinement
-from harness.sandbox.fork_server import Program
+from harness.sandbox.fork_server import Programs
 from harness.sandbox.forked import CannotFork, Forked, ForkServer
 from harness.sandbox.limits import Limits
 from tests.support import ROOT, run
 
 # What the forks run: a statement that is its argument.
 PROGRAM = "import sys\n\ndef main() -> None:\n    exec(sys.argv[1])\n"
+MODULE = "program_of_test"
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 HONEST = ROOT / "tests" / "faults" / "honest.py"
@@ -63,17 +64,19 @@ def place(request: pytest.FixtureRequest) -> str:
 def server(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     """One for `PROGRAM`."""
     assert bool(bubblewrap.usable()) == (place == "sandbox")
-    (tmp_path / "program_of_test.py").write_text(PROGRAM)
+    (tmp_path / f"{MODULE}.py").write_text(PROGRAM)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("SECRET_TOKEN", "1234")
-    with contextlib.closing(ForkServer(Program((), "program_of_test"))) as started:
+    with contextlib.closing(ForkServer(Programs((), (MODULE,)))) as started:
         yield started
 
 
 def fork(server: ForkServer, statement: str, title: str = "fork") -> Ended:
     """Run a statement in a fork."""
     with tempfile.TemporaryFile() as output:
-        process = Forked(server, [statement], title, Confinement(), output, [output.fileno()])
+        process = Forked(
+            server, MODULE, [statement], title, Confinement(), output, [output.fileno()]
+        )
         try:
             assert process.wait(60)
             how = process.how_it_ended
@@ -139,7 +142,7 @@ def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
     statement = "import signal; signal.pause()"
     with tempfile.TemporaryFile() as output:
         for _ in range(20):
-            process = Forked(server, [statement], "is_killed", Confinement(), output, [])
+            process = Forked(server, MODULE, [statement], "is_killed", Confinement(), output, [])
             try:
                 process.kill()
                 assert process.how_it_ended == "killed by SIGKILL"
@@ -154,7 +157,9 @@ def test_end_of_a_fork_is_seen_at_its_descriptors(server: ForkServer) -> None:
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryFile() as output:
         with theirs:
-            process = Forked(server, ["pass"], "ends", Confinement(), output, [theirs.fileno()])
+            process = Forked(
+                server, MODULE, ["pass"], "ends", Confinement(), output, [theirs.fileno()]
+            )
         try:
             ours.settimeout(60)
             assert ours.recv(1) == b""
@@ -168,7 +173,9 @@ def test_what_a_fork_takes_too_much_of_ends_it(server: ForkServer) -> None:
     limits = replace(Limits.for_this_machine(), memory_bytes=1 << 28)
     statement = "import signal; taken = b'1' * (1 << 29); signal.pause()"
     with tempfile.TemporaryFile() as output:
-        process = Forked(server, [statement], "takes", Confinement(limits=limits), output, [])
+        process = Forked(
+            server, MODULE, [statement], "takes", Confinement(limits=limits), output, []
+        )
         try:
             assert process.wait(60)
             assert process.how_it_ended == "took more than 0.2 GiB of memory and was killed"
@@ -180,7 +187,7 @@ def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
     """A child in a session of its own ends with its parent, though nobody has asked for that."""
     statement = "import os, signal\nif os.fork() == 0:\n    os.setsid(); signal.pause()"
     with tempfile.TemporaryFile() as output:
-        process = Forked(server, [statement], "leaves_a_child", Confinement(), output, [])
+        process = Forked(server, MODULE, [statement], "leaves_a_child", Confinement(), output, [])
         try:
             assert process.wait(60)
             assert not _processes_named("leaves_a_child")
@@ -211,7 +218,7 @@ def test_server_that_has_gone_is_told(server: ForkServer) -> None:
     """Nothing waits for a fork that nobody makes."""
     server.close()
     with tempfile.TemporaryFile() as output, pytest.raises(CannotFork, match="has ended"):
-        Forked(server, ["pass"], "fork", Confinement(), output, [])
+        Forked(server, MODULE, ["pass"], "fork", Confinement(), output, [])
 
 
 @pytest.mark.thorough

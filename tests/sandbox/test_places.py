@@ -50,7 +50,7 @@ def check_in(repository: Path, temporary: Path) -> str:
     python = environment_in(repository / ".venv")
     cache = temporary / "cache" / "cuda-submission-harness"
     libraries = build_libraries(Cache(default_root()), find_toolchain())
-    for library in (libraries.runtime, libraries.device):
+    for library in (libraries.runtime, libraries.device, libraries.bindings):
         shutil.copytree(library.parent, cache / library.parent.name)
     files = [f"tests/sandbox/attacks/{name}.py" for name in ATTACKS]
     done = subprocess.run(

@@ -55,8 +55,7 @@ class Connected:
         if not self._process:
             ours.close()
             worker.close()
-            # The runtime, which has functions of the same names, may have been loaded first.
-            library = ctypes.CDLL(str(libraries.machine), mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+            library = ctypes.CDLL(str(libraries.machine))
             assembler = Assembler(usage, lambda _: b"")
             make = Simulator(library)
             DeviceSession(make, calls, Channel(theirs), assembler=assembler).serve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -157,17 +158,22 @@ def runtime_first(libraries: Libraries) -> dict[str, str]:
 
     A worker loads it before it imports torch; the tests' scripts import torch first.
     """
-    return {"LD_PRELOAD": str(libraries.runtime)}
+    # A path with a space in it would be two: the name alone has none.
+    folders = [str(libraries.runtime.parent), *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
+    return {
+        "LD_PRELOAD": libraries.runtime.name,
+        "LD_LIBRARY_PATH": ":".join(filter(None, folders)),
+    }
 
 
 def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
     """What a script prints in the end, as JSON, that has a simulated device to itself.
 
-    Its arguments are the runtime's library, the device's, and a CUDA source.
+    Its arguments are the libraries', as `Libraries` has them, and a CUDA source.
     """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     (folder / "script.py").write_text(script)
-    paths = map(str, (libraries.runtime, libraries.device, libraries.machine, source))
+    paths = map(str, (*vars(libraries).values(), source))
     command = [interpreter.command("harness")[0], "script.py", *paths]
     done = run(command, folder, **runtime_first(libraries))
     assert done.status == 0, done.err

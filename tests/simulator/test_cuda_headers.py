@@ -32,7 +32,7 @@ toolchain = find_toolchain()
 compiler = Compiler(toolchain)
 cache = Cache(default_root())
 usage = lambda code: parse_usage(resource_usage(toolchain.cuda, compiler, cache, code))
-device = Connected(Libraries(*map(Path, sys.argv[1:4])), usage)
+device = Connected(Libraries(*map(Path, sys.argv[1:5])), usage)
 builder = Builder(toolchain, cache, Target("simulator"), compiler)
 ExtensionLoader(Path(__file__), lambda asked: builder.build(asked).library.read_bytes()).install()
 ON_TENSORS = ["to_half", "to_bfloat16", "to_fp8", "groups", "group_copy", "block_reduce", "matrix",
@@ -44,7 +44,7 @@ ext = load_inline(
     cpp_sources="".join(f"torch::Tensor {name}(torch::Tensor x);" for name in ON_TENSORS)
     + "".join(f"void {name}();" for name in LIBRARIES)
     + "int64_t prepared(); void call_blas(torch::Tensor x); double thrust_reduce(torch::Tensor x);",
-    cuda_sources=Path(sys.argv[4]).read_text(),
+    cuda_sources=Path(sys.argv[5]).read_text(),
     functions=[*ON_TENSORS, *LIBRARIES, "prepared", "call_blas", "thrust_reduce"],
     extra_cuda_cflags=["--extended-lambda"],
 )

@@ -30,7 +30,7 @@ import torch
 from harness.simulator.native.library import Libraries
 from tests.simulator.connected import Connected
 
-device = Connected(Libraries(*map(Path, sys.argv[1:4])))
+device = Connected(Libraries(*map(Path, sys.argv[1:5])))
 for line in sys.stdin:
     with contextlib.redirect_stdout(io.StringIO()) as out:
         try:

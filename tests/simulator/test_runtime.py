@@ -40,9 +40,9 @@ compiler = Compiler(toolchain)
 def usage(code):
     return parse_usage(resource_usage(toolchain.cuda, compiler, cache, code))
 
-libraries = Libraries(*map(Path, sys.argv[1:4]))
+libraries = Libraries(*map(Path, sys.argv[1:5]))
 device = Connected(libraries, usage)
-program = ctypes.CDLL(sys.argv[4])
+program = ctypes.CDLL(sys.argv[5])
 # Where that has been called, managed memory must work all the same.
 faulthandler.enable()
 
@@ -53,7 +53,7 @@ def observe(what):
         seen = [f"{told.failure['kind']}: {told.failure['message']}"]
     print(f"[{what}]", *seen, sep="\\n", flush=True)
 
-for name in sys.argv[5:]:
+for name in sys.argv[6:]:
     device.recover()
     assert program.run(name.encode()) == 0
     observe(f"{name} observed")
@@ -88,7 +88,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     program = Builder(toolchain, cache, Target("simulator"), compiler).build(extension)
     folder = tmp_path_factory.mktemp("runtime")
     (folder / "script.py").write_text(SCRIPT)
-    paths = (libraries.runtime, libraries.device, libraries.machine, program.library)
+    paths = (*vars(libraries).values(), program.library)
     command = [interpreter.command("harness")[0], "script.py", *map(str, paths), *EXPECTED]
     done = run(command, folder, **runtime_first(libraries))
     assert done.status == 0, done.err

@@ -26,7 +26,7 @@ from harness.compiler.toolchain import find_toolchain
 from harness.simulator.native.library import Libraries
 from tests.simulator.connected import Connected
 
-device = Connected(Libraries(*map(Path, sys.argv[1:4])))
+device = Connected(Libraries(*map(Path, sys.argv[1:5])))
 toolchain, headers = find_toolchain(), []
 compiler = Compiler(toolchain)
 builder = Builder(toolchain, Cache(default_root()), Target("simulator"), compiler)
@@ -50,7 +50,7 @@ void refused(int64_t threads, bool check);
 void failing_call();
 void null_pointer(torch::Tensor y);
 ''',
-    cuda_sources=Path(sys.argv[4]).read_text(),
+    cuda_sources=Path(sys.argv[5]).read_text(),
     functions=["facts", "current_stream", "guards", "events", "workspace", "sums", "refused",
                "failing_call", "null_pointer"],
     extra_ldflags=["-lcuda", "-lcudart", "-lcublas", "-L/usr/local/cuda/lib64"],

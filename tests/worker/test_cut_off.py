@@ -76,7 +76,7 @@ def checked(client: harness.Client) -> Report:
         ("honest", ("the worker killed by SIGKILL",)),
         # Whoever notices first says it.
         pytest.param(
-            "harness.device.main",
+            "harness-device",
             ("the device has ended", "the connection to the device is gone"),
             marks=pytest.mark.thorough,
         ),

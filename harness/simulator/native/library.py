@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ class Libraries:
     """A worker's CUDA runtime, which asks the device process."""
     device: Path
     """A worker's `cuda` device of PyTorch."""
+    bindings: Path
+    """What binds extensions to a worker's Python."""
     machine: Path
     """What a `Machine` needs, for the device process."""
 
@@ -38,9 +41,15 @@ def build_machine_library(cache: Cache) -> Path:
     Raises:
         harness.compiler.toolchain.ToolchainError: there is no C compiler.
     """
-    arguments = ["-O2", f"-I{_layout(cache)}", _LINK_ALL, "-lm"]
-    compiler, sources = find_c_compiler(), [*_MACHINE_SOURCES]
-    return build_shared_library(cache, "libsimulator.so", compiler, arguments, sources).library
+    return build_shared_library(
+        cache,
+        "libsimulator.so",
+        find_c_compiler(),
+        ["-O2", f"-I{_layout(cache)}"],
+        [*_MACHINE_SOURCES],
+        # It calls its own functions even in a fork of what has a worker's runtime.
+        ["-Wl,-Bsymbolic", _LINK_ALL, "-lm"],
+    ).library
 
 
 def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
@@ -52,11 +61,14 @@ def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
         harness.compiler.toolchain.ToolchainError: there is no C compiler.
     """
     layout = _layout(cache)
-    with ThreadPoolExecutor(2) as side_by_side:
+    with ThreadPoolExecutor(3) as side_by_side:
         runtime = side_by_side.submit(_build_runtime, cache, toolchain, layout)
         device = side_by_side.submit(_build_device, cache, toolchain, layout)
+        bindings = side_by_side.submit(_build_bindings, cache, toolchain)
         machine = build_machine_library(cache)
-    return Libraries(runtime.result().library, device.result().library, machine)
+    return Libraries(
+        runtime.result().library, device.result().library, bindings.result().library, machine
+    )
 
 
 def _build_runtime(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
@@ -65,29 +77,53 @@ def _build_runtime(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
         cache,
         "libharness_cudart.so",
         find_c_compiler(),
-        ["-O2", "-Wall", "-Wextra", f"-I{layout}", *includes, _LINK_ALL, "-lpthread", "-ldl"],
+        ["-O2", "-Wall", "-Wextra", f"-I{layout}", *includes],
         [_HERE / "tensor_map.c", *sorted(_HERE.glob("cudart/*.c"))],
+        [_LINK_ALL, "-lpthread", "-ldl"],
     )
 
 
 def _build_device(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
-    libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
-    # Where a static one is linked instead, nobody else catches what this library throws.
-    libraries += [_LINK_ALL, "-lc10", "-ltorch_cpu", "-l:libstdc++.so.6"]
+    return _build_for_torch(
+        cache,
+        toolchain,
+        "libharness_device.so",
+        [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"],
+        [_HERE / "device.cpp", _HERE / "slim.cpp"],
+        # Where a static one is linked instead, nobody else catches what this library throws.
+        ["-l:libstdc++.so.6"],
+        [*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
+    )
+
+
+def _build_bindings(cache: Cache, toolchain: Toolchain) -> Entry:
+    python = ["-isystem", sysconfig.get_path("include", scheme="posix_prefix")]
+    sources = [_HERE / "bindings.cpp"]
+    name = "libharness_bindings.so"
+    return _build_for_torch(cache, toolchain, name, python, sources, ["-ltorch_python"], [])
+
+
+def _build_for_torch(
+    cache: Cache,
+    toolchain: Toolchain,
+    name: str,
+    includes: list[str],
+    sources: list[Path],
+    libraries: list[str],
+    headers: list[Path],
+) -> Entry:
     folders = [*cpp_extension.include_paths("cpu"), *map(str, toolchain.cuda.include_paths)]
-    includes = [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"]
-    includes += [word for path in folders for word in ("-isystem", path)]
+    for folder in folders:
+        includes += ["-isystem", folder]
+    places = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     return build_shared_library(
         cache,
-        "libharness_device.so",
+        name,
         toolchain.host,
-        [torch_language_standard(), "-O1", *includes, *libraries],
-        [_HERE / "device.cpp", _HERE / "slim.cpp"],
-        headers=[
-            *(_HERE / "cudart").glob("*.h"),
-            *(OVERLAY / "simulator").rglob("*.h"),
-            OVERLAY / "slim" / "harness" / "functions.h",
-        ],
+        [torch_language_standard(), "-O1", *includes],
+        sources,
+        [*places, _LINK_ALL, "-lc10", "-ltorch_cpu", *libraries],
+        [*headers, OVERLAY / "slim" / "harness" / "functions.h"],
     )
 
 

@@ -293,6 +293,20 @@ Place parse_device(const std::string& text) {
   return {static_cast<int8_t>(device.type()), device.index()};
 }
 
+namespace {
+Binder binder;
+}
+
+void bind_with(const Binder& with) {
+  binder = with;
+}
+void define(void* module, const Function& function) {
+  binder.define(module, function);
+}
+void* make_module(const char* name, void (*bind)(void* module)) {
+  return binder.make_module(name, bind);
+}
+
 void guard(Place place) {
   const c10::DeviceGuard held(device_of(place));
 }

@@ -34,6 +34,7 @@ class ClientDevice:
         if self._runtime.sim_connect(descriptor):
             raise OSError("the device process does not answer")
         ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(str(libraries.bindings))
         self._cuda = SimulatedCuda(self._runtime, properties)
         self._cuda.install()
 

@@ -112,6 +112,53 @@ void append_type_name(std::string&, c10::ScalarType);
 const char* name(c10::ScalarType);
 Place parse_device(const std::string&);
 
+// ---- bindings to Python -------------------------------------------------------------------------
+
+// A type of arguments and results.
+enum class Kind : uint8_t {
+  nothing,
+  tensor,
+  maybe_tensor,
+  tensors,
+  two_tensors,
+  three_tensors,
+  boolean,
+  int32,
+  unsigned32,
+  int64,
+  unsigned64,
+  float32,
+  float64,
+  text,
+  integers,
+  maybe_int64,
+  maybe_float64,
+  unknown
+};
+
+struct Function {
+  const char* name;
+  const char* doc;
+  void* function;
+  // Of arguments at some addresses; constructs the result at the last one.
+  void (*call)(void* function, void** arguments, void* result);
+  const Kind* arguments;
+  size_t count;
+  Kind result;
+  bool has_torchs_errors;
+};
+
+void define(void* module, const Function&);
+void* make_module(const char* name, void (*bind)(void* module));
+
+// Who does that: native/bindings.cpp, a library of its own. Its dependencies, which may be those of a
+// real GPU, are not to be found by what finds the device's functions.
+struct Binder {
+  void (*define)(void* module, const Function&);
+  void* (*make_module)(const char* name, void (*bind)(void* module));
+};
+void bind_with(const Binder&);
+
 // ---- guards: there is one device, so a check that it is meant is all that they do ---------------
 
 void guard(Place);

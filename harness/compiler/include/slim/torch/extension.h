@@ -1,3 +1,3 @@
 #pragma once
 
-#include <harness/torch.h>
+#include <harness/bindings.h>
