@@ -2,7 +2,7 @@
 
 Reads what pytest wrote to .harness/tests.xml and writes results/test_seconds.json. Its seconds are
 those that one of two processes was busy with a test, its fixtures included. After `make test` say
-`--tier quick`: what it left out is not measured then.
+`--tier quick`: what it left out is not measured then. `--file tests/test_x.py` renews that alone.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--xml", type=Path, default=ROOT / ".harness" / "tests.xml")
     parser.add_argument("--tier", choices=TIERS, nargs="+", default=TIERS)
+    parser.add_argument("--file", action="append", default=[])
     options = parser.parse_args()
     measured = _by_file(options.xml, _quick_tests())
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    record |= {
-        tier: {name: round(seconds, 1) for name, seconds in sorted(files.items())}
-        for tier, files in measured.items()
-        if tier in options.tier
-    }
+    for tier in options.tier:
+        renewed = {
+            name: round(seconds, 1)
+            for name, seconds in measured[tier].items()
+            if not options.file or name in options.file
+        }
+        kept = record.get(tier, {}) if options.file else {}
+        record[tier] = dict(sorted({**kept, **renewed}.items()))
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     for tier, files in record.items():
         print(f"{tier}: {sum(files.values()):.0f} s in {len(files)} files")

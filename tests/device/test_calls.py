@@ -66,6 +66,7 @@ def test_hostile_messages_are_answered_or_refused() -> None:
     assert all(kind in done.out for kind in ("answered", "refused", "malformed"))
 
 
+@pytest.mark.thorough
 def test_hostile_conversations_leave_a_neighbour_alone() -> None:
     """Whatever workers say, and when: each step is answered, and others' memory is as it was."""
     command = [sys.executable, "-m", "tests.device.fuzzing_sessions", str(SESSIONS), str(SEED)]
