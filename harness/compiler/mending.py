@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 _ERROR = re.compile(r"\b(?:fatal )?error\s*:\s*(.*)")
 # Of nvcc's front end, and of g++, whose quotation marks are those of the language.
@@ -20,7 +21,6 @@ _WHATEVER_IS_DECLARED = re.compile(
     r"^(expected |unrecognized token|missing closing quote|redefinition of default argument"
     r"|default argument given for|this declaration has no storage class)|No such file or directory"
 )
-_FOLDERS = ("-I", "-isystem")
 _SYSTEMS = ("/usr/include",)
 
 
@@ -40,15 +40,9 @@ def may_mend(output: str, command: Sequence[str]) -> bool:
     if not errors or not all(map(_WHATEVER_IS_DECLARED.search, others)):
         return True
     names = {name for found in unknown for name in found.groups() if name}
-    return bool(names) and _is_in_headers(names, (*_folders(command), *_SYSTEMS))
-
-
-def _folders(command: Sequence[str]) -> Iterator[str]:
-    for word, following in zip(command, (*command[1:], ""), strict=True):
-        if word in _FOLDERS:
-            yield following
-        elif word.startswith("-I"):
-            yield word.removeprefix("-I")
+    # What the submission names itself (-I) every try has.
+    folders = [after for word, after in pairwise(command) if word == "-isystem"]
+    return bool(names) and _is_in_headers(names, (*folders, *_SYSTEMS))
 
 
 def _is_in_headers(names: Iterable[str], folders: Iterable[str]) -> bool:
