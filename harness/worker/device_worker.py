@@ -89,10 +89,12 @@ class DeviceWorker(Worker):
         settings = self._settings
         self._is_on_gpu = settings.device == "cuda"
         self._is_broken = False
+        # Forks have the same layout of addresses: a stranger's worker shall not know its device's.
+        starts_anew = self._is_on_gpu or settings.untrusted
         process = shared_process(
             None if self._is_on_gpu else settings.libraries.machine,
             settings.cores,
-            None if self._is_on_gpu else programs_of(settings.libraries),
+            None if starts_anew else programs_of(settings.libraries),
             must_be_confined=settings.untrusted,
         )
         self._parameters: dict[str, Any] = {}

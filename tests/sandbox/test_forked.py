@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.sandbox import bubblewrap
 from harness.sandbox.confined import Confinement
 from harness.sandbox.fork_server import Programs
 from harness.sandbox.forked import CannotFork, Forked, ForkServer
 from harness.sandbox.limits import Limits
+from tests.processes import descendants
 from tests.support import ROOT, run
 
 # What the forks run: a statement that is its argument.
@@ -230,3 +232,13 @@ def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
     assert done.status == 0, done.out + done.err
     assert "honest on double: passed" in done.out
     assert "note: submissions run without" not in done.out
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("sandbox")
+def test_strangers_device_is_not_a_fork() -> None:
+    """Its addresses are its own: a worker that knows where things lie does not know it of that."""
+    options = harness.Options(device="simulator", grid="own", untrusted=True)
+    with harness.Client("in_process", options=options) as client:
+        assert client.submit(HONEST, REFERENCE).result().verdict == "passed"
+    assert any("-m\0harness.device.main\0" in said for _, said in descendants(os.getpid()))
