@@ -11,11 +11,15 @@ import platform
 import re
 import resource
 import subprocess
+from pathlib import Path
 
 _COUNTED_FROM = (5, 14)
 """The Linux since which a user's processes are counted for each user namespace."""
 _NUMBERED_FROM = (6, 14)
 """The Linux since which each PID namespace has a largest process number of its own."""
+
+_CAP_SYS_ADMIN = 21
+"""Its number in <linux/capability.h>."""
 
 _WRITE_SECONDS = 60.0
 
@@ -43,6 +47,11 @@ def why_not() -> str:
         return (
             f"root's processes can be limited from Linux {major}.{minor} on, and this is "
             f"{platform.release()}; run: the same as an ordinary user"
+        )
+    if os.geteuid() == 0 and not _may_enter_namespaces():
+        return (
+            "root's processes can be limited with CAP_SYS_ADMIN, which containers take away; run: "
+            "the same as an ordinary user"
         )
     if _linux() < _COUNTED_FROM:
         major, minor = _COUNTED_FROM
@@ -77,6 +86,11 @@ def _limit_numbers(first: int, most: int) -> None:
             check=False,
             timeout=_WRITE_SECONDS,
         )
+
+
+def _may_enter_namespaces() -> bool:
+    found = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return bool(found and int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 
 def _linux() -> tuple[int, int]:

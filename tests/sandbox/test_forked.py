@@ -242,3 +242,13 @@ def test_strangers_device_is_not_a_fork() -> None:
     with harness.Client("in_process", options=options) as client:
         assert client.submit(HONEST, REFERENCE).result().verdict == "passed"
     assert any("-m\0harness.device.main\0" in said for _, said in descendants(os.getpid()))
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_root_of_a_container_is_told_that_nothing_limits_processes(tmp_path: Path) -> None:
+    """Only with CAP_SYS_ADMIN can root limit them; tests that start any number are skipped then."""
+    if os.geteuid() != 0:
+        pytest.skip("only root has capabilities to give up")
+    asked = "from harness.sandbox.layers import why_open; print(why_open())"
+    done = run(["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", asked], tmp_path)
+    assert "root's processes can be limited with CAP_SYS_ADMIN" in done.out, done.err
