@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -38,6 +38,10 @@ _PASSING_ERRORS = re.compile(f"no such file|cannot open|{_LACKING.pattern}", re.
 _READING = re.compile(r"\bincbin\b|#\s*embed\b|__has_embed|__has_include\s*\(\s*[\"<]/")
 _READING_FLAG = re.compile(r"^(-Wl,)?@|^--?(options-file|optf)\b")
 _READING_LINK_FLAG = re.compile(r"^-[LT]|^-l:|-script|^[^-]|/")
+
+
+_Levels = tuple[flags.Headers, ...]
+"""Which headers each of an extension's sources is compiled with, in their order."""
 
 
 class Builder:
@@ -119,9 +123,10 @@ class Builder:
         self._failures.recall(key)
         on_begin()
         try:
-            header = self._prelude(extension)
+            attempts = self._attempts(extension)
+            header = self._prelude(extension, attempts[0])
             readable = (header.parent,) if header else ()
-            result = self._compiler.run(self._job(extension, header), readable)
+            result = self._compiler.run(self._job(extension, attempts, header), readable)
         except CompileTimeout as late:
             self._failures.keep(key, late)
             raise
@@ -134,48 +139,51 @@ class Builder:
             (folder / REFUSAL).write_text(error.output)
             return Product(folder / REFUSAL)
         (folder / LIBRARY).write_bytes(result.product or b"")
-        headers = self._attempts(extension)[result.attempt]
+        used = attempts[result.attempt]
+        headers = "slim" if "slim" in used else used[0]
         return Product(
             folder / LIBRARY, tuple(map(Path, result.dependencies)), {"headers": headers}
         )
 
-    def _prelude(self, extension: Extension) -> Path | None:
-        """The precompiled header that its C++ sources can begin with."""
-        slim_ones = self._slim_sources(extension)
-        if not any(_has_prelude(each) and each[0] not in slim_ones for each in extension.sources):
+    def _prelude(self, extension: Extension, first: _Levels) -> Path | None:
+        """The precompiled header that its C++ sources can begin with, at the first attempt."""
+        pairs = zip(extension.sources, first, strict=True)
+        if not any(_has_prelude(source) and level == "light" for source, level in pairs):
             return None
         return prelude.find_or_make(
             extension, self.toolchain, self.target, self.cache, self._compiler, _overlay_digests()
         )
 
-    def _job(self, extension: Extension, header: Path | None) -> Job:
+    def _job(self, extension: Extension, attempts: Sequence[_Levels], header: Path | None) -> Job:
         names = [name for name, _ in extension.sources]
         objects = [f"{name}.o" for name in names]
         link = flags.link_command(extension, self.toolchain, self.target, objects, LIBRARY)
         return Job(
             files=extension.sources,
-            attempts=tuple(
-                self._steps(extension, headers, header) for headers in self._attempts(extension)
-            ),
+            attempts=tuple(self._steps(extension, levels, header) for levels in attempts),
             then=(Step(LIBRARY, link, tuple(objects)),),
             product=LIBRARY,
             depfiles=tuple(f"{name}.d" for name in names),
         )
 
-    def _attempts(self, extension: Extension) -> tuple[flags.Headers, ...]:
-        """With which headers an extension is compiled until it succeeds."""
-        return ("slim", "light", "full") if self._slim_sources(extension) else ("light", "full")
-
-    def _slim_sources(self, extension: Extension) -> frozenset[str]:
-        # The slim headers call a worker's own `cuda` device.
-        return slim.sources(extension) if self.target.device == "simulator" else frozenset()
+    def _attempts(self, extension: Extension) -> tuple[_Levels, ...]:
+        """With which headers its sources are compiled until that succeeds."""
+        # The slim ones call a worker's own `cuda` device.
+        is_simulated = self.target.device == "simulator"
+        slim_ones = slim.sources(extension) if is_simulated else frozenset()
+        names = [name for name, _ in extension.sources]
+        light: _Levels = tuple("light" for _ in names)
+        full: _Levels = tuple("full" for _ in names)
+        if not slim_ones:
+            return light, full
+        return tuple("slim" if name in slim_ones else "light" for name in names), light, full
 
     def _steps(
-        self, extension: Extension, headers: flags.Headers, header: Path | None
+        self, extension: Extension, levels: _Levels, header: Path | None
     ) -> tuple[Step, ...]:
         return tuple(
-            Step(f"{name}.o", self._command(extension, name, text, headers, header), (name,))
-            for name, text in extension.sources
+            Step(f"{name}.o", self._command(extension, name, text, level, header), (name,))
+            for (name, text), level in zip(extension.sources, levels, strict=True)
         )
 
     def _command(
@@ -186,8 +194,6 @@ class Builder:
         headers: flags.Headers,
         header: Path | None,
     ) -> tuple[str, ...]:
-        if headers == "slim" and name not in self._slim_sources(extension):
-            headers = "light"
         make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
         command = make(extension, self.toolchain, self.target, name, headers=headers)
         if headers != "light":

@@ -35,14 +35,18 @@ def may_mend(output: str, command: Sequence[str]) -> bool:
         False where each error is one of syntax, or a name that stands in no header.
     """
     errors = _ERROR.findall(output)
-    unknown = [found for each in errors if (found := _UNKNOWN_NAME.search(each))]
-    others = [each for each in errors if not _UNKNOWN_NAME.search(each)]
-    if not errors or not all(map(_WHATEVER_IS_DECLARED.search, others)):
-        return True
-    names = {name for found in unknown for name in found.groups() if name}
+    names: set[str] = set()
+    for error in errors:
+        unknown = _UNKNOWN_NAME.search(error)
+        if unknown:
+            names.add(unknown[1] or unknown[2])
+        elif not _WHATEVER_IS_DECLARED.search(error):
+            return True
+    if not names:
+        return not errors
     # What the submission names itself (-I) every try has.
     folders = [after for word, after in pairwise(command) if word == "-isystem"]
-    return bool(names) and _is_in_headers(names, (*folders, *_SYSTEMS))
+    return _is_in_headers(names, (*folders, *_SYSTEMS))
 
 
 def _is_in_headers(names: Iterable[str], folders: Iterable[str]) -> bool:

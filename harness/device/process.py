@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
@@ -29,6 +30,7 @@ Serve = Callable[[dict[str, Any]], tuple[dict[str, Any], Sequence[Tensor]]]
 
 MODULE = "harness.device.main"
 """Its program."""
+_TITLE = "harness-device"
 _START_SECONDS = 120.0
 
 
@@ -68,11 +70,7 @@ class DeviceProcess:
         )
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         with theirs:
-            self._process = (
-                _forked(forked_from, told, confinement, self._output, theirs.fileno())
-                if forked_from
-                else _started(told, confinement, self._output, theirs.fileno())
-            )
+            self._process = _begun(forked_from, told, confinement, self._output, theirs.fileno())
 
     @property
     def is_alive(self) -> bool:
@@ -190,18 +188,18 @@ class DeviceClient:
         self._end()
 
 
-def _forked(
-    programs: Programs, told: str, confinement: Confinement, output: IO[bytes], descriptor: int
+def _begun(
+    forked_from: Programs | None,
+    told: str,
+    confinement: Confinement,
+    output: IO[bytes],
+    descriptor: int,
 ) -> Confined:
-    words = [str(FIRST_DESCRIPTOR), told]
-    try:
-        server = fork_servers.get(programs)
-        return Forked(server, MODULE, words, "harness-device", confinement, output, [descriptor])
-    except CannotFork:
-        return _started(told, confinement, output, descriptor)
-
-
-def _started(told: str, confinement: Confinement, output: IO[bytes], descriptor: int) -> Confined:
+    if forked_from:
+        words, descriptors = [str(FIRST_DESCRIPTOR), told], [descriptor]
+        with contextlib.suppress(CannotFork):
+            server = fork_servers.get(forked_from)
+            return Forked(server, MODULE, words, _TITLE, confinement, output, descriptors)
     command = interpreter.command(MODULE, str(descriptor), told)
     return Confined(command, confinement, stdout=output, stderr=output, pass_fds=[descriptor])
 

@@ -113,14 +113,13 @@ def _build_for_torch(
     headers: list[Path],
 ) -> Entry:
     folders = [*cpp_extension.include_paths("cpu"), *map(str, toolchain.cuda.include_paths)]
-    for folder in folders:
-        includes += ["-isystem", folder]
+    theirs = [word for folder in folders for word in ("-isystem", folder)]
     places = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     return build_shared_library(
         cache,
         name,
         toolchain.host,
-        [torch_language_standard(), "-O1", *includes],
+        [torch_language_standard(), "-O1", *includes, *theirs],
         sources,
         [*places, _LINK_ALL, "-lc10", "-ltorch_cpu", *libraries],
         [*headers, OVERLAY / "slim" / "harness" / "functions.h"],
