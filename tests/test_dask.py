@@ -149,7 +149,7 @@ def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) 
 @pytest.mark.thorough
 def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> None:
     """What was under way is sent again; workers end with their scheduler, and are started anew."""
-    running = begun(cluster, here, "patient", 10)
+    running = begun(cluster, here, "patient", 4)
     process, _ = wait_for_submission(running, "patient")
     cluster.stop_scheduler()
     process.wait_until_gone()
@@ -166,7 +166,7 @@ def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
     """Workers are cut off while they evaluate; when they are there again, so are the reports."""
     if not cluster.network.is_there:
         pytest.skip("the machine allows no network namespaces, so that there is nothing to cut")
-    running = begun(cluster, here, "remote", 15)
+    running = begun(cluster, here, "remote", 6)
     process, _ = wait_for_submission(running, "remote")
     cluster.network.cut()
     process.wait_until_gone()
