@@ -1,4 +1,5 @@
-"""Runs prepared kernels: launches, the scheduler of threads, registers, code for basic blocks.
+"""Execution of prepared kernels: launches, scheduler, registers and compiled basic blocks.
 
-What is watched meanwhile is in sanitizer/ and counters/; CUDA's interface is in device/.
+Checks and counters that watch the execution belong in sanitizer/ and counters/. CUDA's interface
+belongs in device/.
 """

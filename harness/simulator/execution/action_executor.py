@@ -1,4 +1,8 @@
-"""Executes actions: gathers the warps or warpgroups that they need, and lets threads wait."""
+"""Execution of actions: gathers the warps or warpgroups that they need, and parks waiting threads.
+
+An action is an instruction that needs more than its own thread's registers, such as `mma.sync`,
+`wgmma`, `cp.async` or a wait at an mbarrier.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,15 @@ from harness.simulator.lowering.program import Constant, Perform, Program
 Mask = npt.NDArray[np.bool_]
 
 _MOST_EXPIRED = 200
-"""Rounds of nothing but expired waits after which the kernel counts as deadlocked."""
+"""Rounds in which waits only expire, after which the kernel counts as deadlocked."""
 
 
 class ActionExecutor:
-    """The actions of one chunk of blocks.
+    """Executor of the actions of one chunk of blocks.
 
-    `parked` has, for each block of code, the threads that wait there for others of their group or
-    for their condition.
+    Attributes:
+        parked: For each block of code, the threads that wait there. They wait for other threads of
+            their group or for their condition.
     """
 
     def __init__(
@@ -45,19 +50,19 @@ class ActionExecutor:
         self._expirations = 0
 
     def start(self, first_block: int) -> None:
-        """Makes everything fresh for other blocks."""
+        """Reset the state for the next chunk, whose first block is at place `first_block`."""
         self.parked, self._expired, self._expirations = {}, {}, 0
         self._memory.first_block = first_block
 
     def finish(self) -> None:
-        """Completes what is under way when all threads have ended."""
+        """Complete the copies under way when all threads have ended."""
         self._memory.finish()
 
     def arrive(self, position: int, end: Perform, lanes: Mask, uniform: int) -> tuple[Mask, int]:
-        """Executes the action for those who can go; the others are parked.
+        """Execute the action for the threads that can go on, and park the others.
 
         Returns:
-            The threads that go on, and `uniform` without the registers that were written.
+            The threads that go on, and `uniform` without the registers that the action wrote.
         """
         parked = self.parked.pop(position, None)
         if parked is not None:
@@ -73,7 +78,7 @@ class ActionExecutor:
         return going, uniform
 
     def satisfied(self, program: Program, uniform: int) -> dict[int, Mask]:
-        """Takes out the parked threads whose condition has come true, by block of code."""
+        """Remove and return parked threads whose condition is now true, by block of code."""
         found = {}
         for position, lanes in list(self.parked.items()):
             end = program.blocks[position].end
@@ -84,8 +89,16 @@ class ActionExecutor:
         return found
 
     def expire(self, program: Program) -> dict[int, Mask]:
-        """Takes out the threads whose wait is to end without success, by block of code."""
+        """Remove and return the threads whose wait ends without success, by block of code.
+
+        The action runs for them all the same, and can report the failure, as `mbarrier.try_wait`
+        does.
+        """
         found = {}
+        # On a GPU, `mbarrier.try_wait` returns false after a time limit, and the program usually
+        # tries again in a loop. No clock runs here, so waits expire when nothing else in the chunk
+        # can happen. A loop around such a wait would expire forever. The number of rounds is
+        # therefore limited, and the kernel then counts as deadlocked.
         self._expirations += 1
         if self._expirations <= _MOST_EXPIRED:
             for position in list(self.parked):
@@ -98,7 +111,7 @@ class ActionExecutor:
         return found
 
     def unmet_condition(self, program: Program) -> tuple[UnmetCondition, Mask]:
-        """The error for parked threads that nothing can let go, and those threads."""
+        """Return the error for parked threads that nothing can release, and those threads."""
         position, lanes = min(self.parked.items())
         end = program.blocks[position].end
         assert isinstance(end, Perform)  # noqa: S101
@@ -117,7 +130,11 @@ class ActionExecutor:
         return error, lanes
 
     def _whole(self, action: Action, lanes: Mask) -> Mask:
-        """The threads whose group is complete."""
+        """Return the threads whose group is complete.
+
+        A group is `action.group` threads in a row of one block. Threads after a block's last whole
+        group never form one.
+        """
         size = action.group
         if size == 1:
             return lanes
@@ -133,6 +150,11 @@ class ActionExecutor:
     def _can_go(
         self, position: int, end: Perform, lanes: Mask, uniform: int
     ) -> tuple[Mask, list[Array]]:
+        """Return the threads that can execute the action now, and the condition's inputs.
+
+        A thread can go on when its group is complete and its condition is true or its wait has
+        expired. The list of inputs is empty where the condition was not evaluated.
+        """
         going = self._whole(end.action, lanes)
         ready = end.action.ready
         chosen = np.flatnonzero(going)
@@ -164,6 +186,8 @@ class ActionExecutor:
             slot = slots.number(register, kind)
             self._frame.extend(slots)
             if uniform >> register & 1:
+                # A uniform register has one value for all threads. The action writes only some
+                # threads, so each thread needs its own copy first.
                 plain = slots.number(register, _plain(slots.bits[register]))
                 self._frame.extend(slots)
                 self._frame.varying[plain][...] = self._frame.uniform[plain]
@@ -185,6 +209,7 @@ class ActionExecutor:
                 value = np.repeat(constant, len(lanes), axis=0)
             else:
                 kind = declared.kind or _plain(slots.bits[source])
+                # An address may be in a 32-bit register (shared memory).
                 if kind == "u64" and slots.bits[source] == 32:
                     kind = "b32"
                 slot = slots.number(source, kind)

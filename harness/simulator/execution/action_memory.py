@@ -1,4 +1,4 @@
-"""Memory as actions reach it, with every check that there is, and the copies under way."""
+"""Memory as actions access it, with all checks, and the copies under way."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from harness.simulator.execution.faults import Faults
 
 _MOST_FAULTS = 256
-"""Faulty rows of one action that are looked at."""
+"""Most faulty rows of one action that are reported."""
 
 
 class ActionMemory:
-    """What the actions of one chunk of blocks share: memory, and what is under way.
+    """Memory and copies under way, shared by the actions of one chunk of blocks.
 
     Args:
-        compiler: of the program.
-        private: the chunk's memory; it also has who is told of accesses.
-        faults: takes what is wrong with them.
-        ordering: who is told of waiting, None where nobody looks for races.
+        compiler: The program's compiler, which also has the native functions.
+        private: The chunk's memory, with pointers to the race check and the counters.
+        faults: Collector of faulty accesses.
+        ordering: Receiver of waits and arrivals, or None where races are not checked.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ActionMemory:
         self._faults = faults
 
     def finish(self) -> None:
-        """Completes what is under way when all threads have ended."""
+        """Complete the copies under way when all threads have ended."""
         for grouped in (self.copies, self.bulk_reads, self.bulk_writes):
             for transfer in grouped.drain():
                 self.settle(transfer)
@@ -74,12 +74,15 @@ class ActionMemory:
             self.deliver(transfer)
 
     def settle(self, transfer: Transfer) -> None:
-        """The threads that started the copy have waited for it."""
+        """Complete a copy for which the threads that started it have waited."""
         self.deliver(transfer)
         self._hand_over(transfer, THREAD)
 
     def deliver(self, transfer: Transfer) -> None:
-        """What a copy brings counts as written; who has waited for it is known otherwise."""
+        """Mark the destination of a copy as written.
+
+        Race detection does not learn from this which threads have waited for the copy.
+        """
         if not transfer.is_read:
             lanes, addresses = _plain(transfer.lanes, transfer.addresses)
             self.compiler.native.settle_rows(
@@ -92,7 +95,10 @@ class ActionMemory:
             )
 
     def entrust(self, transfer: Transfer, agent: Agent) -> None:
-        """Another agent than the threads that started a copy will tell when it is done."""
+        """Make `agent` responsible for a copy, instead of the threads that started it.
+
+        The agent, such as an mbarrier's phase, later announces that the copy is complete.
+        """
         self._hand_over(transfer, agent)
 
     def _hand_over(self, transfer: Transfer, agent: Agent) -> None:
@@ -114,9 +120,18 @@ class ActionMemory:
         *,
         is_store: bool,
     ) -> None:
-        """Calls a function of rows.c, and reports what it found wrong.
+        """Call a function of rows.c and report the faults that it found.
 
-        `call` gets the arguments that all of them begin with, and the faults to fill in.
+        Args:
+            end: The action.
+            space: State space of the rows.
+            lanes: Thread of each row.
+            addresses: Address of each row.
+            nbytes: Bytes of a row.
+            align: Required alignment in bytes; 0 for `nbytes`.
+            call: Function that receives the leading arguments common to rows.c and the address of
+                the fault bytes. It returns nonzero if there are faults.
+            is_store: True for stores.
         """
         faults = np.zeros(len(lanes), np.uint8)
         align = align or nbytes
@@ -146,7 +161,7 @@ class ActionMemory:
         what: int,
         data: Bytes | None = None,
     ) -> None:
-        """Tells the race check what is about to be done."""
+        """Report an access that is about to happen to the race check."""
         if self._private.spaces.race:
             site = self.compiler.action_site(end, is_store=what == WRITES)
             actor = Actor(site, by.how, by.number, by.clock)
@@ -162,7 +177,7 @@ class ActionMemory:
         *,
         is_store: bool,
     ) -> None:
-        """Tells the counters of an access."""
+        """Report an access to the counters."""
         if self._private.spaces.profile and len(lanes):
             lanes, addresses = _plain(lanes, addresses)
             self.compiler.native.profile_rows(
@@ -207,6 +222,7 @@ def _plain(lanes: Lanes, addresses: Array) -> tuple[Lanes, Array]:
 
 
 def _access(end: Perform, space: Space, nbytes: int, *, is_store: bool) -> Access:
+    """Return the action's access to `nbytes` bytes in the form that fault messages need."""
     zero = Constant(Immediate(0))
     sources = (zero,) if is_store else ()
     return Access(space, "b8", nbytes, zero, 0, end.instruction, end.location, (), sources)

@@ -1,4 +1,7 @@
-"""The threads that execute one action together: `actions.action.ActiveThreads` on a chunk."""
+"""The threads that execute one action together.
+
+The class implements the protocol `actions.action.ActiveThreads` on a chunk of blocks.
+"""
 
 # ruff: noqa: D102 - the protocol has the docstrings
 
@@ -35,7 +38,14 @@ from harness.simulator.ptx.space import Space
 
 @dataclass
 class ThreadsAtAction:
-    """The threads at one action; `end` is the action, `memory` what they reach."""
+    """The threads at one action, with access to the chunk's memory.
+
+    Attributes:
+        memory: Memory that the threads access.
+        end: The action.
+        lanes: The threads' numbers in the chunk.
+        block_threads: Threads of one block.
+    """
 
     memory: ActionMemory
     end: Perform

@@ -1,4 +1,4 @@
-"""Where the threads of a thread block wait for each other: `bar.sync` and its relatives."""
+"""Barriers of a thread block: `bar.sync` and related instructions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from harness.simulator.sanitizer.synccheck import Arrival, Arrivals
 
 @dataclass(frozen=True, slots=True)
 class WaitingAtBarrier:
-    """Threads at a barrier, and where they go on."""
+    """Threads that wait at a barrier.
+
+    Attributes:
+        barrier: The barrier.
+        block: Block of code where the threads go on.
+        lanes: The threads.
+    """
 
     barrier: Barrier
     block: int
@@ -25,10 +31,10 @@ class WaitingAtBarrier:
 
 
 class BlockBarriers:
-    """The barriers of a chunk's blocks.
+    """The barriers of a chunk's thread blocks.
 
-    A barrier is complete when as many threads as it asks for have arrived; where it names no
-    number, when all threads of the block that have not ended have.
+    A barrier is complete when as many threads have arrived as it asks for. A barrier without a
+    number of threads is complete when all threads of the block that have not ended have arrived.
     """
 
     def __init__(self, team: Team, exits: ThreadExits) -> None:
@@ -36,31 +42,37 @@ class BlockBarriers:
         self._exits = exits
         self.waiting: list[WaitingAtBarrier] = []
         self._arrivals: dict[int, npt.NDArray[np.int64]] = {}
-        """For each barrier and block, threads that arrived and went on."""
+        """For each barrier, per block, the number of threads that arrived without waiting."""
         self._gone_on: dict[int, Lanes] = {}
-        """For each barrier, who they are, or some more."""
+        """For each barrier, a superset of the threads counted in `_arrivals`."""
 
     def clear(self) -> None:
-        """Forgets everybody."""
+        """Forget all waiting threads and arrivals."""
         self.waiting = []
         self._arrivals, self._gone_on = {}, {}
 
     def add(self, barrier: Barrier, block: int, lanes: Lanes) -> None:
-        """Lanes have come to a barrier whose number and count are known."""
+        """Record lanes that have arrived at a barrier with a known number and thread count."""
         if barrier.is_arrival:
             present = self._arrivals.get(barrier.number, 0)
             self._arrivals[barrier.number] = present + self._per_block(lanes)
             gone_on = self._gone_on.get(barrier.number)
             self._gone_on[barrier.number] = lanes if gone_on is None else gone_on | lanes
-            # Somebody has to know how many the barrier asks for.
+            # The entry remains without lanes: it holds the thread count that the barrier asks for.
             lanes = np.zeros_like(lanes)
         self.waiting.append(WaitingAtBarrier(barrier, block, lanes))
 
     def release(self, alive: Lanes, tell: Callable[[Arrivals], None]) -> list[Going]:
-        """The threads whose barriers are complete; they wait no longer.
+        """Remove and return the threads whose barriers are complete.
 
-        `tell` is called for each barrier with those who arrived there, also those who went on.
+        Args:
+            alive: The threads that have not ended.
+            tell: Called for each complete barrier with its arrivals, including threads that did not
+                wait.
         """
+        # A barrier is identified by its number, as in PTX, not by its instruction: threads at
+        # different instructions with the same number meet. Whether CUDA C++ allows that is decided
+        # in sanitizer/synccheck.py.
         needed: dict[int, int] = {}
         present = dict(self._arrivals)
         for waiting in self.waiting:
@@ -120,10 +132,14 @@ class BlockBarriers:
 def by_operands(
     barrier: Barrier, lanes: Lanes, numbers: Array | None, counts: Array | None
 ) -> list[tuple[Barrier, Lanes]]:
-    """Lanes at a barrier whose number or count registers tell, by what these hold.
+    """Split lanes at a barrier by the barrier number and thread count that their registers hold.
 
-    `numbers` and `counts` have a value for each thread or one for all; None where the instruction
-    itself tells.
+    Args:
+        barrier: The barrier instruction.
+        lanes: The threads at it.
+        numbers: Barrier numbers, one for each thread or one for all; None where the instruction has
+            a constant number.
+        counts: Thread counts, likewise.
     """
     each_number = np.full(lanes.shape, barrier.number)
     if numbers is not None:

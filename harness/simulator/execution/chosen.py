@@ -1,4 +1,8 @@
-"""Which blocks of a launch run where only a few are to."""
+"""Choice of a few blocks of a launch that run in place of all.
+
+Inputs with more elements than 32 bits can count are present only in a few parts. Only the blocks
+that may work on those parts run.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,18 @@ from dataclasses import dataclass
 from harness.simulator.hardware.geometry import Geometry
 
 _FEW = 1024
-"""Blocks of a launch that are not worth a choice."""
+"""Launches of at most this many blocks run whole."""
 
 
 @dataclass(frozen=True)
 class Near:
-    """What the blocks that are to run work on.
+    """The parts of the data that the chosen blocks work on.
 
     Attributes:
-        places: Where that is in the whole, from 0 to 1: any of a grid's dimensions may stand for
-            what is so large.
-        numbers: Which of the parts of the whole that is, where they may be dealt out in turns to
-            the blocks along a dimension.
+        places: Relative positions of the parts in the whole, from 0 to 1. Any dimension of the grid
+            may correspond to the large dimension.
+        numbers: Indices of the parts. They matter where parts are dealt out in turn to the blocks
+            along a dimension.
     """
 
     places: tuple[float, ...]
@@ -27,7 +31,7 @@ class Near:
 
 
 def chosen_blocks(geometry: Geometry, near: Near) -> tuple[int, ...]:
-    """Give the numbers of the blocks that may work there; none where all of them are to run."""
+    """Return the numbers of the blocks that may work on the parts, or none if all blocks run."""
     if geometry.blocks <= _FEW:
         return ()
     along_x, along_y, along_z = (sorted(_beside(count, near)) for count in geometry.grid)
@@ -45,6 +49,9 @@ def _numbers(
 
 
 def _beside(count: int, near: Near) -> set[int]:
+    # How a kernel divides its work is unknown. Two divisions are common: each block takes a
+    # contiguous piece in order, or part n goes to block n modulo the number of blocks. The first
+    # and last blocks are added because indices go wrong at the ends.
     in_order = {min(int(place * count), count - 1) for place in near.places}
     in_turns = {number % count for number in near.numbers}
     return in_order | in_turns | {0, count - 1}

@@ -1,10 +1,13 @@
-"""Basic blocks as Python functions.
+"""Compilation of basic blocks to Python functions.
 
-A block is compiled once for each state of the threads that makes a difference: which registers hold
-one value for all threads (`uniform`, kept as arrays of length 1), and which registers must keep
-their values in threads that are elsewhere at the moment (`kept`). Where all threads are in step no
-masks are left in the code; where they are not, only the registers in `kept` are written through a
-mask: of the others nobody reads what the idle threads are given.
+A block is compiled once for each state of the threads that matters:
+
+- `uniform`: the registers that hold one value for all threads. They are arrays of length 1.
+- `kept`: the registers whose values other threads, which are elsewhere at the moment, still need.
+- `in_step`: whether all threads run the block together. The code then has no masks.
+
+Where the threads are not in step, only the registers in `kept` are written through a mask. No
+thread reads what the other registers receive in idle threads.
 """
 
 from __future__ import annotations
@@ -42,36 +45,54 @@ _ACTION_NAMES = {"cp": COPY, "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a compiled block was compiled for; registers are bits."""
+    """The state of the threads that a block is compiled for.
+
+    Attributes:
+        uniform: Registers that hold one value for all threads, as bits.
+        kept: Registers whose values in idle threads must be kept, as bits.
+        in_step: True if all threads of the chunk take part.
+    """
 
     uniform: int
     kept: int
     in_step: bool
-    """Whether all threads of the chunk take part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A block as a function, and the registers that are uniform after it."""
+    """A block as a function, and its effect on which registers are uniform.
+
+    Attributes:
+        run: The function.
+        becomes_uniform: Registers that are uniform after it and were not before, as bits.
+        becomes_varying: Registers that are no longer uniform after it, as bits.
+        condition: Slot of the branch's register, or -1 without a branch.
+        condition_is_uniform: True if all threads have the same condition.
+    """
 
     run: Callable[..., None]
     becomes_uniform: int
     becomes_varying: int
     condition: int
-    """Slot of the branch's register, -1 without a branch."""
     condition_is_uniform: bool
 
 
 @dataclass
 class Slots:
-    """The views of registers that compiled code uses: register and type, numbered."""
+    """The numbered views of registers that compiled code uses, each a register and a type.
+
+    Attributes:
+        bits: Width of each register in bits; 1 for a predicate.
+        pairs: Register and type of each slot.
+        numbers: Slot of each pair.
+    """
 
     bits: list[int]
     pairs: list[tuple[int, str]] = field(default_factory=list)
     numbers: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def number(self, register: int, kind: str) -> int:
-        """The slot for a register seen as a type."""
+        """Return the slot of a register viewed as a type; add it if it is new."""
         key = register, kind
         if key not in self.numbers:
             self.numbers[key] = len(self.pairs)
@@ -80,7 +101,14 @@ class Slots:
 
 
 class Compiler:
-    """Compiles the blocks of one program."""
+    """The compiler of one program's blocks.
+
+    Attributes:
+        program: The program.
+        native: The simulator's C functions.
+        slots: Views of registers that the compiled code uses.
+        sites: Places in the program that access memory. An action has two, for reading and writing.
+    """
 
     def __init__(self, program: Program, native: Native) -> None:
         self.program = program
@@ -107,7 +135,7 @@ class Compiler:
         }
 
     def compile(self, block: Block, state: State) -> Compiled:
-        """The block's code for one state."""
+        """Compile the block for one state."""
         writer = Writer(self, state)
         for step in block.steps:
             self.write(step, writer)
@@ -131,7 +159,7 @@ class Compiler:
         )
 
     def write(self, step: Step, writer: Writer) -> None:
-        """Adds the lines of one step."""
+        """Add the lines of one step to `writer`."""
         if isinstance(step, Compute):
             writer.compute(step)
         elif isinstance(step, Order):
@@ -142,18 +170,18 @@ class Compiler:
             writer.access(step)
 
     def function(self, function: object) -> str:
-        """A name for the function in compiled code."""
+        """Return a name for the function in compiled code."""
         name = f"f{id(function)}"
         self._globals[name] = function
         return name
 
     def vector(self, name: str, inputs: int) -> str:
-        """A name for the function of arithmetic.c in compiled code."""
+        """Return a name for a function of arithmetic.c in compiled code."""
         self._globals[f"native_{name}"] = self.native.vector(name, inputs)
         return f"native_{name}"
 
     def constant(self, value: Immediate, kind: str) -> tuple[str, int]:
-        """A name for an array that holds the constant, and the array's address."""
+        """Return a name for an array that holds the constant, and the array's address."""
         key = kind, value
         if key not in self._constants:
             name = f"c{len(self._constants)}"
@@ -164,7 +192,7 @@ class Compiler:
         return name, array.ctypes.data
 
     def temporary(self, bits: int, position: int) -> int:
-        """A register that no instruction names."""
+        """Return a register that no instruction names, for the output at `position` of a step."""
         key = bits, position
         if key not in self._temporaries:
             self._temporaries[key] = len(self.slots.bits)
@@ -172,15 +200,20 @@ class Compiler:
         return self._temporaries[key]
 
     def site(self, step: Access) -> int:
-        """The number of a place in the program that accesses memory: where it is in `sites`."""
+        """Return the index in `sites` of a step that accesses memory."""
         return self._site_numbers[id(step)]
 
     def action_site(self, end: Perform, *, is_store: bool) -> int:
-        """The number of an action's place: it has one for what it reads, one for what it writes."""
+        """Return the index in `sites` of what the action writes (`is_store`) or reads."""
         return self._action_sites[id(end)] + is_store
 
     def shape(self, step: Access, *, once: bool = False) -> Shape:
-        """What access.c is told about the access; `once` if one stands for all threads."""
+        """Return the description of an access that access.c needs.
+
+        Args:
+            step: The access.
+            once: True if one access stands for all threads.
+        """
         site = self.site(step)
         if (site, once) not in self._shapes:
             registers = step.targets or tuple(s for s in step.sources if isinstance(s, int))
@@ -202,7 +235,7 @@ class Compiler:
 
 
 def _access_of(end: Perform, *, is_store: bool) -> Access:
-    """An action's reading or writing, as far as counts and messages are concerned."""
+    """Return an action's reading or writing as an access, for counts and messages."""
     zero = Constant(Immediate(0))
     return Access(
         Space.GENERIC,
@@ -219,10 +252,12 @@ def _access_of(end: Perform, *, is_store: bool) -> Access:
 
 
 def constant_array(value: Immediate, kind: str) -> Array:
-    """One value of a type, as an array for all threads."""
+    """Return an array of length 1 that holds a constant as the type `kind`."""
     dtype = np.dtype(DTYPES[kind])
     if kind == "pred":
         return np.array([value.value != 0])
+    # A floating-point constant is stored as its bits. It is converted for a floating-point type,
+    # and reinterpreted for others.
     if value.float_bits:
         source = np.array([value.value], f"u{value.float_bits // 8}").view(
             f"f{value.float_bits // 8}"
@@ -239,7 +274,11 @@ def constant_array(value: Immediate, kind: str) -> Array:
 
 
 class Writer:
-    """Writes the lines of one block for one state, and keeps track of what becomes uniform."""
+    """Writer of one block's lines for one state; tracks which registers become uniform.
+
+    The code reads V and U, the views with one element for each thread and the views with one for
+    all. VP and UP are the addresses of their data.
+    """
 
     def __init__(self, compiler: Compiler, state: State) -> None:
         self.compiler = compiler
@@ -262,7 +301,7 @@ class Writer:
         return f"U[{slot}]" if self._is_uniform(source) else f"V[{slot}]"
 
     def _pointer(self, source: Source, kind: str) -> tuple[str, int]:
-        """Address and stride."""
+        """Return the address of a source as an expression, and its stride (0 for one value)."""
         if isinstance(source, Constant):
             return str(self.compiler.constant(source.value, kind)[1]), 0
         slot = self.slots.number(source, kind)
@@ -275,14 +314,15 @@ class Writer:
             self.uniform &= ~(1 << register)
 
     def _spread(self, register: int) -> None:
-        """Gives each thread its own copy of a uniform register."""
+        """Copy a uniform register's value to all threads."""
         if self.uniform >> register & 1:
             slot = self.slots.number(register, _plain(self.slots.bits[register]))
             self.lines.append(f"V[{slot}][...] = U[{slot}]")
             self._set_uniform(register, uniform=False)
 
     def compute(self, step: Compute) -> None:
-        """What one thread computes by itself."""
+        """Write an operation that a thread computes by itself."""
+        # Equal inputs give equal outputs, so an operation on uniform registers is computed once.
         uniform = all(self._is_uniform(s) for s in step.inputs)
         if any(self._is_kept(r) for r in step.outputs):
             self._compute_kept(step, uniform=uniform)
@@ -292,6 +332,11 @@ class Writer:
             self._set_uniform(register, uniform=uniform)
 
     def _compute_kept(self, step: Compute, *, uniform: bool) -> None:
+        """Write an operation some of whose outputs other threads still need.
+
+        The operation fills temporary registers for all threads. A masked copy then moves the values
+        of the threads that take part.
+        """
         temporaries = tuple(
             self.compiler.temporary(self.slots.bits[r], i) for i, r in enumerate(step.outputs)
         )
@@ -324,11 +369,14 @@ class Writer:
         self.lines.append(f"{name}({', '.join(arguments)})")
 
     def order(self, step: Order) -> None:
-        """Tells race detection."""
+        """Write a call that reports an ordering of accesses to race detection."""
         self.lines.append(f"{_ORDERS[step.kind]}(S, L, count)")
 
     def collective(self, step: Collective) -> None:
-        """The results differ between threads even where all inputs are the same."""
+        """Write an operation across threads.
+
+        Its results differ between threads even where all inputs are the same.
+        """
         operation = step.operation
         arguments = ["team", "None" if self.in_step else "mask"]
         for source, kind in zip(step.inputs, operation.inputs, strict=True):
@@ -351,11 +399,14 @@ class Writer:
             self._set_uniform(register, uniform=False)
 
     def access(self, step: Access) -> None:
-        """A load, a store or an atomic operation, and what is to be done about faults."""
+        """Write a load, a store or an atomic operation, and the call that reports its faults."""
         address_kind = "u64"
         if not isinstance(step.address, Constant):
             address_kind = _plain(self.slots.bits[step.address])
         pointer, stride = self._pointer(step.address, address_kind)
+        # All threads load from one address. One access suffices in global and parameter memory.
+        # Shared and local memory differ between blocks or threads, and a store or an atomic needs
+        # every thread.
         once = (
             not step.sources
             and stride == 0
@@ -394,7 +445,7 @@ _ATOMIC_TYPES = {"f32": 2, "f64": 2, "f16": 3, "bf16": 4, "f16x2": 5, "bf16x2": 
 
 
 def _atomic_type(kind: str) -> int:
-    """Number of a type in atomic.c."""
+    """Return the number of a type in atomic.c."""
     return _ATOMIC_TYPES.get(kind, int(kind[0] == "s"))
 
 

@@ -1,4 +1,4 @@
-"""Where threads go from the end of a block of code, when they wait for nobody."""
+"""Branches, jumps and traps at the end of a block of code; no thread waits here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ControlFlow:
         current: Lanes | None,
         count: int,
     ) -> Turn:
-        """Threads go on at `target` or at the next block, or diverge."""
+        """Continue the threads at `target` or at the next block; they diverge if they disagree."""
         if compiled.condition_is_uniform:
             taken = bool(self._frame.uniform[compiled.condition][0]) != end.negated
             self._outcomes[position] |= JUMPED if taken else STAYED
@@ -66,10 +66,10 @@ class ControlFlow:
         return self._threads.next()
 
     def dispatch(self, end: Dispatch, block: Block, current: Lanes | None, count: int) -> Turn:
-        """Threads go on where a register says.
+        """Continue each thread at the target that a register selects.
 
         Raises:
-            KernelTrap: there is no code.
+            KernelTrap: A register holds none of the targets' values.
         """
         bits = self._program.register_bits[end.register]
         values = self._executor.values(end.register, f"b{bits}")
@@ -87,7 +87,7 @@ class ControlFlow:
         return self._threads.next()
 
     def trap(self, end: Trap, current: Lanes | None) -> KernelTrap:
-        """The error for a trap that threads have executed; it names the first of them."""
+        """Return the error for a trap, which names the first of the threads that executed it."""
         lane = 0 if current is None else int(np.argmax(current))
         block, thread = self._team.place(lane)
         return KernelTrap(self._program.name, block, thread, end.location, end.reason)

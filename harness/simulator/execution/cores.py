@@ -1,7 +1,7 @@
-"""Processes that run blocks of a launch beside this one.
+"""Processes that run blocks of a launch in parallel with this one.
 
-They are forked from this process when a launch first has blocks for them, and know what it knew
-then; device memory is theirs too. What they are asked and what they answer is in `multicore.py`.
+They are forked from this process when a launch first needs them, so they start with its state.
+Device memory is shared. `multicore.py` defines their tasks and answers.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Answer = TypeVar("Answer")
 
 
 class CoreLost(RuntimeError):
-    """A process that runs blocks has ended before it should."""
+    """A process that runs blocks has ended unexpectedly."""
 
 
 class Board:
-    """Memory that all processes see: a row of numbers to take from, and a room for each process.
+    """Memory that all processes share: a counter to take numbers from, and a room for each process.
 
-    Rooms have `room_bytes` bytes; pages that are not written cost nothing.
+    Each room has `room_bytes` bytes. Pages that are never written use no memory.
     """
 
     def __init__(self, library: ctypes.CDLL, processes: int, room_bytes: int) -> None:
@@ -51,20 +51,20 @@ class Board:
         self._take.restype = ctypes.c_uint64
 
     def deal(self) -> None:
-        """Starts a new row, at 0."""
+        """Restart the counter at 0."""
         self._next[0] = 0
 
     def numbers(self, end: int) -> Iterator[int]:
-        """Takes numbers below `end`, each of which is given to one process only."""
+        """Take numbers below `end`, each of which only one process receives."""
         while (number := int(self._take(self._next.ctypes.data))) < end:
             yield number
 
     def stop(self) -> None:
-        """Nobody takes a small number any more."""
+        """Stop dealing: raise the counter so that no process takes another number."""
         self._next[0] = _STOPPED
 
     def room(self, process: int) -> npt.NDArray[np.uint8]:
-        """The room of a process; that of the one that deals is 0."""
+        """Return the room of a process; the dealing process has number 0."""
         start = _PAGE + process * self._room_bytes
         return self._bytes[start : start + self._room_bytes]
 
@@ -76,12 +76,13 @@ class _Core:
 
 
 class Cores(Generic[Task, Answer]):
-    """`count` processes that call `begin()`, and then answer tasks with `work(number, task)`.
+    """A group of `count` processes that answer tasks.
 
-    They are numbered from 1 on.
+    Each calls `begin()` once, and then `work(number, task)` for each task. Their numbers start at
+    1.
 
     Raises:
-        OSError: the system does not allow so many processes.
+        OSError: The system does not allow so many processes.
     """
 
     def __init__(
@@ -98,14 +99,17 @@ class Cores(Generic[Task, Answer]):
 
     @property
     def are_mine(self) -> bool:
-        """Whether this process has forked them; one that was forked since must leave them alone."""
+        """True if this process forked them.
+
+        A process that was forked later inherits this object and must not use it.
+        """
         return self._owner == os.getpid()
 
     def ask(self, task: Task, count: int) -> None:
-        """Gives the task to the first `count` processes, each of which has to be listened to.
+        """Send the task to the first `count` processes; their answers must then be read.
 
         Raises:
-            CoreLost: one has ended.
+            CoreLost: One of them has ended.
         """
         for core in self._cores[:count]:
             try:
@@ -114,10 +118,10 @@ class Cores(Generic[Task, Answer]):
                 raise CoreLost from None
 
     def answers(self, count: int) -> list[Answer]:
-        """Waits for the answers of the first `count` processes.
+        """Wait for the answers of the first `count` processes.
 
         Raises:
-            CoreLost: one has ended.
+            CoreLost: One of them has ended.
         """
         try:
             return [core.connection.recv() for core in self._cores[:count]]
@@ -125,7 +129,7 @@ class Cores(Generic[Task, Answer]):
             raise CoreLost from None
 
     def close(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         for core in self._cores:
             core.connection.close()
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
@@ -137,8 +141,8 @@ class Cores(Generic[Task, Answer]):
 def _fork(begin: Callable[[], None], work: Callable[[Any], Any]) -> _Core:
     ours, theirs = Pipe()
     with warnings.catch_warnings():
-        # Python warns where there are threads, which may hold locks: what is forked uses NumPy and
-        # the simulator only.
+        # Python warns about forking a process with threads, because they may hold locks. The forked
+        # process uses only NumPy and the simulator.
         warnings.simplefilter("ignore", DeprecationWarning)
         process = os.fork()
     if process:
@@ -151,13 +155,14 @@ def _fork(begin: Callable[[], None], work: Callable[[Any], Any]) -> _Core:
 
 
 def _serve(connection: Connection, begin: Callable[[], None], work: Callable[[Any], Any]) -> None:
-    """Answers tasks until the process that gives them has gone."""
+    """Answer tasks until the process that sends them has ended."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A reader of an inherited pipe sees its end only when this process has closed its copy too.
+    # A reader of an inherited pipe sees end-of-file only when this process has closed its copy,
+    # too.
     os.closerange(3, connection.fileno())
     os.closerange(connection.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-    # What came with the fork stays as it is: collecting garbage there would copy it.
+    # The garbage collector would write to inherited objects, and so copy their pages.
     gc.freeze()
     begin()
     with contextlib.suppress(EOFError):

@@ -1,4 +1,4 @@
-"""Which lines of device code have run."""
+"""Line and branch coverage of device code."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from harness.system.numbering import numbered
 
 @dataclass(frozen=True)
 class Lines:
-    """Of one file, those that instructions were compiled from.
+    """The lines of one file from which instructions were compiled.
 
     Attributes:
-        reached: Some thread has run an instruction of theirs.
-        missed: No thread has, in no kernel and in no instance of a template.
-        unset: Of kernels that ran, those that may read a variable which nothing has set.
-        branches: Of kernels that ran, for each branch its line, whether some thread jumped there,
-            and whether some thread went on. Instances of a template count as one.
-        ptx: Of kernels that were launched, what came of each line.
+        reached: Lines of which some thread has run an instruction.
+        missed: Lines of which no thread has run an instruction, in any kernel or template instance.
+        unset: Lines of kernels that ran which may read a variable that nothing has set.
+        branches: For each branch of kernels that ran: its line, whether some thread jumped, and
+            whether some thread went on. Instances of a template count as one.
+        ptx: The PTX of each line, for kernels that were launched.
     """
 
     reached: tuple[int, ...]
@@ -44,11 +44,11 @@ class Lines:
 
 
 def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) -> Lines:
-    """Tell which lines of a file have run, an inlined function's and its caller's alike.
+    """Return which lines of a file have run, in inlined functions as well as in their callers.
 
     Args:
-        file: Its name, without a folder: so the compilers are told of it.
-        modules: With the kernels of theirs that were launched.
+        file: Name of the file without a folder. Compilers receive the file under this name.
+        modules: Each module with its kernels that were launched.
     """
     every: set[int] = set()
     reached: set[int] = set()
@@ -60,6 +60,8 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
             every |= set(_lines(file, function.body))
         for prepared in launched:
             program = prepared.compiler.program
+            # Template instances repeat the same branches. A branch is therefore identified by its
+            # line and its position among the branches of that line in its kernel.
             for place, (_, bits) in numbered(_branches(file, prepared), itemgetter(0)):
                 ways[place] |= bits
             unset |= set(_lines(file, _reads_of_unset(program)))
@@ -80,22 +82,22 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
 
 
 def _branches(file: str, prepared: Prepared) -> Iterator[tuple[int, int]]:
-    """Each branch of a file by its line, and the ways it went."""
+    """Yield the line of each branch of a file, and the ways that threads went there."""
     for block, ways in zip(prepared.compiler.program.blocks, prepared.outcomes, strict=True):
         lines = block.counted_branch and list(_lines(file, [block.counted_branch]))
         if lines:
-            # That of an inlined function, before its caller's.
+            # The first line is the inlined function's; the callers' lines follow.
             yield lines[0], ways
 
 
 def _reads_of_unset(program: Program) -> Iterator[Instruction]:
-    """Instructions that read a register to which there is a way without a write."""
+    """Yield instructions that read a register which some path reaches without a write to it."""
     for block in program.blocks if program.unset else ():
         yield from _first_reads(block, program.unset)
 
 
 def _first_reads(block: Block, registers: int) -> Iterator[Instruction]:
-    """Instructions of a block that read one of the registers before they are written there."""
+    """Yield a block's instructions that read one of the registers before the block writes it."""
     for step in block.steps:
         instruction = _instruction(step)
         if instruction and mask(sources_of(step)) & registers:
@@ -108,6 +110,7 @@ def _instruction(step: Step) -> Instruction | None:
 
 
 def _lines(file: str, items: Iterable[object]) -> Iterator[int]:
+    """Yield the instructions' lines in a file, and those of the callers they are inlined in."""
     for item in items:
         place: Location | None = item.location if isinstance(item, Instruction) else None
         while place:

@@ -1,4 +1,4 @@
-"""The error that ends a launch whose threads wait for what cannot happen, with who waits where."""
+"""The error for a launch whose threads wait forever, with the place where each thread waits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from harness.simulator.ptx.ptx import Location
 from harness.simulator.sanitizer.synccheck import Wait
 
 _AFTER_BARRIERS, _LAST = 1 << 20, 1 << 21
-"""Where threads stand in the error; those at a barrier by its number."""
+"""Sort keys of the places in the error message. Barriers come first and use their number."""
 
 
 def deadlock_error(waiting: WaitingThreads) -> BarrierDeadlock | UnmetCondition:
-    """The error that tells who waits where, in the first block that is in the deadlock."""
+    """Return the error that lists the waiting threads of the first deadlocked block."""
     if waiting.actions.parked:
         return _unmet_condition(waiting)
     number, here = _block_of(waiting, int(np.flatnonzero(waiting.threads.alive)[0]))
@@ -38,30 +38,35 @@ def deadlock_error(waiting: WaitingThreads) -> BarrierDeadlock | UnmetCondition:
 
 
 class _Report:
-    """Who waits where, of the lanes `here` of one block."""
+    """The waiting places of the lanes `here` of one block.
+
+    Attributes:
+        waits: The waits, for the finding.
+        places: Sort key and text of each place.
+        counts: Number of threads at each barrier, by barrier number.
+    """
 
     def __init__(self, here: slice) -> None:
         self._here = here
         self.waits: list[Wait] = []
         self.places: list[tuple[int, str]] = []
         self.counts: dict[int, int] = {}
-        """Threads at each barrier, by its number."""
 
     def at_barrier(self, waiting: WaitingAtBarrier) -> None:
-        """Threads at a barrier of the block."""
+        """Add threads that wait at a barrier of the block."""
         number, location = waiting.barrier.number, waiting.barrier.location
         wait = Wait.at_barrier(waiting.barrier, waiting.lanes)
         if found := self._tell(wait, number, f"at barrier {number}{_at(', ', location)}"):
             self.counts[number] = self.counts.get(number, 0) + found
 
     def for_lanes(self, waiting: WaitingForLanes) -> None:
-        """Threads that wait for lanes of their warp."""
+        """Add threads that wait for lanes of their warp."""
         sync = waiting.sync
         wait = Wait(sync.location, waiting.lanes, f"wait at {sync.name}")
         self._tell(wait, _AFTER_BARRIERS, f"at {sync.name}{_at(', ', sync.location)}")
 
     def spinning(self, location: Location | None, lanes: Lanes) -> None:
-        """Threads in a loop."""
+        """Add threads that spin in a loop."""
         self._tell(Wait(location, lanes, "spin"), _LAST, f"spinning{_at(' at ', location)}")
 
     def _tell(self, wait: Wait, order: int, what: str) -> int:
@@ -84,14 +89,18 @@ def _unmet_condition(waiting: WaitingThreads) -> UnmetCondition:
 
 
 def _block_of(waiting: WaitingThreads, lane: int) -> tuple[int, slice]:
-    """The block of a lane in the chunk, and its lanes."""
+    """Return the block of a lane in the chunk, and the slice of the block's lanes."""
     threads = waiting.team.threads
     block = lane // threads
     return block, slice(block * threads, (block + 1) * threads)
 
 
 def _place_of(program: Program, position: int) -> Location | None:
-    """The first known place from a block of code on: of what it waits for, else of anything."""
+    """Return the source location of a spinning loop, or None if no location is known.
+
+    Memory accesses come first, because a spinning loop usually polls memory. Only the block of code
+    at `position` and the next three are searched.
+    """
     blocks = program.blocks[position : position + 4]
     steps = (step for block in blocks for step in block.steps)
     places = [step.location for step in steps if isinstance(step, Access)]
@@ -104,7 +113,7 @@ def _at(before: str, location: Location | None) -> str:
 
 
 def _thread_list(threads: Array) -> str:
-    """Numbers as ranges: "0-2, 7"."""
+    """Format thread numbers as ranges ("0-2, 7"), at most eight of them."""
     numbers = [int(n) for n in threads]
     parts = []
     start = 0

@@ -1,4 +1,4 @@
-"""Runs the code of basic blocks on the threads of a chunk."""
+"""Execution of basic blocks on the threads of a chunk."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ Lanes = npt.NDArray[np.bool_]
 
 
 class Executor:
-    """The registers of a chunk's threads, and which of them are the same for all.
+    """The registers of a chunk's threads, and the code that runs on them.
 
-    `uniform` is as in codegen.State.
+    Attributes:
+        uniform: Registers that hold one value for all threads, as in codegen.State.
+        thread_instructions: Instructions executed so far, summed over threads.
+        issued: Instructions executed so far, each counted once for all threads that ran it
+            together.
     """
 
     def __init__(
@@ -44,20 +48,24 @@ class Executor:
         self.uniform = 0
         self.thread_instructions = 0
         self.issued = 0
-        """Instructions executed so far, each once for all threads that ran it together."""
         team.executed = lambda: self.thread_instructions
 
     def begin(self, first_block: int, uniform: int) -> None:
-        """The next chunk of blocks."""
+        """Start the next chunk, whose first block is at place `first_block`."""
         self._first_block = first_block
         self.uniform = uniform
 
     def run(
         self, position: int, block: Block, current: Lanes | None, count: int, elsewhere: int
     ) -> Compiled:
-        """Runs a block of code on the `count` threads `current` (None: all).
+        """Run a block of code.
 
-        `elsewhere` are the registers that matter to other threads, as bits.
+        Args:
+            position: Number of the block.
+            block: The block.
+            current: The threads that run it, or None for all.
+            count: Number of those threads.
+            elsewhere: Registers whose values other threads need, as bits.
         """
         compiled = self._compiled(
             position, block, elsewhere & block.writes, in_step=current is None
@@ -90,7 +98,7 @@ class Executor:
         return compiled
 
     def values(self, source: Source, kind: str) -> Array:
-        """What a register holds: a value for each thread, or one for all."""
+        """Return what a register or constant holds: a value for each thread, or one for all."""
         if isinstance(source, Constant):
             return np.array([source.value.value & 0xFFFFFFFF], np.uint32)
         slots = self._prepared.compiler.slots
@@ -102,6 +110,11 @@ class Executor:
         return values
 
     def _compiled(self, position: int, block: Block, kept: int, *, in_step: bool) -> Compiled:
+        """Return the block's code for the present state of the threads, compiled on first use.
+
+        The key leaves out registers that the block neither reads nor writes, so that fewer variants
+        are compiled.
+        """
         prepared = self._prepared
         key = (self.uniform & prepared.touched[position], kept, in_step)
         compiled = prepared.code[position].get(key)

@@ -1,4 +1,4 @@
-"""From faulty accesses to findings."""
+"""Conversion of faulty accesses to findings."""
 
 from __future__ import annotations
 
@@ -20,20 +20,30 @@ from harness.simulator.ptx.ptx import TYPE_BYTES, Location
 from harness.simulator.ptx.space import Space, resolved
 
 _EXAMINED = 256
-"""Threads of one faulty access that are looked at one by one; more count as the first of them."""
+"""Most threads of one faulty access that are examined singly; the others count as the first."""
 _PAGE = 2 << 20
-"""Bytes of a page of device memory: beside an allocation, there is memory that far."""
+"""Bytes of a page of device memory; on a GPU, memory beside an allocation is mapped that far."""
 _SHARED_PIECE = 128
-"""Bytes in which blocks get their shared memory."""
+"""Granularity in bytes with which blocks receive shared memory."""
 _HOST_ADDRESSES = range(0x5500_0000_0000, 1 << 47)
-"""Where Linux on x86-64 puts a program, its heap, its libraries and its stacks. The memory there is
-the submission process's, which nobody can look into from here. A program that is always loaded at
-one address has its heap below 2 GiB, as halves of addresses are: nothing is said of those."""
+"""Addresses where Linux on x86-64 puts a program, its heap, its libraries and its stacks.
+
+That memory belongs to the submission's process, which this process cannot inspect. A program with a
+fixed load address has its heap below 2 GiB. Those addresses are excluded, because truncated
+addresses (one half of 64 bits) are as small.
+"""
 
 
 @dataclass(frozen=True)
 class _Described:
-    """The kind of a mistake, a line about one, and how far from an allocation of which size."""
+    """A description of one mistake.
+
+    Attributes:
+        kind: The kind of mistake.
+        message: One line about this mistake.
+        allocation: Size in bytes of the nearest allocation, or None.
+        offset: Offset of the access from the allocation's start in bytes, or None.
+    """
 
     kind: str
     message: str
@@ -42,7 +52,7 @@ class _Described:
 
 
 class Faults:
-    """Collects the findings of one launch: one for each kind of mistake at each source line."""
+    """Collector of a launch's findings: one for each kind of mistake at each source line."""
 
     def __init__(
         self,
@@ -52,7 +62,7 @@ class Faults:
         private: PrivateMemory,
         others: Faults | None = None,
     ) -> None:
-        """`others` collects for other blocks of the same launch."""
+        """Share the findings of `others`, which collects for other blocks of the same launch."""
         self._compiler = compiler
         self._memory = memory
         self._placement = placement
@@ -64,12 +74,12 @@ class Faults:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found so far, in the order of discovery."""
+        """The findings so far, in order of discovery."""
         return tuple(self._findings.values())
 
     @property
     def fault(self) -> Fault | None:
-        """What would have stopped real hardware first."""
+        """The first fault that would have stopped a real GPU, or None."""
         return self._stops[0] if self._stops else None
 
     def report(
@@ -81,10 +91,14 @@ class Faults:
         *,
         shared_access: bool,
     ) -> None:
-        """Takes the faults that access.c has noted and clears them.
+        """Record the faults that access.c has noted, and clear them.
 
-        `addresses` has the address register's values, one for each thread or one for all;
-        `shared_access` tells that one access was made for all `active` threads.
+        Args:
+            site: Place in the program, as an index in `Compiler.sites`.
+            addresses: The address register's values, one for each thread or one for all.
+            active: The threads that executed the access.
+            first_block: Place of the chunk's first block.
+            shared_access: True if one access was made for all `active` threads.
         """
         fault = self._private.fault
         faulty = np.flatnonzero(fault)
@@ -106,7 +120,7 @@ class Faults:
     def note_access(
         self, step: Access, code: int, address: int, lane: int, first_block: int
     ) -> None:
-        """Takes one fault, of the thread `lane` at `address`, which has no register."""
+        """Record one fault of the thread `lane` at `address`, which no register holds."""
         self._one(step, code, address, lane, first_block, 1)
 
     def _one(
@@ -130,10 +144,17 @@ class Faults:
         where: tuple[int, int | None, int | None] = (0, None, None),
         access: str = "",
     ) -> None:
-        """A finding; `kind` tells it from others at the same place.
+        """Record a finding, or add `count` to the finding of the same kind at the same place.
 
-        `where` is the address, 0 for none, and the nearest allocation and the offset there;
-        `access` is what was done there.
+        Args:
+            kind: The check, and the kind of mistake.
+            message: One line about this mistake.
+            location: Source location, or None where it is unknown.
+            lane: Thread in the chunk.
+            first_block: Place of the chunk's first block.
+            count: Number of threads.
+            where: The address (0 for none), and the nearest allocation's size and the offset in it.
+            access: Kind of access, such as "load".
         """
         file = location.file if location else None
         line = location.line if location else None
@@ -191,6 +212,8 @@ class Faults:
         if code == UNINITIALISED:
             message = f"{access} of {name} memory that nothing wrote: byte {address}"
             return _Described(f"uninitialised {name} {kind}", message)
+        # A GPU does not detect an access within the last piece of a block's shared memory. The
+        # harness reports it, but does not count it as a fault that stops the kernel.
         size = self._private.sizes[space] if space else 0
         if space is Space.SHARED and address + width > -(-size // _SHARED_PIECE) * _SHARED_PIECE:
             self._stops.append("illegal address")
@@ -205,7 +228,7 @@ class Faults:
         return _Described(f"past {name} {kind}", message)
 
     def _outside(self, access: str, address: int, width: int) -> _Described:
-        """An address that no live allocation holds, in device memory or not."""
+        """Describe an address that is in no live allocation, in device memory or not."""
         if not self._memory.contains(address):
             self._stops.append("illegal address")
             what = "a null pointer" if address < 4096 else "an address that is not device memory"
@@ -234,7 +257,10 @@ class Faults:
 
 
 def _reach(known: Finding, where: tuple[int, int | None, int | None]) -> tuple[int, int] | None:
-    """How far a finding's accesses reach with another one, if that is at the same allocation."""
+    """Return the range of offsets of a finding's accesses, extended by another access.
+
+    The range stays the same where the other access is at another allocation.
+    """
     address, _, offset = where
     if known.reach is None or known.offset is None or known.address is None or offset is None:
         return known.reach

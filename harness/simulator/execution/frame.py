@@ -1,4 +1,4 @@
-"""The registers and private memory of the threads that run together."""
+"""Registers and private memory of the threads that run together."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ from harness.simulator.ptx.space import Space
 
 
 class Frame:
-    """Registers of `lanes` threads, as arrays; views of them are added as compiled code needs them.
+    """Registers of `lanes` threads as arrays; views are added as compiled code needs them.
 
-    `varying` and `uniform` hold, for each slot, the view with one element for each thread and the
-    view with one for all; the pointers are their addresses.
+    Attributes:
+        lanes: Number of threads.
+        varying: For each slot, the view with one element for each thread.
+        uniform: For each slot, the view with one element for all threads.
+        varying_pointers: Addresses of the data of `varying`.
+        uniform_pointers: Addresses of the data of `uniform`.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -32,7 +36,7 @@ class Frame:
         self._storage: dict[int, tuple[Array, Array]] = {}
 
     def extend(self, slots: Slots) -> None:
-        """Adds what has been added to `slots`."""
+        """Add views for the slots that are new in `slots`."""
         for register, kind in slots.pairs[len(self.varying) :]:
             bits = slots.bits[register]
             if register not in self._storage:
@@ -49,6 +53,10 @@ def _storage(bits: int, length: int) -> Array:
 
 
 def _view(storage: Array, kind: str) -> Array:
+    """Return an array's view as type `kind`.
+
+    A narrower type views the low part of each element; a packed pair has shape (lanes, 2).
+    """
     dtype = np.dtype(DTYPES[kind])
     if kind.endswith("x2"):
         return storage.view(dtype).reshape(-1, 2)
@@ -56,7 +64,10 @@ def _view(storage: Array, kind: str) -> Array:
 
 
 class PrivateMemory:
-    """Shared memory of the blocks, local memory of the threads, and the kernel's arguments."""
+    """Shared memory of the blocks, local memory of the threads, and the kernel's arguments.
+
+    Each space has a shadow of equal size, which notes the bytes that have been written.
+    """
 
     def __init__(
         self, lanes: int, threads: int, shared_bytes: int, local_bytes: int, arguments: bytes
@@ -89,13 +100,13 @@ class PrivateMemory:
         self.sizes = {space: size for space, (_, _, size, _) in rows.items()}
 
     def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
-        """What a thread has in shared or local memory or among its parameters."""
+        """Return bytes of the thread's part of a space, cut off at its end."""
         data, _, size, owner = self._rows[space]
         start = int(owner[lane]) * size if owner is not None else 0
         return data[start + min(offset, size) : start + min(offset + nbytes, size)].tobytes()
 
     def reset(self) -> None:
-        """Makes shared and local memory fresh, for other blocks."""
+        """Fill shared and local memory with poison and mark it as not written, for other blocks."""
         for data, shadow in (
             (self._shared, self._shared_shadow),
             (self._local, self._local_shadow),
@@ -111,10 +122,17 @@ def _padded(nbytes: int) -> npt.NDArray[np.uint8]:
 def special_registers(
     placement: Placement, first_block: int, lanes: int, dynamic_bytes: int, total_bytes: int
 ) -> dict[str, Callable[[], Array]]:
-    """For each special register what makes its values: one for each thread, or one for all.
+    """Return, for each special register, a function that makes its values.
 
-    The blocks are those from place `first_block` of the order on; threads beyond the last (which
-    do not exist) get some value.
+    The values are an array with one element for each thread, or one for all. Lanes without a thread
+    receive an arbitrary value.
+
+    Args:
+        placement: Order of blocks and threads.
+        first_block: Place of the chunk's first block in the order.
+        lanes: Lanes of the chunk.
+        dynamic_bytes: Dynamic shared memory of a block.
+        total_bytes: All shared memory of a block.
     """
     geometry = placement.geometry
     threads = geometry.threads
@@ -155,7 +173,7 @@ def special_registers(
         makers[f"%ctaid.{name}"] = lambda axis=axis: per_block(axis)  # type: ignore[misc]
         makers[f"%ntid.{name}"] = lambda n=geometry.block[axis]: constant(n)  # type: ignore[misc]
         makers[f"%nctaid.{name}"] = lambda n=geometry.grid[axis]: constant(n)  # type: ignore[misc]
-        # Every block is a cluster.
+        # Every block is a cluster of its own.
         makers[f"%clusterid.{name}"] = makers[f"%ctaid.{name}"]
         makers[f"%nclusterid.{name}"] = makers[f"%nctaid.{name}"]
         makers[f"%cluster_ctaid.{name}"] = lambda: constant(0)
@@ -166,4 +184,5 @@ def special_registers(
 
 
 def _shortest(values: Array) -> Array:
+    """Return the values as one element where all are equal, so that the register is uniform."""
     return values[:1] if (values == values[0]).all() else values

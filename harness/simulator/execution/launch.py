@@ -1,4 +1,4 @@
-"""One launch of a kernel: its blocks in chunks, and what is told of them."""
+"""One launch of a kernel: runs its blocks in chunks and collects the results."""
 
 from __future__ import annotations
 
@@ -31,48 +31,59 @@ from harness.simulator.sanitizer.synccheck import SyncChecks
 Sites = npt.NDArray[np.uint64]
 
 _POISONED = {16: 0x7FA1, 32: 0x7FA1DEAD, 64: 0x7FF1DEAD7FA1DEAD}
-"""What registers of so many bits hold that nothing has set: not a number, of any type, and other
-than what fresh memory holds."""
+"""Contents of registers that nothing has set, by width in bits.
+
+They are NaN in every floating-point type, and differ from the poison of fresh memory.
+"""
 
 CHUNK_PRIVATE_BYTES = 64 << 20
-"""Most shared and local memory of the blocks that run together."""
+"""Most shared and local memory, in bytes, of the blocks that run together."""
 
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """What a kernel did, apart from its effect on memory.
+    """The result of a launch, apart from its effect on memory.
 
-    `thread_instructions` is how many PTX instructions were executed, summed over threads;
-    instructions whose guard was false do not count, guarded branches always do.
+    Attributes:
+        findings: What the checks found.
+        thread_instructions: PTX instructions executed, summed over threads. Instructions whose
+            guard was false do not count; guarded branches always count.
+        counters: The counts, or None where the machine does not count.
+        fault: The fault that would have stopped the kernel on a real GPU, or None.
+        work: Cost of the simulation, as in `budget.work_of`.
+        processes: Number of processes that ran blocks.
+        is_of_chosen_blocks: True if only some of the blocks ran.
     """
 
     findings: tuple[Finding, ...]
     thread_instructions: int
     counters: KernelCounters | None = None
-    """Where the machine counts."""
     fault: Fault | None = None
-    """What would have stopped the kernel on real hardware."""
     work: int = 0
-    """What it took, as `budget.work_of` has it."""
     processes: int = 1
-    """That blocks were dealt out to."""
     is_of_chosen_blocks: bool = False
-    """Whether others did not run."""
 
 
 class NeedsOneCore(RuntimeError):
-    """What happened may depend on the order of blocks, which one core keeps to."""
+    """The result may depend on the order of blocks, which only one core keeps to."""
 
 
 @dataclass
 class Kernel:
-    """A kernel ready to run, and what one launch leaves to the next."""
+    """A kernel ready to run, with the state that one launch leaves to the next.
+
+    Attributes:
+        prepared: The program and its compiled code.
+        instructions_per_thread: Instructions per thread of the last launch.
+        needs_one_core: Why no launch runs on several cores any more; empty if one may.
+        frame: Registers of the last launch, to be used again.
+        traits: What race detection knows of the program.
+        team: Threads of the last launch, to be used again.
+    """
 
     prepared: Prepared
     instructions_per_thread: int = 0
-    """In the last launch."""
     needs_one_core: str = ""
-    """Why no launch runs on several cores any more."""
     frame: Frame | None = None
     traits: Traits | None = None
     team: Team | None = None
@@ -80,10 +91,15 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Host:
-    """What every launch on a device needs of it.
+    """The parts of a device that each launch needs.
 
-    `racecheck`, `counters` and `schedule` are as in `Machine`; `grid_barrier` is the address at
-    which cooperative groups count the blocks that are at a grid's barrier, 0 for none.
+    `racecheck`, `counters` and `schedule` are as in `Machine`.
+
+    Attributes:
+        grid_barrier: Address at which cooperative groups count the blocks at a grid's barrier; 0
+            for none.
+        chunk_lanes: Most threads that run together.
+        budget: The call's budget.
     """
 
     memory: Memory
@@ -100,7 +116,14 @@ class Host:
 
 
 class Launch:
-    """Runs a kernel's blocks, chunk after chunk."""
+    """A launch that runs a kernel's blocks, chunk after chunk.
+
+    Attributes:
+        kernel: The kernel.
+        processes: Number of processes that run blocks.
+        races: Race detection, or None.
+        counts: The counters, or None.
+    """
 
     def __init__(
         self,
@@ -111,7 +134,7 @@ class Launch:
         arguments: bytes,
         chosen: tuple[int, ...] = (),
     ) -> None:
-        """Of all blocks, or of those that are chosen."""
+        """Launch the blocks `chosen`, or all if it is empty."""
         program = kernel.prepared.compiler.program
         self.kernel = kernel
         self.processes = 1
@@ -136,26 +159,26 @@ class Launch:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return -(-self._placement.count // self._blocks)
 
     @property
     def thread_instructions(self) -> int:
-        """Executed so far, here and elsewhere."""
+        """Instructions executed so far, in this process and others, summed over threads."""
         return sum(p.scheduler.thread_instructions for p in self._places) + self._elsewhere
 
     @property
     def work(self) -> int:
-        """What that took, as `budget.work_of` has it."""
+        """Cost of the simulation so far, as in `budget.work_of`."""
         return sum(p.scheduler.work for p in self._places) + self._work_elsewhere
 
     def run(self) -> LaunchResult:
-        """Runs all blocks to their end.
+        """Run all blocks to their end.
 
         Raises:
-            OverBudget: it is more than the call may do.
-            KernelTrap: a thread executed `trap`.
-            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
+            OverBudget: The launch exceeds the call's budget.
+            KernelTrap: A thread executed `trap`.
+            BarrierDeadlock, UnmetCondition: Threads wait for an event that cannot happen.
         """
         chunks = [self._chunk(number) for number in range(self.chunks)]
         resident = blocks_at_once(self._geometry.threads, self._shared_bytes)
@@ -170,11 +193,11 @@ class Launch:
         return self.result()
 
     def run_some(self, numbers: Iterable[int]) -> None:
-        """Runs the chunks of these numbers, while other processes run others.
+        """Run the chunks with these numbers, while other processes run others.
 
         Raises:
-            NeedsOneCore: something happened that may depend on the order of blocks, or that is to
-                be told in their order. `KernelTrap` and what else `run` raises mean the same.
+            NeedsOneCore: Something happened that may depend on the order of blocks, or that must be
+                reported in their order. `KernelTrap` and the other errors of `run` mean the same.
         """
         with np.errstate(all="ignore"):
             for number in numbers:
@@ -190,21 +213,27 @@ class Launch:
                     raise NeedsOneCore("it reads the clock or sleeps")
 
     def touched(self, into: npt.NDArray[np.uint8]) -> None:
-        """Fills in what this process has touched, as `Races.touched` does."""
+        """Write into `into` which memory this process has accessed, as `Races.touched` does."""
         if self.races:
             self.races.touched(into)
 
     def totals(self) -> Totals | None:
-        """What this process has counted, where it counts."""
+        """Return the counts of this process, or None where nothing is counted."""
         return self.counts.totals() if self.counts else None
 
     def add(
         self, thread_instructions: int, work: int, totals: Totals | None, counted: Sites | None
     ) -> bool:
-        """Adds what another process has done, which started from `counted`.
+        """Add the work of another process.
+
+        Args:
+            thread_instructions: Instructions that it executed.
+            work: Cost of the simulation.
+            totals: Its counts.
+            counted: The counts that it started from.
 
         Returns:
-            Whether the counts add up.
+            True if the counts can be added up.
         """
         self._elsewhere += thread_instructions
         self._work_elsewhere += work
@@ -214,12 +243,12 @@ class Launch:
         return counts.add(totals, counted)
 
     def end(self) -> None:
-        """Must be called when no more blocks run."""
+        """Release race detection; must be called when no more blocks run."""
         if self.races:
             self.races.end()
 
     def result(self) -> LaunchResult:
-        """What was done."""
+        """Return the result of the launch."""
         executed, counts = self.thread_instructions, self.counts
         threads = self._placement.count * self._geometry.threads
         self.kernel.instructions_per_thread = executed // threads
@@ -247,7 +276,7 @@ class Launch:
         return (*faults, *races, *self._sync.findings)
 
     def _place(self) -> Place:
-        """Room for one chunk: only those that wait for others need more than one."""
+        """Make room for one chunk; only chunks that wait for other chunks need a second one."""
         first = self._places[0] if self._places else None
         frame = Frame(self._lanes) if first else self._first_frame()
         private = PrivateMemory(
@@ -273,7 +302,7 @@ class Launch:
         return self._places[-1]
 
     def _start(self, at: Place, chunk: range) -> bool:
-        """Runs a chunk; returns whether all of its threads have ended."""
+        """Run a chunk; return whether all of its threads have ended."""
         self._check_budget()
         at.private.reset()
         uniform = self._fill_specials(at.frame, chunk.start)
@@ -325,15 +354,20 @@ class Launch:
         return Counts(self._program, self._geometry, self._lanes, sites)
 
     def _blocks_at_once(self) -> int:
+        """Return the number of blocks in a chunk.
+
+        Private memory and the number of lanes limit it. A block is never divided.
+        """
         threads, blocks = self._geometry.threads, self._placement.count
         per_block = self._shared_bytes + self._program.local_bytes * threads
         by_memory = CHUNK_PRIVATE_BYTES // per_block if per_block else blocks
         return max(1, min(blocks, by_memory, self._host.chunk_lanes // threads))
 
     def _poison_unset(self, frame: Frame) -> None:
-        """Fills registers that may be read before they are written.
+        """Fill registers that may be read before they are written.
 
-        What a block before this one has left in them, or 0, might be right by chance.
+        Otherwise they would hold the values of an earlier block, or 0, which might be right by
+        chance.
         """
         program, slots = self._program, self._prepared.compiler.slots
         if not program.unset:
@@ -345,7 +379,7 @@ class Launch:
                 frame.varying[slot][...] = _POISONED[bits]
 
     def _fill_specials(self, frame: Frame, first_block: int) -> int:
-        """Gives the special registers their values; returns those that are uniform, as bits."""
+        """Set the special registers; return those that are uniform, as bits."""
         program, slots = self._program, self._prepared.compiler.slots
         makers = special_registers(
             self._placement,

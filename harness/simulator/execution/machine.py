@@ -1,7 +1,7 @@
-"""Runs kernels: PTX in, changed memory and findings out.
+"""A machine that runs kernels: it takes PTX, changes memory and returns findings.
 
-All threads of a chunk of blocks run as one vector: every instruction is a few calls on arrays, one
-element for each thread.
+All threads of a chunk of blocks run as one vector. Each instruction is a few calls on arrays that
+have one element for each thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from harness.simulator.ptx.space import Space
 from harness.simulator.sanitizer.race import RaceHistory
 
 CHUNK_LANES = 16384
-"""Threads that run together: their registers are to stay in the processor's cache."""
+"""Most threads that run together; their registers should stay in the processor's cache."""
 MAX_THREADS_PER_BLOCK = 1024
 _GRID_BARRIER_BYTES = 32
 
@@ -48,38 +48,43 @@ _GRID_BARRIER_BYTES = 32
 class LoadedModule:
     """A module whose variables have been placed in device memory.
 
-    Kernels are prepared when they are first launched, and kept.
+    Kernels are prepared at their first launch, and kept.
+
+    Attributes:
+        module: The module.
+        addresses: Addresses of its variables by name.
+        number: Number of modules that were loaded on the machine before it.
+        prepared: The prepared kernels by mangled name.
     """
 
     module: Module
     addresses: Mapping[str, int]
     number: int
-    """How many were loaded on the machine before."""
     prepared: dict[str, Kernel] = field(default_factory=dict)
 
     @property
     def kernels(self) -> Mapping[str, Function]:
-        """The kernels by (mangled) name."""
+        """The kernels by mangled name."""
         return self.module.kernels
 
     def address_of(self, name: str) -> int:
-        """Where the variable is; 0 when there is none of that name."""
+        """Return the address of a variable, or 0 if the module has no variable of that name."""
         return self.addresses.get(name, 0)
 
 
 class Machine:
-    """Executes kernels on a device memory.
+    """An executor of kernels on a device memory.
 
     Args:
-        memory: the device's.
-        chunk_lanes: most threads that run together.
-        racecheck: whether races are looked for.
-        counters: whether launches count what they do, which takes about twice the time.
-        schedule: the order of blocks and warps, as `Placement` has it.
-        cores: most processes, this one included, that run blocks of one launch side by side; their
-            result is that of one.
-        print_out: takes what kernels print.
-        print_error: takes their failed assertions.
+        memory: The device's memory.
+        chunk_lanes: Most threads that run together.
+        racecheck: True to look for races.
+        counters: True to count what launches do, which takes about twice the time.
+        schedule: Order of blocks and warps, as in `Placement`.
+        cores: Most processes, this one included, that run blocks of one launch in parallel. Their
+            result is the same as that of one core.
+        print_out: Receives what kernels print.
+        print_error: Receives the kernels' failed assertions.
     """
 
     def __init__(
@@ -107,17 +112,17 @@ class Machine:
         self._modules: dict[int, LoadedModule] = {}
         self._loads = 0
         self.budget = Budget()
-        """Of the call under way."""
+        """The budget of the current call."""
         self.near: Near | None = None
-        """What is worked on by the blocks that run; None where all do."""
+        """The parts of the data that the blocks that run work on, or None where all blocks run."""
         self._shared = MulticoreLaunches(memory, cores, self._launch_of)
 
     def load(self, ptx_text: str) -> LoadedModule:
-        """Parses PTX and places its global and constant variables, initialised, in memory.
+        """Parse PTX, and place its initialised global and constant variables in memory.
 
         Raises:
-            PtxSyntaxError: the text cannot be read.
-            OutOfDeviceMemory: the variables do not fit.
+            PtxSyntaxError: The text cannot be parsed.
+            OutOfDeviceMemory: The variables do not fit.
         """
         module = parse(ptx_text)
         placed = [
@@ -130,29 +135,29 @@ class Machine:
                 _element(value, known).to_bytes(variable.element, "little")
                 for value in variable.values
             )
-            # CUDA C++ initialises what has no initialiser with zeros.
+            # CUDA C++ initialises variables without an initialiser with zeros.
             self.memory.write(addresses[variable.name], data.ljust(variable.size, b"\0"))
         loaded = self._modules[self._loads] = LoadedModule(module, addresses, self._loads)
         self._loads += 1
         return loaded
 
     def close(self) -> None:
-        """Ends the processes that run blocks beside this one; they are forked again when needed."""
+        """End the processes that run blocks beside this one; they are forked again when needed."""
         self._shared.close()
 
     def lines(self, file: str) -> Lines:
-        """Which lines of a source file have run in any launch so far."""
+        """Return which lines of a source file have run in any launch so far."""
         modules = self._modules.values()
         return lines_in(
             file, ((m.module, [k.prepared for k in m.prepared.values()]) for m in modules)
         )
 
     def prepare(self, loaded: LoadedModule, kernel_name: str) -> Kernel:
-        """The kernel, ready to run; the second time at no cost.
+        """Return the kernel ready to run; it is kept for later calls.
 
         Raises:
-            KeyError: the module has no such kernel.
-            UnsupportedInstruction: the kernel needs what the machine has not got.
+            KeyError: The module has no such kernel.
+            UnsupportedInstruction: The kernel has an instruction that the machine lacks.
         """
         if kernel_name not in loaded.prepared:
             program = prepare(
@@ -178,21 +183,28 @@ class Machine:
         *,
         cooperative: bool = False,
     ) -> LaunchResult:
-        """Runs a kernel to its end; `parameters` are the raw bytes of its arguments.
+        """Run a kernel to its end.
 
-        Blocks can wait at a barrier of the whole grid only in a cooperative launch.
-
-        Faulty accesses do not stop it: what cannot be read gives poison, what cannot be written is
+        A faulty access does not stop the kernel: a faulty load returns poison, a faulty store is
         dropped, and each is a finding.
 
+        Args:
+            loaded: The module.
+            kernel_name: Mangled name of the kernel.
+            grid: Blocks along x, y and z.
+            block: Threads along x, y and z.
+            dynamic_shared_bytes: Dynamic shared memory of a block.
+            parameters: Raw bytes of each argument.
+            cooperative: True if blocks may wait at a barrier of the whole grid.
+
         Raises:
-            KeyError: the module has no such kernel.
-            InvalidLaunch: grid, block or parameters are not possible.
-            UnsupportedInstruction: the kernel needs what the machine has not got.
-            KernelTrap: a thread executed `trap`.
-            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
-            OverBudget: the call does more than it may.
-            UnsupportedCall: a few blocks are to run, but the others decide on what they do.
+            KeyError: The module has no such kernel.
+            InvalidLaunch: The grid, the block or the parameters are invalid.
+            UnsupportedInstruction: The kernel has an instruction that the machine lacks.
+            KernelTrap: A thread executed `trap`.
+            BarrierDeadlock, UnmetCondition: Threads wait for an event that cannot happen.
+            OverBudget: The call exceeds its budget.
+            UnsupportedCall: Only a few blocks are to run, but they may depend on the others.
         """
         kernel = self.prepare(loaded, kernel_name)
         geometry = Geometry(grid, block)
@@ -251,7 +263,10 @@ class Machine:
         return Launch(host, kernel, task.geometry, *how)
 
     def _fresh_grid_barrier(self, program: Program) -> int:
-        """Where cooperative groups count the blocks that are at the grid's barrier; 0 unused."""
+        """Reset the block counter of the grid's barrier; return its address, or 0 if unused.
+
+        Cooperative groups find the address in %envreg1 and %envreg2.
+        """
         if "%envreg1" not in program.specials:
             return 0
         self._grid_barrier = self._grid_barrier or self.memory.allocate(_GRID_BARRIER_BYTES)
@@ -264,7 +279,7 @@ def _refuse(_: bytes) -> None:
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:
-    """An initialiser's element as bits; the address of what is only declared is 0."""
+    """Return an initialiser's element as bits; a symbol that is only declared has address 0."""
     if isinstance(value, Symbol):
         return addresses.get(value.name, -value.offset) + value.offset
     return value % 2**64

@@ -1,4 +1,4 @@
-"""Whether the masks of warp-level instructions name the lanes that take part."""
+"""Checks that the masks of warp-level instructions name the lanes that take part."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 class MaskChecks:
-    """Tells of wrong masks in the chunk that is running."""
+    """Checks of warp masks in the current chunk; reports wrong masks as findings."""
 
     def __init__(self, team: Team, faults: Faults) -> None:
         self._team = team
         self._faults = faults
 
     def arrived(self, sync: WarpSync, lanes: Lanes, masks: Array) -> None:
-        """Lanes have come to an instruction with these masks."""
+        """Check the masks with which lanes have arrived at an instruction."""
         own = masks >> self._team.lane_id.astype(np.uint32) & np.uint32(1)
         what = "executed by a lane that is not in its own mask"
         self._note(sync, lanes & (own == 0), masks, what)
-        # Lanes that have ended may be named: of those named, the ones that live must take part.
+        # A mask may name lanes that have ended; only the named lanes that live must take part.
         existing = self._team.mask_of_warp(None)
         missing = (masks & ~existing) != 0
         self._note(sync, lanes & missing, masks, "names lanes that the block lacks")
 
     def gave_up(self, waiting: WaitingForLanes) -> None:
-        """Lanes go on without others that they have waited for."""
+        """Report lanes that continue without other lanes that they have waited for."""
         what = "waits for lanes that never come"
         self._note(waiting.sync, waiting.lanes, waiting.masks, what)
 

@@ -1,10 +1,18 @@
-"""One launch on several cores: chunks of its blocks are dealt out to processes.
+"""One launch on several cores: processes take chunks of its blocks and run them in parallel.
 
-Whether blocks care in which order they run is not known beforehand. So it is tried, and what each
-process touched is compared afterwards: where no process has touched what another has written, and
-nothing was found, nothing printed and no clock read, the order made no difference, and the sums of
-the parts are what one core would have counted. Else memory is made what it was, and the launch is
-run again on one core, as are all later launches of that kernel.
+Whether the order of blocks matters to a kernel is unknown before it runs, so the harness
+speculates. It runs the chunks in parallel, and then compares the memory that the processes
+accessed. The order made no difference if all of these hold:
+
+- No process accessed memory that another process wrote.
+- There are no findings, and nothing was printed.
+- No thread read the clock.
+
+The sums of the parts are then what one core would have counted. Otherwise memory is restored, and
+the launch runs again on one core, as do all later launches of that kernel.
+
+Processes are used instead of threads. NumPy's calls on a chunk are so short that two threads, with
+the interpreter's lock, gain only 14 %.
 """
 
 from __future__ import annotations
@@ -27,27 +35,38 @@ from harness.simulator.lowering.program import Access, Program
 from harness.simulator.ptx.space import Space
 
 _LEAST_LANES = 4096
-"""Threads of the smallest chunks that are worth their while."""
+"""Threads of the smallest chunks that are worth running in parallel."""
 _LEAST_WORK = 8_000_000
-"""Thread-instructions of the smallest launches that are."""
+"""Thread-instructions of the smallest launches that are worth running in parallel."""
 _TYPICAL_INSTRUCTIONS = 200
-"""Of a thread, as long as a kernel has not run."""
+"""Assumed instructions per thread of a kernel that has not run yet."""
 _MOST_CELLS = 1 << 26
-"""Cells of global memory that may be watched: as many as race detection has."""
+"""Most cells of global memory that can be compared; race detection has as many."""
 _WRITTEN = 2
-"""What a cell of a room says, as in sharing.c."""
+"""Value of a room's cell that the process has written, as in sharing.c."""
 
 Sites = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A launch, by what names it in all processes.
+    """A launch, described by names and numbers that mean the same in all processes.
 
-    `grid_barrier` is where the blocks of a cooperative launch are counted, 0 in another one.
-    `is_shared` tells that others run blocks of it too, `chunks` how many there are then, and
-    `counted` what has been counted already at each place in the code; `budget` is the call's.
-    `chosen` are the blocks that run, none for all.
+    Attributes:
+        module: Number of the module.
+        kernel: Mangled name of the kernel.
+        geometry: Grid and block.
+        dynamic_shared_bytes: Dynamic shared memory of a block.
+        arguments: The kernel's argument bytes.
+        chunk_lanes: Most threads of a chunk.
+        counters: True if the launch is counted.
+        grid_barrier: Address at which the blocks of a cooperative launch are counted; else 0.
+        schedule: Order of blocks and warps, as in `Placement`.
+        is_shared: True if several processes run blocks of the launch.
+        chunks: Number of chunks, if it is shared.
+        counted: Counts that exist already at each place in the code, if it is shared.
+        budget: The call's budget.
+        chosen: Numbers of the blocks that run; empty for all.
     """
 
     module: int
@@ -68,11 +87,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Part:
-    """What one process did of a launch.
+    """The share of a launch that one process has run.
 
-    `problem` tells why one core has to do it all, and `over_budget` that it would be too much in
-    any case; nothing else is of use then. `reached` are the program's blocks that have run so far,
-    and `outcomes` which ways their branches went.
+    Attributes:
+        has_run: True if the process ran any chunk.
+        thread_instructions: Instructions executed, summed over threads.
+        work: Cost of the simulation, as in `budget.work_of`.
+        totals: The counts, or None.
+        problem: Why one core has to run the whole launch; the other fields are then meaningless.
+        over_budget: The work done when the launch exceeded its budget, else 0; the other fields are
+            then meaningless.
+        reached: Numbers of the program's blocks of code that have run so far.
+        outcomes: Ways that threads went at each branch, as in `Prepared`.
     """
 
     has_run: bool = False
@@ -86,20 +112,20 @@ class Part:
 
 
 def why_one_core(program: Program) -> str:
-    """Why there is no sense in trying this kernel on several cores; empty where there may be."""
+    """Return why the kernel must not run on several cores; empty if it may."""
     if any(access.operation for access in _not_of_shared(program)):
         return "it has atomic operations on global memory"
     return "its blocks meet at the grid's barrier" if "%envreg1" in program.specials else ""
 
 
 def why_all_blocks(program: Program) -> str:
-    """Why some of a kernel's blocks may need what others do; empty where none does."""
+    """Return why some blocks may depend on others; empty if none does."""
     may_wait = any(access.how for access in _not_of_shared(program))
     return why_one_core(program) or ("it may wait for what other blocks write" if may_wait else "")
 
 
 def _not_of_shared(program: Program) -> Iterator[Access]:
-    """What it accesses outside of shared memory."""
+    """Yield the program's accesses outside shared memory."""
     for block in program.blocks:
         for step in block.steps:
             if isinstance(step, Access) and step.space is not Space.SHARED:
@@ -107,24 +133,28 @@ def _not_of_shared(program: Program) -> Iterator[Access]:
 
 
 def chunk_lanes(kernel: Kernel, threads: int, most: int, processes: int) -> int:
-    """Threads of a chunk for a launch of so many; 0 where one core is to do it all.
+    """Return the threads of a chunk of a shared launch, or 0 if one core runs the whole launch.
 
     Args:
-        kernel: what is launched; its earlier launches tell how much work a thread is.
-        threads: of the whole grid.
-        most: threads of a chunk.
-        processes: that there are.
+        kernel: The kernel; its last launch gives the work per thread.
+        threads: Threads of the whole grid.
+        most: Most threads of a chunk.
+        processes: Number of processes.
     """
     each = kernel.instructions_per_thread or _TYPICAL_INSTRUCTIONS
     if kernel.needs_one_core or threads < 2 * _LEAST_LANES or threads * each < _LEAST_WORK:
         return 0
+    # At least two chunks for each process, as far as chunks are not too small.
     return max(_LEAST_LANES, min(most, -(-threads // (2 * processes))))
 
 
 class MulticoreLaunches:
-    """Runs launches on `processes` cores, of which this process's own is one.
+    """Launches on `processes` cores, this process's own included.
 
-    `make` makes the launch of a task, in whichever process it is called.
+    Args:
+        memory: The device's memory.
+        processes: Number of processes.
+        make: Makes the launch of a task, in whichever process it is called.
     """
 
     def __init__(self, memory: Memory, processes: int, make: Callable[[Task], Launch]) -> None:
@@ -136,11 +166,15 @@ class MulticoreLaunches:
         self._known_modules = 0
 
     def run(self, task: Task, modules: int) -> LaunchResult | None:
-        """Runs a launch; None where it has to run on one core, with memory as it was.
+        """Run a launch; return None, with memory restored, if it has to run on one core.
 
-        Raises OverBudget where it is more than the call may do; memory is as it was then, too.
+        Args:
+            task: The launch.
+            modules: Number of modules loaded so far. The other processes have only those loaded
+                before they were forked.
 
-        `modules` is how many have been loaded so far; the others know those from before the fork.
+        Raises:
+            OverBudget: The launch exceeds the call's budget. Memory is restored.
         """
         launch = self._make(task)
         try:
@@ -161,13 +195,13 @@ class MulticoreLaunches:
             launch.end()
 
     def close(self) -> None:
-        """Ends the other processes, whatever they do."""
+        """End the other processes, even while they work."""
         if self._cores and self._cores.are_mine:
             self._cores.close()
         self._cores = None
 
     def _are_there(self, modules: int) -> bool:
-        """Whether there are processes that know the modules; forks them where there are not."""
+        """Return whether processes with these modules exist; fork them if necessary."""
         if self._cores and self._cores.are_mine and self._known_modules == modules:
             return True
         self.close()
@@ -180,8 +214,8 @@ class MulticoreLaunches:
         return self._cores is not None
 
     def _work(self, process: int, task: Task) -> Part:
-        """What the other processes do with a task."""
-        assert self._board  # noqa: S101 - it was there before they were
+        """Run a task's chunks in another process."""
+        assert self._board  # noqa: S101 - the board is made before the processes
         numbers = self._board.numbers(task.chunks)
         first = list(islice(numbers, 1))
         if not first:
@@ -195,13 +229,14 @@ class MulticoreLaunches:
             launch.end()
 
     def _part(self, launch: Launch, numbers: Iterable[int], process: int) -> Part:
+        """Run chunks in this process, and return its share of the launch."""
         assert self._board  # noqa: S101 - as above
         try:
             launch.run_some(numbers)
         except OverBudget as over:
             self._board.stop()
             return Part(over_budget=over.work)
-        except Exception as error:  # what stops one process will come again on one core
+        except Exception as error:  # an error that stops one process comes again on one core
             self._board.stop()
             return Part(problem=str(error) or repr(error))
         launch.touched(self._board.room(process))
@@ -216,12 +251,13 @@ class MulticoreLaunches:
         )
 
     def _run(self, launch: Launch, task: Task) -> str:
-        """Runs a launch; returns why it was in vain, or nothing."""
+        """Run a launch; return why its result is unusable, or an empty string."""
         assert self._board and self._cores  # noqa: S101, PT018 - _are_there was asked
         numbers = self._board.numbers(task.chunks)
         self._board.deal()
         if task.counters:
-            # What comes first decides which strides are counted as alike.
+            # The first chunk decides the stride that later accesses are compared with. It runs
+            # alone, and all processes start from its counts.
             first = self._part(launch, islice(numbers, 1), 0)
             _refuse_what_is_too_much([first])
             if not first.totals:
@@ -236,13 +272,13 @@ class MulticoreLaunches:
             self.processes = 1
             return "a process has ended"
         except BaseException:
-            # Answers that nobody waits for must not be taken for those to the next task.
+            # Answers that were not read must not be mistaken for answers to the next task.
             self.close()
             raise
         return self._merge(launch, task, parts)
 
     def _merge(self, launch: Launch, task: Task, parts: Sequence[Part]) -> str:
-        """Adds up the parts; returns why that cannot be, or nothing."""
+        """Add up the parts; return why that is impossible, or an empty string."""
         assert self._board  # noqa: S101 - as above
         _refuse_what_is_too_much(parts)
         for part in parts:
@@ -270,7 +306,7 @@ def _refuse_what_is_too_much(parts: Sequence[Part]) -> None:
 
 
 def _conflict(rooms: Sequence[npt.NDArray[np.uint8]]) -> bool:
-    """Whether a process has touched what another has written."""
+    """Return whether a process has accessed a cell that another process has written."""
     touched, several, written = (np.zeros(rooms[0].shape, np.bool_) for _ in range(3))
     for room in rooms:
         here = room > 0

@@ -1,10 +1,9 @@
-"""Which blocks are on the device together.
+"""Residency of blocks: which of them are on the device at the same time.
 
-The rule: chunks of blocks start in order, each when the one before it has ended or waits for others
-(its threads spin on what another block is to write). Blocks that wait stay resident, and others
-start beside them, up to as many blocks as an H200 holds at a time; then no more start until one of
-them ends. When none of the resident blocks gets on, the kernel is in a deadlock, as it would be on
-the device.
+Chunks of blocks start in order. A chunk starts when the one before it has ended, or waits for
+others because its threads spin on what another block writes. Waiting blocks stay resident, and
+others start beside them, up to as many blocks as an H200 holds. Then no more start until a resident
+chunk ends. If no resident block makes progress, the kernel is in a deadlock, as on the device.
 """
 
 from __future__ import annotations
@@ -20,18 +19,21 @@ from harness.simulator.hardware.resources import occupancy
 
 _ROUNDS_IN_VAIN = 3
 _ROUNDS_ASLEEP = 20_000
-"""Rounds without progress in which threads slept or read the clock: they may stop waiting."""
+"""Rounds without progress in which threads slept or read the clock.
+
+Such threads may stop waiting by themselves, so they get many more rounds than others.
+"""
 
 
 def blocks_at_once(threads: int, shared_bytes: int) -> int:
-    """Blocks that the device holds at a time, as far as threads and shared memory tell."""
+    """Return the number of blocks that fit on the device; registers are not considered."""
     held = occupancy(0, shared_bytes, threads, DEVICE.architecture).blocks
     return DEVICE.multi_processor_count * max(1, held)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Room for one chunk of blocks, and what runs it."""
+    """Room for one chunk of blocks, and its scheduler."""
 
     frame: Frame
     private: PrivateMemory
@@ -45,10 +47,16 @@ def run_chunks(
     make_place: Callable[[], Place],
     start: Callable[[Place, range], bool],
 ) -> list[Place]:
-    """Runs all chunks to their end; returns the places that it took.
+    """Run all chunks to their end; return the places that were used.
+
+    Args:
+        chunks: Each chunk's blocks, as places in the order of blocks.
+        resident_blocks: Number of blocks that fit on the device.
+        make_place: Makes room for a chunk.
+        start: Runs a chunk in a place; returns whether all of its threads have ended.
 
     Raises:
-        BarrierDeadlock, UnmetCondition: the resident blocks wait for what cannot happen.
+        BarrierDeadlock, UnmetCondition: The resident blocks wait for an event that cannot happen.
     """
     places: list[Place] = []
     free: list[Place] = []
@@ -70,7 +78,7 @@ def run_chunks(
 
 
 def _try_again(waiting: list[tuple[Place, range]]) -> list[Place]:
-    """Lets the waiting chunks run in turns until some have ended, and gives their places back."""
+    """Run the waiting chunks in turn until some have ended, and return the places of those."""
     in_vain = asleep = 0
     while True:
         before = _total(waiting, "progress"), _total(waiting, "patience")

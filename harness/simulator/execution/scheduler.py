@@ -1,8 +1,11 @@
-"""Runs the threads of a chunk of blocks: the loop that executes one block of code after another.
+"""The scheduler of a chunk's threads: a loop that executes one block of code after another.
 
-What it decides with stands in modules of its own, each of which changes for its own reason: who
-can go on where (`runnable.py`), where the ends of blocks of code lead (`control_flow.py`), where
-threads come to wait (`synchronisation.py`), and what lets them go on (`waiting.py`).
+The parts of its decisions have their own modules:
+
+- `runnable.py`: which threads can continue, and where.
+- `control_flow.py`: where the ends of blocks of code lead.
+- `synchronisation.py`: where threads begin to wait.
+- `waiting.py`: what releases waiting threads.
 """
 
 from __future__ import annotations
@@ -41,11 +44,12 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """Threads of one chunk of blocks, with the lowest block of code first.
+    """The scheduler of one chunk of blocks, which runs threads at the lowest block of code first.
 
-    Threads at a barrier go on when as many have come as it waits for, threads at a `*_sync`
-    instruction when the lanes in their masks have. Threads that spin are set aside until no others
-    can run; when they only spin on, the chunk waits for other chunks.
+    Threads at a barrier continue when as many have arrived as it asks for. Threads at a `*_sync`
+    instruction continue when the lanes in their masks have arrived. Spinning threads are set aside
+    until no other thread can run. If all threads that are left only spin, the chunk waits for other
+    chunks.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class Scheduler:
         team: Team,
         check_budget: Callable[[], None],
     ) -> None:
-        """`check_budget` is called now and then, and may raise."""
+        """Call `check_budget`, which may raise, from time to time."""
         program = prepared.compiler.program
         self._check_budget = check_budget
         self._blocks = program.blocks
@@ -90,30 +94,36 @@ class Scheduler:
 
     @property
     def work(self) -> int:
-        """What was executed so far, as `budget.work_of` has it."""
+        """Cost of the simulation so far, as in `budget.work_of`."""
         return work_of(self._executor.thread_instructions, self._executor.issued)
 
     @property
     def progress(self) -> int:
-        """Grows with everything that may let others go on."""
+        """A counter that grows with every event that may release other threads."""
         return self._waiting.progress
 
     @property
     def patience(self) -> int:
-        """Grows when threads sleep or look at the clock: they may give up waiting by themselves."""
+        """A counter that grows when threads sleep or read the clock.
+
+        Such threads may stop waiting by themselves.
+        """
         return self._waiting.spinning.yields + self._team.clock_reads
 
     def run(self, first_block: int, blocks: int, uniform: int) -> bool:
-        """Runs `blocks` blocks from place `first_block` of the order on.
+        """Run `blocks` blocks, starting at place `first_block` of the order.
 
-        `uniform` is as in codegen.State.
+        Args:
+            first_block: Place of the first block.
+            blocks: Number of blocks.
+            uniform: Registers that hold one value for all threads, as in codegen.State.
 
         Returns:
-            Whether all threads have ended; if not, all that are left wait for other chunks.
+            True if all threads have ended; otherwise all that are left wait for other chunks.
 
         Raises:
-            KernelTrap: a thread executed `trap`.
-            BarrierDeadlock, UnmetCondition: threads wait for what cannot happen.
+            KernelTrap: A thread executed `trap`.
+            BarrierDeadlock, UnmetCondition: Threads wait for an event that cannot happen.
         """
         self._team.first_block = first_block
         self._watch.begin(first_block)
@@ -123,16 +133,16 @@ class Scheduler:
         return self._run(self._threads.begin(blocks * self._team.threads))
 
     def resume(self) -> bool:
-        """Lets a chunk that waits for others try again; returns as `run` does."""
+        """Run a waiting chunk again; return the same as `run`."""
         self._waiting.try_again()
         return self._run(self._threads.next())
 
     def give_up(self) -> bool:
-        """Lets lanes go on that wait for lanes that never come; False if there are none."""
+        """Release lanes that wait for lanes that never come; return whether there were any."""
         return self._waiting.give_up()
 
     def deadlock(self) -> BarrierDeadlock | UnmetCondition:
-        """The error that tells who waits where, in the first block that is in the deadlock."""
+        """Return the error that lists the waiting threads of the first deadlocked block."""
         return deadlock_error(self._waiting)
 
     def _run(self, turn: Turn) -> bool:
@@ -145,6 +155,7 @@ class Scheduler:
                     break
                 position, current, count = self._threads.next()
                 continue
+            # Only a backward jump can make a loop, so loops and the budget are checked only here.
             if position <= previous:
                 spinning.backs += 1
                 if spinning.backs >= spinning.due or position in spinning.watched:
@@ -176,7 +187,7 @@ class Scheduler:
         return compiled
 
     def _needed_elsewhere(self) -> int:
-        """The registers that matter to threads that are not running, as bits."""
+        """Return the registers that threads which are not running need, as bits."""
         needed = self._waiting.registers()
         for position in self._threads.at:
             needed |= self._blocks[position].live
@@ -185,7 +196,7 @@ class Scheduler:
     def _follow(
         self, block: Block, compiled: Compiled, position: int, current: Lanes | None, count: int
     ) -> Turn:
-        """Who runs next, after threads have come to the end of a block of code."""
+        """Return the threads that run next, after the end of a block of code."""
         end = block.end
         if isinstance(end, Branch):
             return self._flow.branch(end, block.target, compiled, position, current, count)
@@ -206,16 +217,17 @@ class Scheduler:
         raise self._flow.trap(end, current)
 
     def _release(self) -> bool:
-        """Lets waiting threads go on, when none is ready; False when the chunk has to wait.
+        """Release waiting threads when none is ready; return False if the chunk has to wait.
 
         Raises:
-            BarrierDeadlock, UnmetCondition: nothing can let them go on.
+            BarrierDeadlock, UnmetCondition: Nothing can release them.
         """
         if not self._threads.alive.any():
             return False
         waiting = self._waiting
         if waiting.release():
             return True
+        # Spinning threads may wait for another chunk, so this chunk must wait before lanes give up.
         if waiting.spinning.parked:
             return False
         if waiting.give_up():

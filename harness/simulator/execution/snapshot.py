@@ -1,4 +1,4 @@
-"""Allocations as they were, to go back to."""
+"""Snapshots of device memory, to restore it later."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy.typing as npt
 from harness.simulator.hardware.memory import Memory
 
 Range = tuple[int, int]
-"""Address and bytes."""
+"""Address and number of bytes."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The bytes of some ranges of device memory, and which of them had been written."""
+    """The bytes of some ranges of device memory, and their shadow, which notes what was written."""
 
     memory: Memory
     ranges: tuple[Range, ...]
@@ -24,12 +24,12 @@ class Snapshot:
 
     @classmethod
     def of(cls, memory: Memory, ranges: Sequence[Range]) -> Snapshot:
-        """Takes it; the ranges lie within allocations."""
+        """Take a snapshot of ranges that lie within allocations."""
         kept = ((data.copy(), shadow.copy()) for data, shadow in _views(memory, ranges))
         return cls(memory, tuple(ranges), tuple(kept))
 
     def restore(self) -> None:
-        """Makes memory again what it was."""
+        """Restore memory to the snapshot."""
         views = _views(self.memory, self.ranges)
         for (data, shadow), (was, was_written) in zip(views, self._kept, strict=True):
             data[...] = was

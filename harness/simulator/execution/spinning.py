@@ -1,9 +1,11 @@
-"""Threads that wait in a loop for what another thread does.
+"""Detection of threads that wait in a loop for another thread.
 
-A thread that comes back to the same place with the same values in all its registers that matter,
-while no store and no atomic changed anything, cannot leave the loop by itself: it is parked until
-others have run. A loop that looks different each time round (it counts its attempts) is broken off
-after many rounds where others could run, which costs nothing but time.
+A thread cannot leave a loop by itself if it returns to the same place with the same values in all
+live registers, while no store or atomic has changed memory. Such a thread is parked until others
+have run.
+
+A loop that differs in each round (it counts its attempts, for example) never matches. After many
+rounds it is interrupted where others could run, which costs only time.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ _FIRST_LOOK = 64
 _LONGEST_WAIT = 512
 """Most backward jumps between two looks."""
 _PATIENCE = 2048
-"""Backward jumps after which a loop gives way to other threads of the chunk whatever it does."""
+"""Backward jumps after which any loop gives way to other threads of the chunk."""
 _PATIENCE_ALONE = 1 << 16
-"""The same where no other thread of the chunk could run: other chunks may have to."""
+"""Additional backward jumps if no other thread of the chunk can run: other chunks may have to."""
 _NAP = 100
-"""Cycles by which the clock goes on when all threads sleep or spin."""
+"""Cycles that the clock advances when all threads sleep or spin."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """Threads at a place, their registers' values, and how much had happened by then."""
+    """The threads at a place, their registers' values, and the progress counter at that time."""
 
     lanes: Lanes
     values: list[Array]
@@ -37,20 +39,29 @@ class _Snapshot:
 
 
 class Spinning:
-    """Keeps watch over the loops of one chunk."""
+    """Watch over the loops of one chunk.
+
+    Attributes:
+        changes: A counter that grows when a watched loop has changed its registers, when a loop is
+            interrupted, and when an action has run.
+        yields: A counter of the times that threads slept.
+        parked: The parked threads, by the block of code where they continue.
+        watched: Places where each arrival is examined, with the last snapshot. The value is None at
+            a place where threads have spun.
+        backs: Backward jumps so far.
+        due: Number of backward jumps at which the next look is due.
+    """
 
     def __init__(self, team: Team) -> None:
         self._team = team
         self.changes = 0
-        """Loops seen to change what is in their registers."""
         self.yields = 0
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everybody."""
+        """Forget all loops and parked threads."""
         self.parked: dict[int, Lanes] = {}
         self.watched: dict[int, _Snapshot | None] = {}
-        """Places where every arrival is looked at: once seen, or known to be spun at (None)."""
         self.backs = 0
         self.due = _FIRST_LOOK
         self._interval = _FIRST_LOOK
@@ -67,7 +78,20 @@ class Spinning:
         *,
         has_others: bool,
     ) -> Lanes | None:
-        """The threads to set aside, which are parked then; None when all go on."""
+        """Examine threads that have jumped back; park and return those that spin.
+
+        Return None if all continue.
+
+        Args:
+            position: Block of code that they have returned to.
+            lanes: The threads.
+            values: Values of the live registers there.
+            progress: The progress counter.
+            has_others: True if other threads of the chunk can run.
+        """
+        # Comparing all live registers at each backward jump would be slow. A snapshot is therefore
+        # taken only at a look, and the next arrival at the same place is compared with it. The
+        # interval between looks doubles up to a limit, so loops that compute cost little.
         known = self.watched.pop(position, None)
         if known and known.progress == progress:
             same = known.lanes & lanes
@@ -79,6 +103,8 @@ class Spinning:
                 self._park(position, same)
                 return same
             self.changes += 1
+        # A place that was watched without success is dropped, so that the next look can watch
+        # another place.
         is_old = known is not None and position not in self._spun_at
         if not is_old:
             self.watched[position] = _Snapshot(lanes, [v.copy() for v in values], progress)
@@ -92,16 +118,16 @@ class Spinning:
         return lanes
 
     def sleep(self, position: int, lanes: Lanes) -> None:
-        """Threads let others go first, and go on at `position`."""
+        """Park threads that let others run first; they continue at `position`."""
         self.yields += 1
         self._park(position, lanes)
 
     def tried_in_vain(self, progress: int) -> bool:
-        """Whether nothing has happened since the parked threads were last let go."""
+        """Return whether nothing has happened since the parked threads were last released."""
         return self._last_try == progress
 
     def release(self, progress: int, add: Callable[[int, Lanes], None]) -> None:
-        """Lets the parked threads go on."""
+        """Release the parked threads."""
         self._last_try = progress
         self._team.waited += _NAP
         parked, self.parked = self.parked, {}

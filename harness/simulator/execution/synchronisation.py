@@ -1,7 +1,8 @@
-"""What happens when threads come to where they may have to wait for other threads.
+"""Handling of threads that arrive at a place where they may have to wait for other threads.
 
-Barriers of the block, lanes of the warp, actions, `nanosleep`, and loops that only another thread
-can end. Who waits is noted in `WaitingThreads`.
+Such places are barriers of the block, instructions that need lanes of the warp, actions,
+`nanosleep`, and loops that only another thread can end. `WaitingThreads` records the threads that
+wait.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from harness.simulator.lowering.program import Barrier, Block, Exit, Perform, Wa
 
 
 class Synchronisation:
-    """Lets the threads of one chunk of blocks wait, or go on at once where they need not."""
+    """The decision whether arriving threads of one chunk wait or continue at once."""
 
     def __init__(self, waiting: WaitingThreads, exits: ThreadExits) -> None:
         self._waiting = waiting
@@ -29,9 +30,11 @@ class Synchronisation:
         self._watch = waiting.watch
 
     def barrier(self, barrier: Barrier, after: int, current: Lanes | None, count: int) -> Turn:
-        """Threads have come to a barrier of their block, and go on at the block of code `after`."""
+        """Handle threads at a barrier of their block; they continue at block of code `after`."""
         lanes = self._threads.all_of(current)
         for known, part in self._numbered(barrier, lanes):
+            # All threads of the chunk have arrived together, so nothing has to be recorded. This is
+            # the common case.
             if known is barrier and current is None and self._is_complete(barrier):
                 self._watch.passed(None, whole=True)
                 return after, current, count
@@ -41,11 +44,14 @@ class Synchronisation:
         return self._threads.next()
 
     def _is_complete(self, barrier: Barrier) -> bool:
-        """Whether all threads of a block are as many as the barrier waits for."""
+        """Return whether the barrier waits for exactly the threads of a block."""
         return not barrier.is_arrival and barrier.threads in (None, self._team.threads)
 
     def _numbered(self, barrier: Barrier, lanes: Lanes) -> list[tuple[Barrier, Lanes]]:
-        """The barrier with its number and its count taken from registers, where they are there."""
+        """Return the barrier with its number and count taken from registers where necessary.
+
+        Threads whose registers differ are at different barriers.
+        """
         if barrier.number_register < 0 and barrier.threads_register < 0:
             return [(barrier, lanes)]
         numbers = counts = None
@@ -56,8 +62,9 @@ class Synchronisation:
         return by_operands(barrier, lanes, numbers, counts)
 
     def warp(self, sync: WarpSync, after: int, current: Lanes | None, count: int) -> Turn:
-        """Threads have come to where they need the lanes in their masks."""
+        """Handle threads at an instruction that needs the lanes in their masks."""
         masks = self._executor.values(sync.mask, "u32")
+        # Whole warps that name all their lanes are complete: the common case needs no checks.
         if len(masks) == 1 and int(masks[0]) == FULL and self._team.are_whole_warps(current):
             return self._threads.go(after, current, count)
         self._end_who_returned()
@@ -73,7 +80,7 @@ class Synchronisation:
         return self._threads.next()
 
     def _end_who_returned(self) -> None:
-        """Ends the threads that have nothing left to do, so that nobody waits for them."""
+        """End the threads that only have to exit, so that no thread waits for them."""
         for position in list(self._threads.at):
             block = self._blocks[position]
             if isinstance(block.end, Exit) and not block.steps:
@@ -84,7 +91,7 @@ class Synchronisation:
                 self._threads.end(lanes)
 
     def action(self, block: Block, end: Perform, position: int, current: Lanes | None) -> Turn:
-        """Threads have come to an action: those that can execute it do, and go on."""
+        """Handle threads at an action: those that can execute it do so and continue."""
         lanes = self._threads.all_of(current)
         executor = self._executor
         actions = self._waiting.actions
@@ -102,15 +109,15 @@ class Synchronisation:
         return self._threads.go(position + 1, all_going, count)
 
     def sleep(self, after: int, current: Lanes | None) -> Turn:
-        """Threads let all others go first."""
+        """Park threads so that all others run first."""
         self._waiting.spinning.sleep(after, self._threads.all_of(current))
         return self._threads.next()
 
     def spin(self, position: int, current: Lanes | None) -> Turn | None:
-        """Sets aside the threads that have come back to `position` as they were there before.
+        """Set aside the threads that have returned to `position` in an unchanged state.
 
         Returns:
-            Who runs next, None if nobody was set aside.
+            The threads that run next, or None if no thread was set aside.
         """
         lanes = self._threads.all_of(current)
         values = [

@@ -1,4 +1,4 @@
-"""Where threads exit: whether they have gone past a barrier at which others wait."""
+"""Detection of threads that exit after they have gone past a barrier at which others wait."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ Lanes = npt.NDArray[np.bool_]
 
 
 class ThreadExits:
-    """Notes for each thread of a chunk the last block of code that it ran before it ended.
+    """Record of the last block of code that each thread of a chunk ran before it ended.
 
-    Of a thread that returns early a barrier asks nothing (CUDA C++ waits for all threads that have
-    not exited). One that skips a barrier, goes on to what the others come to behind it, and then
-    ends, has been in a branch that the warp should have taken together.
+    A barrier does not wait for threads that have returned early (in CUDA C++ it waits for all
+    threads that have not exited). A thread that skips the barrier, runs the code behind it, and
+    then ends is different. It took a branch that its warp should have taken together.
+
+    Attributes:
+        leads_out: For each block of code, True if threads may end after it.
     """
 
     def __init__(self, program: Program, lanes: int) -> None:
@@ -38,15 +41,14 @@ class ThreadExits:
         self.leads_out = tuple(
             has_barrier and self._leads_out(position) for position in range(len(program.blocks))
         )
-        """For each block of code whether threads may end after it."""
 
     def begin(self) -> None:
-        """The next chunk of blocks."""
+        """Start the next chunk of blocks."""
         self._positions[...] = -1
         self._seen.clear()
 
     def ran(self, position: int, lanes: Lanes | None) -> None:
-        """Threads (all if None) have run a block of code that leads out."""
+        """Record that threads (all if None) have run a block of code that leads out."""
         self._seen.add(position)
         if lanes is None:
             self._positions[...] = position
@@ -54,10 +56,10 @@ class ThreadExits:
             self._positions[lanes] = position
 
     def have_passed(self, barrier: int) -> Lanes:
-        """The threads that ended past the barrier at which the block of code `barrier` ends.
+        """Return the threads that ended past the barrier at the end of the block of code `barrier`.
 
-        They ended where threads that waited there come to as well, and from where no way leads back
-        to the barrier.
+        They ended in code that the threads at the barrier reach as well, and that does not lead
+        back to the barrier.
         """
         behind = self._reachable(barrier + 1)
         passed = np.zeros(len(self._positions), np.bool_)
@@ -67,13 +69,17 @@ class ThreadExits:
         return passed
 
     def _leads_out(self, position: int) -> bool:
+        """Return whether a thread's last work may be in the block.
+
+        An exit without steps does no work, so the block before it counts instead.
+        """
         block = self._blocks[position]
         if isinstance(block.end, Exit):
             return bool(block.steps)
         return any(_only_ends(self._blocks[after]) for after in _successors(block, position))
 
     def _reachable(self, start: int) -> frozenset[int]:
-        """The blocks that threads can come to from a block on, that one included."""
+        """Return the blocks that threads can reach from a block, that block included."""
         if start not in self._known:
             found, open_ = {start}, [start]
             while open_:

@@ -1,9 +1,14 @@
-"""The threads of a chunk that wait, what they wait for, and what lets them go on.
+"""The waiting threads of a chunk, what they wait for, and what releases them.
 
-Apart from how they came to wait (`synchronisation.py`), because the order of what follows when no
-thread is ready is a rule of its own: conditions that have come true, warps and blocks that are
-complete, loops that try again, waits that expire; then the chunk waits for other chunks, or lanes
-go on without those that never come, or there is a deadlock.
+If no thread is ready, these are tried in order:
+
+1. Actions whose condition has become true.
+2. Complete warps, then complete barriers.
+3. Loops that try again.
+4. Waits that expire.
+
+If none of these helps, the chunk waits for other chunks, or lanes continue without those that never
+come, or there is a deadlock. How threads begin to wait is in `synchronisation.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class WaitingThreads:
-    """Those that wait at barriers of their block, for lanes of their warp, at actions, in loops."""
+    """The threads that wait at barriers, for lanes of their warp, at actions, or in loops."""
 
     def __init__(
         self,
@@ -57,23 +62,23 @@ class WaitingThreads:
         self.actions = ActionExecutor(prepared.compiler, frame, watch.placement, memory)
         self._private = private
         self._releases = 0
-        """Grows when threads go on that have waited for others."""
+        """A counter that grows when threads that waited for others continue."""
 
     @property
     def progress(self) -> int:
-        """Grows with everything that may let others go on."""
+        """A counter that grows with every event that may release other threads."""
         events = self.threads.exits + self._releases + self.spinning.changes
         return events + self._private.spaces.changes
 
     def begin(self) -> None:
-        """The next chunk of blocks."""
+        """Start the next chunk of blocks."""
         self.barriers.clear()
         self.warps.clear()
         self.spinning.clear()
         self.actions.start(self.team.first_block)
 
     def registers(self) -> int:
-        """The registers that matter to them, as bits."""
+        """Return the registers that the waiting threads need, as bits."""
         blocks = self.program.blocks
         needed = 0
         for at_barrier in self.barriers.waiting:
@@ -85,10 +90,10 @@ class WaitingThreads:
         return needed
 
     def release(self) -> bool:
-        """Lets threads go on that can, when no others are ready.
+        """Release threads that can continue, when no others are ready.
 
         Returns:
-            Whether any does.
+            True if any thread continues.
         """
         if self._go_on(self.actions.satisfied(self.program, self.executor.uniform)):
             return True
@@ -100,14 +105,14 @@ class WaitingThreads:
         return self._go_on(self.actions.expire(self.program))
 
     def try_again(self) -> None:
-        """Lets threads go on that sleep or spin."""
+        """Release the threads that sleep or spin."""
         self.spinning.release(self.progress, self.threads.add)
 
     def give_up(self) -> bool:
-        """Lets lanes go on that wait for lanes of their warp that never come.
+        """Release lanes that wait for lanes of their warp that never come.
 
         Returns:
-            Whether there are any.
+            True if there were any.
         """
         released = False
         for waiting in self.warps.give_up():
@@ -117,7 +122,7 @@ class WaitingThreads:
         return released
 
     def _synchronised(self) -> bool:
-        """Lets warps go on that are complete, else blocks."""
+        """Release complete warps, or else complete barriers; return whether threads continue."""
         alive = self.threads.alive
         going = self.warps.release(alive) or self.barriers.release(alive, self._tell)
         for position, lanes in going:
@@ -129,7 +134,7 @@ class WaitingThreads:
         self.watch.synchronised(arrivals, self.team.first_block, self.threads.started)
 
     def _go_on(self, found: dict[int, Lanes]) -> bool:
-        """Lets threads go on whose wait at an action is over."""
+        """Release threads whose wait at an action is over; return whether there are any."""
         for position, lanes in found.items():
             self.threads.add(position, lanes)
         self._releases += bool(found)

@@ -1,4 +1,4 @@
-"""Where the lanes of a warp wait for each other: `__syncwarp` and the instructions with a mask."""
+"""Synchronisation of the lanes of a warp: `__syncwarp` and the instructions with a mask."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from harness.simulator.lowering.program import WarpSync
 
 @dataclass(frozen=True, slots=True)
 class WaitingForLanes:
-    """Threads at an instruction that needs the lanes in their masks, and where they go on."""
+    """Threads at an instruction that needs the lanes in their masks.
+
+    Attributes:
+        sync: The instruction.
+        block: Block of code where the threads continue.
+        lanes: The threads.
+        masks: Mask of each thread.
+    """
 
     sync: WarpSync
     block: int
@@ -23,7 +30,10 @@ class WaitingForLanes:
 
     @property
     def place(self) -> int:
-        """Threads that wait at the same place synchronise."""
+        """Identifier of the place; threads that wait at the same place synchronise.
+
+        All `__syncwarp` share one place.
+        """
         return -1 if self.sync.is_anywhere else self.block
 
 
@@ -35,16 +45,16 @@ class WarpSynchronisation:
         self.waiting: list[WaitingForLanes] = []
 
     def clear(self) -> None:
-        """Forgets everybody."""
+        """Forget all waiting lanes."""
         self.waiting = []
 
     def are_all_here(self, lanes: Lanes, masks: Array, alive: Lanes) -> bool:
-        """Whether the lanes need nobody else."""
+        """Return whether all lanes that the masks name, and that live, are among `lanes`."""
         here, living = self._team.mask_of_warp(lanes), self._team.mask_of_warp(alive)
         return not (lanes & ((masks & living & ~here) != 0)).any()
 
     def add(self, sync: WarpSync, block: int, lanes: Lanes, masks: Array) -> None:
-        """Lanes have come to an instruction that needs others."""
+        """Record lanes at an instruction that needs other lanes."""
         for i, present in enumerate(self.waiting):
             if present.block == block:
                 joined = np.where(lanes, masks, present.masks)
@@ -53,7 +63,7 @@ class WarpSynchronisation:
         self.waiting.append(WaitingForLanes(sync, block, lanes, masks))
 
     def release(self, alive: Lanes) -> list[Going]:
-        """The threads whose lanes have all come; they wait no longer."""
+        """Remove and return the threads whose lanes have all arrived."""
         living = self._team.mask_of_warp(alive)
         here: dict[int, Array] = {}
         for waiting in self.waiting:
@@ -71,6 +81,6 @@ class WarpSynchronisation:
         return going
 
     def give_up(self) -> Iterator[WaitingForLanes]:
-        """Everybody, to go on without whom they wait for."""
+        """Remove and yield all waiting threads, which continue without the missing lanes."""
         waiting, self.waiting = self.waiting, []
         yield from waiting

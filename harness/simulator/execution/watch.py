@@ -1,4 +1,4 @@
-"""Who is told of what the threads of a launch do: the checks that need it, and the counters."""
+"""The observers of a launch's threads: the checks that follow the execution, and the counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.simulator.sanitizer.synccheck import Arrivals, Lanes, SyncChecks
 
 @dataclass(frozen=True)
 class Watch:
-    """Who looks at the blocks that run together; None for those that are off."""
+    """The observers of the blocks that run together; None for those that are off."""
 
     placement: Placement
     sync: SyncChecks
@@ -22,29 +22,34 @@ class Watch:
     counts: Counts | None = None
 
     def begin(self, first_block: int) -> None:
-        """The next chunk of blocks."""
+        """Start the next chunk of blocks."""
         if self.clocks:
             self.clocks.begin(first_block)
         if self.agents:
             self.agents.begin()
 
     def executed(self, position: int, current: Lanes | None, count: int) -> None:
-        """The threads `current` (all if None) have run a block of code."""
+        """Report that the threads `current` (all if None) have run a block of code."""
         if self.counts:
             self.counts.executed(position, current, count)
 
     def diverged(self, position: int, taking: Lanes, staying: Lanes) -> None:
-        """The threads have not all gone the same way from the block's end."""
+        """Report that the threads have taken different ways at the end of the block."""
         if self.counts:
             self.counts.diverged(position, taking, staying)
 
     def passed(self, at: Lanes | None, *, whole: bool) -> None:
-        """The threads `at` (all if None) have passed a barrier, the `whole` block's or not."""
+        """Report that the threads `at` (all if None) have passed a barrier.
+
+        Args:
+            at: The threads.
+            whole: True if the barrier is the whole block's.
+        """
         if self.clocks:
             self.clocks.barrier(at, whole=whole)
 
     def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
-        """Threads that came to a barrier one group after the other go on together."""
+        """Report that threads which arrived at a barrier in several groups continue together."""
         self.sync.synchronised(arrivals, first_block, live)
         at = arrivals[0].lanes.copy()
         for arrival in arrivals[1:]:
