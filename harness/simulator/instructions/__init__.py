@@ -1,7 +1,8 @@
-"""What each PTX instruction does: a table from opcode to what makes its `Operation`.
+"""The meaning of each PTX instruction: tables from opcodes to builders of an `Operation`.
 
-Loads, stores, atomics, branches, calls and barriers are not here: they act on memory or on the flow
-of threads, and `lowering/` knows them by name. What looks beyond its own thread is in `warp.py`.
+Loads, stores, atomics, branches, calls and barriers are not here. They act on memory or on the flow
+of threads, and `lowering/` handles them by name. Instructions that look beyond their own thread are
+in `warp.py`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ _OTHER: Mapping[str, Builder] = MappingProxyType(
 
 
 def operation_of(instruction: Instruction, context: Context) -> Operation:
-    """What the instruction computes.
+    """Return the operation that the instruction computes.
 
     Raises:
-        UnknownForm: this opcode, or this form of it, is not implemented.
+        UnknownForm: This opcode, or this form of it, is not implemented.
     """
     opcode = instruction.opcode
     kind = instruction.modifiers[-1] if instruction.modifiers else ""
@@ -57,7 +58,7 @@ def operation_of(instruction: Instruction, context: Context) -> Operation:
     try:
         return builder(instruction, context)
     except (ValueError, KeyError, IndexError) as error:
-        # A form with more or fewer parts than the builder takes apart.
+        # The instruction has more or fewer parts than the builder unpacks.
         raise UnknownForm(instruction.text) from error
 
 

@@ -1,6 +1,6 @@
-"""Questions about addresses, and hints to the cache, which the simulator has not got.
+"""Instructions about addresses, and cache policies, which have no effect here.
 
-A cluster has one block here, so the address of another block's shared memory is one's own.
+A cluster has one block here, so the address of another block's shared memory is the block's own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _is_space(instruction: Instruction, context: Context) -> Operation:
 
 
 def _map_address(instruction: Instruction, _context: Context) -> Operation:
-    """The address within the block of the given rank: there is rank 0 only."""
+    """Return the address within the block of the given rank; only rank 0 exists."""
     kind = instruction.modifiers[-1]
     if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {SHARED_CLUSTER}:
         raise UnknownForm
@@ -53,7 +53,7 @@ def _rank_of_address(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _policy(instruction: Instruction, context: Context) -> Operation:
-    """A cache policy is a word that nothing looks into."""
+    """Return a cache policy of 0, which nothing reads."""
     inputs = tuple(f"b{context.register_bits(o) or 32}" for o in instruction.operands[1:])
     return Operation(inputs, ("b64",), lambda *arrays: arrays[-1].fill(0))
 

@@ -1,4 +1,4 @@
-"""Logic, shifts and the instructions that take numbers apart bit by bit."""
+"""Logic, shifts and instructions on single bits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _shift(instruction: Instruction, _context: Context) -> Operation:
         kind = "u" + kind[1:]
     ufunc = np.left_shift if instruction.opcode == "shl" else np.right_shift
     width = BITS[kind]
-    # NumPy, as PTX, shifts everything out where the amount is the width or more.
+    # NumPy, like PTX, shifts all bits out where the amount is at least the width.
     if isinstance(instruction.operands[2], Immediate) or width == 32:
         return Operation((kind, kind), (kind,), ufunc)
 
@@ -77,6 +77,8 @@ def _lop3(instruction: Instruction, _context: Context) -> Operation:
     table = instruction.operands[-1]
     if instruction.modifiers != ("b32",) or not isinstance(table, Immediate):
         raise UnknownForm
+    # Bit 4a + 2b + c of the table is the result for the bits a, b and c. The result is the union of
+    # the minterms whose bit is set.
     minterms = [i for i in range(8) if table.value >> i & 1]
 
     def compute(a: Array, b: Array, c: Array, _table: Array, out: Array) -> None:
@@ -97,6 +99,8 @@ def _prmt(instruction: Instruction, _context: Context) -> Operation:
         result = np.zeros(np.broadcast_shapes(a.shape, b.shape, selector.shape), np.uint32)
         for position in range(4):
             control = selector >> np.uint32(4 * position)
+            # Four bits of the selector choose a byte: three give its number, the fourth replicates
+            # its sign.
             byte = both >> ((control & 7) * 8).astype(np.uint64) & np.uint64(0xFF)
             sign = np.where(byte & np.uint64(0x80), np.uint64(0xFF), np.uint64(0))
             chosen = np.where(control & 8, sign, byte).astype(np.uint32)
@@ -107,7 +111,7 @@ def _prmt(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _reverse(a: Array) -> Array:
-    """Every number with its bits in the opposite order."""
+    """Return each number with its bits in the opposite order."""
     width = a.dtype.itemsize
     octets = np.ascontiguousarray(a).view(np.uint8).reshape(-1, width)
     bits = np.unpackbits(octets, axis=1, bitorder="little")[:, ::-1]
@@ -115,9 +119,10 @@ def _reverse(a: Array) -> Array:
 
 
 def _highest(a: Array) -> Array:
-    """Position of the highest set bit, -1 for zero; int64."""
+    """Return the position of the highest set bit, or -1 for zero; int64."""
     position = np.full(a.shape, -1, np.int64)
     rest = a.astype(np.uint64)
+    # Binary search for the highest bit, since NumPy has no function for it.
     for step in (32, 16, 8, 4, 2, 1):
         more = rest >= (np.uint64(1) << np.uint64(step))
         rest = np.where(more, rest >> np.uint64(step), rest)
@@ -202,7 +207,7 @@ def _insert(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _ones(count: Array) -> Array:
-    """Numbers of which the `count` lowest bits are set."""
+    """Return numbers whose `count` lowest bits are set."""
     return ~_shift_left(np.full(1, 2**64 - 1, np.uint64), count)
 
 

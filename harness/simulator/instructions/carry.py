@@ -1,9 +1,9 @@
 """Integer arithmetic with the carry flag, from which nvcc builds 128-bit and wider numbers.
 
-The flag is a register of its own that these operations take last and, with `.cc`, give last. A
-subtraction adds the complement, so the flag is 0 after a borrow and 1 without one. The PTX ISA
-speaks of a borrow and leaves its coding open; CUDA's own 128-bit division reads the flag of a
-subtraction with `addc` and relies on this one.
+The flag is a register of its own. These operations take it as the last input and, with `.cc`, give
+it as the last output. A subtraction adds the complement, so the flag is 0 after a borrow and 1
+without one. The PTX ISA speaks of a borrow and leaves its encoding open. CUDA's own 128-bit
+division reads the flag of a subtraction with `addc`, and relies on this encoding.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ OPCODES: Mapping[str, str] = MappingProxyType(
         "madc": "mad",
     }
 )
-"""What each opcode computes apart from the flag."""
+"""The operation of each opcode, apart from the flag."""
 
 
 def reads_flag(instruction: Instruction) -> bool:
-    """Whether the flag is an input."""
+    """Return whether the flag is an input."""
     return instruction.opcode in ("addc", "subc", "madc")
 
 
 def writes_flag(instruction: Instruction) -> bool:
-    """Whether the flag is an output."""
+    """Return whether the flag is an output."""
     return "cc" in instruction.modifiers
 
 
 def operation_with_flag(instruction: Instruction, context: Context) -> Operation:
-    """The operation with the flag among its inputs and outputs, where it is.
+    """Return the operation, with the flag among its inputs and outputs where it takes part.
 
     Raises:
         UnknownForm: PTX has no such instruction.

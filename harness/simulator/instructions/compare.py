@@ -37,7 +37,7 @@ def _either_nan(a: Array, b: Array) -> Array:
 
 
 def _float_ne(a: Array, b: Array) -> Array:
-    """Different and neither a NaN."""
+    """Return where the numbers differ and neither is NaN."""
     return np.less(a, b) | np.greater(a, b)
 
 
@@ -62,7 +62,7 @@ _FLOAT: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
 
 
 def flushed(a: Array) -> Array:
-    """float32 with subnormal numbers replaced by zeros of their sign (`.ftz`)."""
+    """Return float32 numbers with subnormals replaced by zeros of their sign (`.ftz`)."""
     return np.where(np.abs(a) < np.float32(2.0**-126), np.copysign(np.float32(0), a), a)
 
 
@@ -117,6 +117,7 @@ def _setp(instruction: Instruction, _context: Context) -> Operation:
 
     def combined(a: Array, b: Array, c: Array, *out: Array) -> None:
         result = compare(a, b)
+        # Computed first, because the first destination may be the register that holds c.
         inverse = combine(np.logical_not(result), c)
         combine(result, c, out[0])
         if pair:
@@ -128,7 +129,7 @@ def _setp(instruction: Instruction, _context: Context) -> Operation:
 def _setp_of_two(
     instruction: Instruction, kind: str, compare: Callable[[Array, Array], Array]
 ) -> Operation:
-    """Compares both halves: the lower one for the first predicate, the upper for the second."""
+    """Compare both halves: the lower half sets the first predicate, the upper half the second."""
     if not isinstance(instruction.operands[0], DestinationPair) or len(instruction.operands) != 3:
         raise UnknownForm
 
@@ -150,11 +151,14 @@ _ONES: Mapping[str, tuple[str, int]] = MappingProxyType(
         "s16": ("b16", 0xFFFF),
     }
 )
-"""For each result of `set` in half precision the type it is stored as, and the bits of true."""
+"""The storage type of each half-precision result of `set`, and the bits of true."""
 
 
 def _set_half(instruction: Instruction, target: str, kind: str) -> Operation:
-    """`set` of f16, bf16 and pairs; of a pair as u32, each half is all ones or zero."""
+    """Build `set` for f16, bf16 and pairs.
+
+    The result of a pair as u32 has all ones or zero in each half.
+    """
     compare = _comparison(instruction.modifiers[0], kind, "ftz" in instruction.modifiers)
     if kind.endswith("x2") and target in ("u32", "s32"):
         stored, true = "bf16x2", 0xFFFF

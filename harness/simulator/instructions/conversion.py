@@ -1,4 +1,4 @@
-"""Moves, conversions between types and between kinds of addresses."""
+"""Moves, and conversions between types and between kinds of addresses."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _cvt(instruction: Instruction, context: Context) -> Operation:
         convert = _integer_to_float(target, source, flags, context)
     else:
         convert = _float_to_float(target, source, flags, context)
-    # A result narrower than its register fills it, with copies of the sign where it has one.
+    # A narrower result fills its register: it is sign-extended if it is signed, else zero-extended.
     width = max(context.register_bits(instruction.operands[0]), BITS[target])
     filled = target if width == BITS[target] else f"{'s' if target[0] == 's' else 'u'}{width}"
     if integer_target and integer_source and "sat" not in flags and filled == target:
@@ -139,7 +139,10 @@ def _integer_to_integer(target: str, saturate: bool) -> Convert:
 
 
 def _float_to_integer(target: str, source: str, flags: list[str]) -> Convert:
-    """Out of range clamps; NaN gives 0, or the middle value where 64 bits take part."""
+    """Return a conversion that clamps values out of range.
+
+    NaN gives 0, or the middle value of the range if 64 bits take part.
+    """
     to_integral = next((_TO_INTEGRAL[f] for f in flags if f in _TO_INTEGRAL), None)
     if to_integral is None:
         raise UnknownForm
@@ -153,6 +156,8 @@ def _float_to_integer(target: str, source: str, flags: list[str]) -> Convert:
         if source == "bf16":
             a = bf16_to_f32(a)
         whole = to_integral(flushed(a) if ftz and source == "f32" else a).astype(np.float64)
+        # 2^63 - 1 and 2^64 - 1 are not float64 numbers. As floats they round up to the first value
+        # that is out of range, hence the comparison with >=.
         above = whole >= float(limits.max) if BITS[target] == 64 else whole > limits.max
         below = whole < limits.min
         inside = np.where(above | below | np.isnan(whole), 0, whole).astype(dtype)
@@ -171,7 +176,8 @@ def _integer_to_float(target: str, source: str, flags: list[str], context: Conte
     elif target in ("f32", "f64", "f16") and (target != "f16" or BITS[source] <= 32):
         if rounding != "rn":
             raise UnknownForm
-        # Every 32-bit integer is a float64, so half precision is rounded to once.
+        # Every 32-bit integer is exact in float64, so the result is rounded to half precision only
+        # once.
         first = np.float64 if target == "f16" else DTYPES[target]
         convert = lambda a: a.astype(first).astype(DTYPES[target])  # noqa: E731
     elif target == "bf16" and rounding == "rn" and BITS[source] <= 32:
@@ -204,7 +210,7 @@ def _float_to_float(target: str, source: str, flags: list[str], context: Context
         steps.append(to_integral)
     rounding = next((f for f in flags if f in ROUNDINGS), "rn")
     steps.append(_narrowing(target, source, rounding, context))
-    # A bf16 is widened by a shift, which keeps what a NaN carries (measured on sm_90).
+    # A bf16 is widened by a shift, which keeps the payload of a NaN (measured on sm_90).
     if target == "f32" and source != "bf16":
         steps.append(_canonical)
     if "ftz" in flags and target == "f32":

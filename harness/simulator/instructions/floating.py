@@ -1,4 +1,4 @@
-"""Floating-point arithmetic."""
+"""Floating-point arithmetic of f32 and f64."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from harness.simulator.ptx.ptx import Instruction
 
 FLOATS = frozenset({"f32", "f64"})
 ROUNDINGS: Mapping[str, int] = MappingProxyType({"rn": 0, "rz": 1, "rm": 2, "rp": 3})
-"""Rounding modes and their numbers in arithmetic.c."""
+"""Rounding modes, and their numbers in arithmetic.c."""
 
 _ROUNDED = MappingProxyType({"add": 0, "mul": 1, "fma": 2, "div": 3, "sqrt": 4})
 CANONICAL_NAN = np.array(0x7FFFFFFF, np.uint32).view(np.float32)
-"""The NaN that float32 arithmetic gives."""
+"""The NaN that float32 arithmetic returns."""
 
 Function = Callable[..., object]
 
 
 def saturated(a: Array) -> Array:
-    """Clamped to [0, 1], NaN to 0 (`.sat`)."""
+    """Return the numbers clamped to [0, 1], and 0 for NaN (`.sat`)."""
     return np.where(a > 0, np.minimum(a, 1), np.zeros(1, a.dtype)).astype(a.dtype)
 
 
 def adjusted(function: Function, instruction: Instruction, kind: str) -> Function:
-    """`function` with what `.ftz` and `.sat` add to it."""
+    """Return `function` with the effects of `.ftz` and `.sat` added."""
     ftz = "ftz" in instruction.modifiers and kind == "f32"
     sat = "sat" in instruction.modifiers
     if not ftz and not sat:
@@ -65,7 +65,7 @@ def _rounding(instruction: Instruction) -> str:
 
 
 def _arithmetic(count: int) -> Builder:
-    """add, sub, mul, fma, div, sqrt and rcp with one rounding."""
+    """Return a builder of add, sub, mul, fma, div, sqrt and rcp, which round once."""
 
     def build(instruction: Instruction, context: Context) -> Operation:
         kind = _float_type(instruction)
@@ -118,11 +118,15 @@ def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Functi
 
 
 def _approximate(function: Callable[[Array], Array]) -> Builder:
-    """Computed in float64 and rounded once: within every error that PTX allows.
+    """Return a builder of approximate functions; they are computed in float64 and rounded once.
 
-    The PTX ISA's bounds, of which half a unit in the last place (2^-24) is the strictest part:
-    rcp and sqrt 1 ulp; rsqrt 2^-22.9, ex2 2^-22.5 and tanh 2^-11, relative; lg2 2^-22 absolute
-    near 1, else relative; sin and cos 2^-20.5 absolute in [-pi, pi].
+    Rounding once gives a relative error of at most 2^-24, half a unit in the last place. The PTX
+    ISA allows more:
+
+    - rcp and sqrt: 1 ulp.
+    - rsqrt, ex2 and tanh: 2^-22.9, 2^-22.5 and 2^-11, relative.
+    - lg2: 2^-22, absolute near 1, otherwise relative.
+    - sin and cos: 2^-20.5, absolute in [-pi, pi].
     """
 
     def build(instruction: Instruction, _context: Context) -> Operation:
@@ -143,10 +147,10 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
 
 
 def _approximate_double(instruction: Instruction, function: Callable[[Array], Array]) -> Operation:
-    """`rcp.approx.ftz.f64` and `rsqrt.approx{.ftz}.f64`, the seeds of software division.
+    """Build `rcp.approx.ftz.f64` and `rsqrt.approx{.ftz}.f64`, the seeds of software division.
 
-    With `.ftz` the PTX ISA leaves the low word out of the operand and makes that of the result
-    zero, and flushes subnormal numbers; 20 bits of the fraction are right.
+    With `.ftz`, the PTX ISA ignores the low word of the operand and sets that of the result to
+    zero. It also flushes subnormal numbers. 20 bits of the fraction are right.
     """
     opcode = instruction.opcode
     ftz = "ftz" in instruction.modifiers
@@ -209,7 +213,7 @@ def _extremum(instruction: Instruction, context: Context) -> Operation:
 
 
 def _sign(instruction: Instruction, _context: Context) -> Operation:
-    """Acts on the sign bit alone: abs and neg."""
+    """Build abs and neg, which change only the sign bit."""
     kind = _float_type(instruction)
     function = np.negative if instruction.opcode == "neg" else np.absolute
     return Operation((kind,), (kind,), adjusted(function, instruction, kind))

@@ -1,7 +1,8 @@
 """Arithmetic in half precision: f16, bf16 and pairs of them.
 
-Computed in float64, where products are exact, and rounded once. Approximations are rounded results,
-which is within the error that the PTX ISA allows.
+It is computed in float64, where products are exact, and rounded once. Sums may be inexact in
+float64, so they are rounded to odd there; the second rounding is then right. Approximations are
+rounded results, which are within the error that the PTX ISA allows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SMALLEST_NORMAL = 2.0**-14
 
 
 def _form(instruction: Instruction, *allowed: str) -> tuple[str, set[str]]:
-    """The type, and the modifiers before it."""
+    """Return the type and the modifiers before it."""
     *others, kind = instruction.modifiers
     if set(others) - {"rn", *allowed} or ("ftz" in others and kind.startswith("bf16")):
         raise UnknownForm
@@ -29,7 +30,7 @@ def _form(instruction: Instruction, *allowed: str) -> tuple[str, set[str]]:
 
 
 def _wide(bits_or_halves: Array, kind: str, flags: set[str]) -> Array:
-    """The numbers in float64; subnormal ones are zeros with `.ftz`."""
+    """Return the numbers in float64; with `.ftz`, subnormal numbers are zeros."""
     if kind.startswith("bf16"):
         return bf16_to_f32(bits_or_halves).astype(np.float64)
     wide = bits_or_halves.astype(np.float64)
@@ -41,7 +42,10 @@ def _flushed(a: Array) -> Array:
 
 
 def _store(result: Array, kind: str, flags: set[str], out: Array) -> None:
-    """Rounds to nearest, NaN to 0x7FFF, with what `.ftz`, `.sat` and `.relu` add."""
+    """Round to nearest with the effects of `.ftz`, `.sat` and `.relu`, and store in `out`.
+
+    NaN becomes 0x7FFF.
+    """
     if "sat" in flags:
         result = saturated(result)
     if "relu" in flags:
@@ -92,7 +96,7 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
         if "approx" not in instruction.modifiers:
             raise UnknownForm
         if instruction.modifiers[-1].startswith("bf16"):
-            # ex2 of bf16 exists only with .ftz; its subnormal numbers are zeros.
+            # ex2 of bf16 exists only with `.ftz`; subnormal numbers become zeros.
             flushing = "ftz" in instruction.modifiers
             return _approximate_bf16(instruction, function, flushing)
         return _computed(instruction, 1, function, "approx", "ftz")
@@ -116,7 +120,10 @@ def _approximate_bf16(
 
 
 def _extremum(instruction: Instruction, _context: Context) -> Operation:
-    """The smaller or larger number, -0 less than +0; a NaN only with `.NaN` or two of them."""
+    """Build min and max, where -0 is less than +0.
+
+    The result is NaN only with `.NaN`, or if both operands are NaN.
+    """
     _, flags = _form(instruction, "ftz", "NaN", "xorsign", "abs")
     is_min = instruction.opcode == "min"
     by_magnitude = "xorsign" in flags
@@ -139,7 +146,10 @@ def _extremum(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _sign(instruction: Instruction, _context: Context) -> Operation:
-    """Acts on the sign bit alone; with `.ftz` a NaN becomes the canonical one, as on an H200."""
+    """Build abs and neg, which change only the sign bit.
+
+    With `.ftz`, a NaN becomes the canonical NaN, as on an H200.
+    """
     kind, flags = _form(instruction, "ftz")
     negates = instruction.opcode == "neg"
 
@@ -168,4 +178,4 @@ OPERATIONS: Mapping[str, Builder] = MappingProxyType(
         "neg": _sign,
     }
 )
-"""Builders by opcode, for the types of half precision."""
+"""Builders by opcode, for the half-precision types."""

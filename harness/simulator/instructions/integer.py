@@ -22,10 +22,10 @@ INTEGERS = frozenset({"u16", "s16", "u32", "s32", "u64", "s64"})
 
 
 def integer_type(instruction: Instruction, *allowed_modifiers: str) -> str:
-    """The instruction's integer type.
+    """Return the instruction's integer type.
 
     Raises:
-        UnknownForm: another type, or a modifier that is not in `allowed_modifiers`.
+        UnknownForm: The type is another, or a modifier is not in `allowed_modifiers`.
     """
     *others, kind = instruction.modifiers
     if kind not in INTEGERS or set(others) - set(allowed_modifiers):
@@ -38,7 +38,10 @@ def _unsigned(kind: str) -> str:
 
 
 def _wrapping(ufunc: np.ufunc) -> Builder:
-    """Addition, subtraction: the same bits signed and unsigned, modulo 2^width."""
+    """Return a builder of addition or subtraction modulo 2^width.
+
+    Signed and unsigned types give the same bits.
+    """
 
     def build(instruction: Instruction, _context: Context) -> Operation:
         if instruction.modifiers == ("sat", "s32"):
@@ -93,7 +96,7 @@ def _mad(instruction: Instruction, context: Context) -> Operation:
 
 
 def _low_24(a: Array) -> Array:
-    """The low 24 bits, sign- or zero-extended as the type says, in 64 bits."""
+    """Return the low 24 bits as int64, sign- or zero-extended as the type requires."""
     if a.dtype.kind == "i":
         return (a.astype(np.int64) << 40) >> 40
     return a.astype(np.int64) & 0xFFFFFF
@@ -129,7 +132,7 @@ def _elementwise(ufunc: np.ufunc) -> Builder:
 
 
 def _into(ufunc: np.ufunc) -> Callable[..., object]:
-    """The ufunc with its result as the last argument, which not every ufunc takes there."""
+    """Return the ufunc as a function that takes its output as the last argument."""
     return lambda *arrays: ufunc(*arrays[:-1], out=arrays[-1])
 
 
@@ -137,7 +140,7 @@ def _sad(instruction: Instruction, _context: Context) -> Operation:
     kind = integer_type(instruction)
 
     def compute(a: Array, b: Array, c: Array, out: Array) -> None:
-        # Modulo 2^width the larger minus the smaller is right even where it overflows.
+        # The larger minus the smaller is right modulo 2^width, even if it overflows.
         np.add(np.maximum(a, b) - np.minimum(a, b), c, out)
 
     return Operation((kind, kind, kind), (kind,), compute)

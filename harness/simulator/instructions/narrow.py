@@ -1,4 +1,10 @@
-"""bfloat16, which NumPy lacks, seen as its bits; and rounding through a wider type exactly once."""
+"""Bits of bfloat16, which NumPy lacks, and rounding through a wider type without a second error.
+
+Rounding twice, first to a wide format and then to a narrow one, can differ from rounding once. It
+does not differ if the first rounding is to odd: an inexact result becomes the neighbour whose last
+bit is 1. The wide format needs two more bits than the narrow one (Boldo and Melquiond, "Emulation
+of a FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+"""
 
 from __future__ import annotations
 
@@ -8,31 +14,32 @@ from harness.simulator.instructions.operation import Array
 
 
 def bf16_to_f32(bits: Array) -> Array:
-    """The float32 values of bfloat16 bits; exact."""
+    """Return the float32 values of bfloat16 bits; exact."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def f32_to_bf16(values: Array, rounding: str = "rn") -> Array:
-    """Bits of the bfloat16 nearest to each float32 (ties to even), or towards zero for `rz`.
+    """Return the bits of the bfloat16 nearest to each float32 (ties to even).
 
-    A NaN becomes 0x7FFF.
+    With `rz`, round towards zero. A NaN becomes 0x7FFF.
     """
     bits = np.ascontiguousarray(values).view(np.uint32)
     if rounding == "rn":
-        # Half a unit less one, and one more where the kept part is odd. It wraps for NaNs only.
+        # Adding half a unit less one, and one more if the kept part is odd, rounds to nearest even.
+        # The addition wraps only for NaNs.
         bits = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     rounded = (bits >> np.uint32(16)).astype(np.uint16)
     return np.where(np.isnan(values), np.uint16(0x7FFF), rounded)
 
 
 def f64_to_f32_odd(values: Array) -> Array:
-    """float64 -> float32, inexact results rounded to the neighbour with an odd last bit.
+    """Return float64 numbers as float32, rounded to odd.
 
-    Rounding once more, to any format of at most 22 bits, then gives what rounding the float64 at
-    once would have given (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums",
-    2008).
+    Rounding the result to any format of at most 22 bits equals rounding the float64 at once.
     """
     with np.errstate(all="ignore"):
+        # The number is truncated first. If it was inexact, setting the last bit gives the odd one
+        # of its two neighbours.
         nearest = values.astype(np.float32)
         back = nearest.astype(np.float64)
         too_far = np.abs(back) > np.abs(values)
@@ -43,8 +50,10 @@ def f64_to_f32_odd(values: Array) -> Array:
 
 
 def sum_odd(a: Array, b: Array) -> Array:
-    """Sum a + b in float64, inexact results rounded to the neighbour with an odd last bit."""
+    """Return the sum a + b in float64, rounded to odd."""
     with np.errstate(all="ignore"):
+        # Knuth's TwoSum gives the exact error of the rounded sum. If there is an error and the
+        # sum's last bit is 0, the odd neighbour lies in the error's direction.
         total = a + b
         of_b = total - a
         error = (a - (total - of_b)) + (b - of_b)

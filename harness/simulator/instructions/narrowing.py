@@ -1,4 +1,7 @@
-"""cvt to and from the narrow formats that NumPy cannot round to: every rounding, once."""
+"""Conversions (cvt) to and from narrow formats that NumPy cannot round to.
+
+Each conversion rounds once, in any of PTX's rounding modes.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from harness.simulator.instructions.operation import DTYPES, Array, Operation, U
 class Format:
     """A binary floating-point format.
 
-    Args:
-        digits: bits of the significand, the leading one included.
-        least: exponent of the smallest normal number.
-        largest: the largest finite number.
-        fraction_bits: bits of the fraction as stored.
-        width: bits of a number as stored.
-        nan: bits of the NaN that conversions give.
-        has_infinity: whether there are infinities; without them everything too large saturates.
+    Attributes:
+        digits: Bits of the significand, including the leading one.
+        least: Exponent of the smallest normal number.
+        largest: The largest finite number.
+        fraction_bits: Bits of the fraction as stored.
+        width: Bits of a number as stored.
+        nan: Bits of the NaN that conversions give.
+        has_infinity: True if the format has infinities; without them, too large numbers saturate.
     """
 
     digits: int
@@ -49,8 +52,17 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def encode(values: Array, form: Format, mode: str, flags: frozenset[str]) -> Array:
-    """Bits (uint32) of float64 numbers rounded once; `flags` may hold relu and satfinite."""
+    """Return the bits (uint32) of float64 numbers, rounded once.
+
+    Args:
+        values: The numbers.
+        form: The format.
+        mode: Rounding mode: rn, rz, rm, rp or rna.
+        flags: Modifiers, of which relu and satfinite have an effect.
+    """
     with np.errstate(all="ignore"):
+        # Divided by the unit in the last place, each number is rounded to an integer. Below the
+        # smallest normal number the unit stays the same, which rounds subnormal numbers correctly.
         exponent = np.maximum(np.frexp(values)[1] - 1, form.least)
         unit = np.ldexp(1.0, exponent - form.digits + 1)
         scaled = values / unit
@@ -61,6 +73,8 @@ def encode(values: Array, form: Format, mode: str, flags: frozenset[str]) -> Arr
         rounded = np.where(np.isfinite(values), np.copysign(whole, scaled) * unit, values)
     too_large = np.abs(rounded) > form.largest
     saturates = "satfinite" in flags or not form.has_infinity
+    # A number that is too large becomes infinite, or the largest number if it is rounded towards
+    # zero.
     inward = (mode == "rz") | ((mode == "rm") & (values > 0)) | ((mode == "rp") & (values < 0))
     limit = np.where(saturates | (inward & np.isfinite(values)), form.largest, np.inf)
     rounded = np.where(too_large, np.copysign(limit, rounded), rounded)
@@ -70,11 +84,12 @@ def encode(values: Array, form: Format, mode: str, flags: frozenset[str]) -> Arr
 
 
 def _bits(values: Array, form: Format) -> Array:
-    """Bits of numbers that the format has."""
+    """Return the bits of numbers that the format represents exactly."""
     magnitude = np.abs(values)
     finite = np.where(np.isfinite(magnitude), magnitude, 0.0)
     exponent = np.maximum(np.frexp(finite)[1] - 1, form.least)
-    # The leading bit adds one to the exponent field, and is missing in subnormal numbers.
+    # The significand's leading bit adds one to the exponent field. Subnormal numbers lack it, so
+    # their field is 0.
     fraction = np.ldexp(finite, form.fraction_bits - exponent).astype(np.int64)
     field = np.where(finite == 0, 0, exponent - form.least).astype(np.int64)
     bits = (field << form.fraction_bits) + fraction
@@ -86,9 +101,9 @@ def _bits(values: Array, form: Format) -> Array:
 
 
 def exact(values: Array) -> Array:
-    """Numbers of any type in float64; of 64-bit integers, those past 53 bits rounded to odd.
+    """Return numbers of any type in float64; 64-bit integers beyond 53 bits are rounded to odd.
 
-    Rounding to odd does not change what a further rounding to fewer digits gives.
+    Rounding to odd does not change the result of a further rounding to fewer digits.
     """
     if values.dtype.kind == "f" or values.dtype.itemsize < 8:
         return values.astype(np.float64)
@@ -102,10 +117,10 @@ def exact(values: Array) -> Array:
 
 
 def operation(flags: list[str], target: str, source: str, operands: int) -> Operation | None:
-    """The operation of a cvt, or None for one that is not of this module's kind.
+    """Return the operation of a cvt, or None if this module does not handle it.
 
     Raises:
-        UnknownForm: it is, but not one that exists.
+        UnknownForm: It belongs here, but does not exist.
     """
     unpaired = target.removesuffix("x2")
     if source in ("e4m3x2", "e5m2x2") and target == "f16x2":
@@ -138,7 +153,7 @@ def operation(flags: list[str], target: str, source: str, operands: int) -> Oper
 
 
 def _pack(form: Format, mode: str, flags: frozenset[str]) -> Operation:
-    """`cvt.rn.f16x2.f32 d, a, b`: a goes into the upper half, b into the lower."""
+    """Build `cvt.rn.f16x2.f32 d, a, b`: a becomes the upper half, b the lower half."""
 
     def compute(a: Array, b: Array, out: Array) -> None:
         high, low = (encode(exact(x), form, mode, flags) for x in (a, b))
@@ -169,7 +184,8 @@ def _widen(source: str, flags: list[str]) -> Operation:
         if is_e5m2:
             halves = octets << np.uint16(8)
         else:
-            # The exponent's bias is 7, not 15; scaling makes subnormal numbers right too.
+            # The bias of the exponent is 7, not 15. Scaling by 2^8 corrects that for subnormal
+            # numbers, too.
             moved = (octets & 0x7F) << np.uint16(7)
             halves = (moved.view(np.float16) * np.float16(256)).view(np.uint16)
             halves = np.where((octets & 0x7F) == 0x7F, np.uint16(0x7FFF), halves)

@@ -1,4 +1,4 @@
-"""What an instruction computes, thread by thread, as a function on arrays."""
+"""The computation of an instruction, as a function on arrays with one element for each thread."""
 
 from __future__ import annotations
 
@@ -34,24 +34,31 @@ DTYPES: dict[str, type[np.generic]] = {
     "f32": np.float32,
     "f64": np.float64,
 }
-"""NumPy's type for each PTX type; bfloat16 as its bits, of packed types the elements."""
+"""NumPy's type for each PTX type.
+
+A bfloat16 is stored as its bits. Packed types have the type of their elements.
+"""
 
 BITS = {name: np.dtype(dtype).itemsize * 8 for name, dtype in DTYPES.items()} | {
     "pred": 1,
     "f16x2": 32,
     "bf16x2": 32,
 }
-"""Width of a value of each PTX type."""
+"""Width of a value of each PTX type in bits."""
 
 
 @dataclass(frozen=True)
 class Operation:
     """A computation without side effects.
 
-    `function(*inputs, *outputs)` takes arrays of the types named in `inputs` and fills those of
-    `outputs`; an input has a value for each thread, or one for all (length 1), and an output may be
-    the same array as an input: it may only be written after every input has been read. Where
-    `native` names a function of arithmetic.c with the same meaning, that is called instead.
+    An input has a value for each thread, or one for all (length 1). An output may be the same array
+    as an input. `function` may therefore write it only after it has read every input.
+
+    Attributes:
+        inputs: PTX types of the inputs.
+        outputs: PTX types of the outputs.
+        function: Called as `function(*inputs, *outputs)`; fills the outputs.
+        native: Name of a function of arithmetic.c with the same meaning, which is called instead.
     """
 
     inputs: tuple[str, ...]
@@ -61,13 +68,13 @@ class Operation:
 
 
 class Context(Protocol):
-    """What a builder may ask about the instruction's surroundings."""
+    """The surroundings of an instruction that a builder can query."""
 
     def register_bits(self, operand: Operand) -> int:
-        """Width of a register operand, 0 for anything else."""
+        """Return the width of a register operand in bits, or 0 for any other operand."""
 
     def native(self, name: str, *leading: int) -> Callable[..., None]:
-        """Function `name` of arithmetic.c as `function(*inputs, output)` on arrays."""
+        """Return function `name` of arithmetic.c as `function(*inputs, output)` on arrays."""
 
 
 class UnknownForm(LookupError):
@@ -78,5 +85,5 @@ Builder = Callable[[Instruction, Context], Operation]
 
 
 def copy(source: Array, out: Array) -> None:
-    """Fills `out`, converting as C does."""
+    """Copy `source` to `out`, converting as C does."""
     np.copyto(out, source, casting="unsafe")

@@ -1,6 +1,6 @@
-"""Small numbers packed into a word, and other integer instructions of CUDA's intrinsics.
+"""Arithmetic on small numbers packed in a word, and other integer intrinsics of CUDA.
 
-Of the video instructions nvcc 13 emits `vabsdiff4` alone; the other `__v...` intrinsics become
+The only video instruction that nvcc 13 emits is `vabsdiff4`. The other `__v...` intrinsics become
 plain arithmetic.
 """
 
@@ -21,18 +21,18 @@ _HALVES: Mapping[str, type[np.generic]] = MappingProxyType({"u32": np.uint16, "s
 
 
 def _parts(a: Array, dtype: type[np.generic]) -> Array:
-    """Words as rows of the numbers packed in them, the lowest first."""
+    """Return words as rows of the numbers packed in them, the lowest first."""
     return np.ascontiguousarray(a).view(dtype).reshape(len(a), -1)
 
 
 def handles(instruction: Instruction) -> bool:
-    """Whether this module computes an add, min or max."""
+    """Return whether this module computes an add, min or max."""
     modifiers = instruction.modifiers
     return bool(modifiers) and (modifiers[-1] in PAIRS or "relu" in modifiers)
 
 
 def pairwise(instruction: Instruction, _context: Context) -> Operation:
-    """add, min and max of two 16-bit numbers at once; `.relu` makes negative results 0."""
+    """Build add, min and max of two 16-bit numbers at once; `.relu` makes negative results 0."""
     kind, *others = instruction.modifiers
     opcode = instruction.opcode
     if others not in ([], ["relu"]) or (others and kind[0] != "s"):
@@ -55,7 +55,10 @@ def pairwise(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _dot(instruction: Instruction, _context: Context) -> Operation:
-    """dp4a: four products of bytes; dp2a: two of a 16-bit number and a byte; added to c."""
+    """Build dp4a and dp2a, which add products to c.
+
+    dp4a adds four products of bytes. dp2a adds two products of a 16-bit number and a byte.
+    """
     *half, first, second = instruction.modifiers
     is_two = instruction.opcode == "dp2a"
     if len(half) != int(is_two) or not set(half) <= {"lo", "hi"}:
@@ -93,7 +96,7 @@ def _absolute_difference(instruction: Instruction, _context: Context) -> Operati
 
 
 def _find_nth_set(instruction: Instruction, _context: Context) -> Operation:
-    """The |offset|-th set bit from `base` on, upwards or downwards (PTX ISA, "fns")."""
+    """Build fns: the |offset|-th set bit from `base` on, upwards or downwards (PTX ISA, "fns")."""
     if instruction.modifiers != ("b32",):
         raise UnknownForm
 

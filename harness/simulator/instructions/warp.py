@@ -1,8 +1,8 @@
 """Instructions that exchange values between the lanes of a warp.
 
 They run when every lane that the mask names has arrived; see `execution/warp_sync.py`. A lane takes
-part in what its own mask names: `shfl` from a lane that does not take part leaves the value open,
-here it is the thread's own.
+part with the lanes that its own mask names. PTX leaves the value of a `shfl` from any other lane
+undefined; here it is the thread's own.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Builder = Callable[[Instruction], Operation]
 
 
 def source_lanes(mode: str, lane_id: Array, b: Array, c: Array) -> tuple[Array, Array]:
-    """Where `shfl` takes each lane's value from, and its predicate.
+    """Return the lane that `shfl` takes each lane's value from, and its predicate.
 
-    The formula is the one in the PTX ISA, "shfl.sync": `c` holds in its low five bits where to
-    clamp, and in bits 8 to 12 which bits of the lane's number name the segment.
+    The formula is from the PTX ISA, "shfl.sync". The low five bits of `c` are the clamp. Bits 8 to
+    12 are the bits of the lane's number that name the segment.
     """
     amount = (b & 31).astype(np.int64)
     clamp = (c & 31).astype(np.int64)
@@ -44,7 +44,7 @@ def source_lanes(mode: str, lane_id: Array, b: Array, c: Array) -> tuple[Array, 
 
 
 def _participants(team: Team, active: Lanes | None, mask: Array) -> Array:
-    """For each thread, the lanes that its mask names and that are here."""
+    """Return, for each thread, the lanes that its mask names and that have arrived."""
     return team.mask_of_warp(active) & mask
 
 
@@ -72,11 +72,13 @@ def _shuffle(instruction: Instruction) -> Operation:
     def compute(
         team: Team, active: Lanes | None, a: Array, b: Array, c: Array, mask: Array, *out: Array
     ) -> None:
+        # Whole warps with a constant offset are the common case (reductions). Their permutation
+        # depends on the operands alone, so it is computed once and kept.
         if _is_full(team, active, mask) and len(b) == len(c) == 1:
             places, valid = fixed(team, b, c)
             result = a
             if len(a) > 1 and a is not out[0]:
-                # "clip" lets NumPy write where it is told without a copy; all places are inside.
+                # "clip" lets NumPy write to `out` without a copy; no place is out of bounds.
                 result = a.take(places, out=out[0], mode="clip")
             elif len(a) > 1:
                 result = a.take(places)
@@ -145,7 +147,7 @@ def _match(instruction: Instruction) -> Operation:
 
 
 def _lowest(masks: Array) -> Array:
-    """Position of the lowest set bit, 0 for an empty mask."""
+    """Return the position of the lowest set bit, or 0 for an empty mask."""
     isolated = masks & (~masks + np.uint32(1))
     below = np.maximum(isolated, np.uint32(1)) - np.uint32(1)
     positions: Array = np.bitwise_count(below).astype(np.int64)
@@ -210,7 +212,7 @@ def _activemask(instruction: Instruction) -> Operation:
 
 
 def block_reduction(instruction: Instruction) -> Operation:
-    """What `bar.red` computes from a predicate of all threads that meet at the barrier."""
+    """Build `bar.red`, which reduces a predicate over all threads that meet at the barrier."""
     *_, name, kind = instruction.modifiers
     if (name, kind) not in (("popc", "u32"), ("and", "pred"), ("or", "pred")):
         raise UnknownForm
@@ -230,4 +232,4 @@ SYNCHRONISING: Mapping[str, Builder] = MappingProxyType(
 )
 """Builders of the instructions that wait for the lanes in their last operand."""
 ALONE: Mapping[str, Builder] = MappingProxyType({"activemask": _activemask})
-"""Builders of the instructions that look at the warp as it is."""
+"""Builders of the instructions that use the lanes that happen to be present."""
