@@ -42,9 +42,9 @@ class BlockBarriers:
         self._exits = exits
         self.waiting: list[WaitingAtBarrier] = []
         self._arrivals: dict[int, npt.NDArray[np.int64]] = {}
-        """For each barrier, per block, the number of threads that arrived without waiting."""
+        """Number of threads that arrived without waiting, in each block, by barrier number."""
         self._gone_on: dict[int, Lanes] = {}
-        """For each barrier, a superset of the threads counted in `_arrivals`."""
+        """A superset of the threads counted in `_arrivals`, by barrier number."""
 
     def clear(self) -> None:
         """Forget all waiting threads and arrivals."""

@@ -65,7 +65,7 @@ class Compiled:
     Attributes:
         run: The function.
         becomes_uniform: Registers that are uniform after it and were not before, as bits.
-        becomes_varying: Registers that are no longer uniform after it, as bits.
+        becomes_varying: Registers that are uniform before it but not after it, as bits.
         condition: Slot of the branch's register, or -1 without a branch.
         condition_is_uniform: True if all threads have the same condition.
     """

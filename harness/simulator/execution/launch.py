@@ -77,7 +77,7 @@ class Kernel:
         instructions_per_thread: Instructions per thread of the last launch.
         needs_one_core: Why no launch runs on several cores any more; empty if one may.
         frame: Registers of the last launch, to be used again.
-        traits: What race detection knows of the program.
+        traits: Properties of the program for race detection.
         team: Threads of the last launch, to be used again.
     """
 

@@ -134,7 +134,7 @@ class WaitingThreads:
         self.watch.synchronised(arrivals, self.team.first_block, self.threads.started)
 
     def _go_on(self, found: dict[int, Lanes]) -> bool:
-        """Release threads whose wait at an action is over; return whether there are any."""
+        """Release threads whose wait at an action is over; return whether any continue."""
         for position, lanes in found.items():
             self.threads.add(position, lanes)
         self._releases += bool(found)

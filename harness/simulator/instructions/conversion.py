@@ -141,7 +141,7 @@ def _integer_to_integer(target: str, saturate: bool) -> Convert:
 def _float_to_integer(target: str, source: str, flags: list[str]) -> Convert:
     """Return a conversion that clamps values out of range.
 
-    NaN gives 0, or the middle value of the range if 64 bits take part.
+    NaN gives 0. If 64 bits take part, NaN gives the value whose only set bit is the highest.
     """
     to_integral = next((_TO_INTEGRAL[f] for f in flags if f in _TO_INTEGRAL), None)
     if to_integral is None:

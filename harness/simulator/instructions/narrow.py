@@ -3,7 +3,7 @@
 Rounding twice, first to a wide format and then to a narrow one, can differ from rounding once. It
 does not differ if the first rounding is to odd: an inexact result becomes the neighbour whose last
 bit is 1. The wide format needs two more bits than the narrow one (Boldo and Melquiond, "Emulation
-of a FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+of a FMA and correctly rounded sums", 2008).
 """
 
 from __future__ import annotations

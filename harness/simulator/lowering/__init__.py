@@ -1,6 +1,6 @@
-"""PTX made ready to run: device functions inlined, names resolved, cut into basic blocks.
+"""Lowering of PTX to a `Program`: inlines functions, resolves names and cuts basic blocks.
 
-The result is a `Program`, which execution/ runs; nothing is run here.
+The package execution/ runs the program; nothing runs here.
 """
 
 from harness.simulator.lowering.kernel import prepare

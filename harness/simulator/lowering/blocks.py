@@ -1,4 +1,4 @@
-"""The steps of a kernel, in the order of its text, cut into basic blocks."""
+"""Division of a kernel's steps into basic blocks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from harness.simulator.ptx.ptx import Instruction, Label
 
 
 def basic_blocks(listing: Listing) -> tuple[Block, ...]:
-    """Basic blocks in the order of the text; the last is an exit to which `exit:` leads."""
+    """Return the basic blocks in the order of the text; the last one is the target of `exit:`."""
     blocks = _cut(listing.items, listing.owners)
     _liveness(blocks)
     return tuple(blocks)
 
 
 def _cut(items: list[Item], owners: Mapping[int, Instruction]) -> list[Block]:
+    """Return the basic blocks, with targets still by name until they are linked at the end."""
     blocks: list[Block] = []
     starts: dict[str, int] = {}
     steps: list[Step] = []
@@ -68,7 +69,7 @@ def _cut(items: list[Item], owners: Mapping[int, Instruction]) -> list[Block]:
 
 
 def _link(blocks: list[Block], starts: Mapping[str, int]) -> None:
-    """Turns the names of targets into numbers of blocks."""
+    """Replace the names of targets by numbers of blocks."""
     for block in blocks:
         if isinstance(block.end, Branch | Jump):
             block.target = starts[block.end.target]
@@ -77,7 +78,10 @@ def _link(blocks: list[Block], starts: Mapping[str, int]) -> None:
 
 
 def _liveness(blocks: list[Block]) -> None:
-    """Fills `reads`, `writes` and `live`."""
+    """Fill in `reads`, `writes` and `live` of each block.
+
+    A register is live at the start of a block if some path reads it before writing it.
+    """
     for block in blocks:
         for step in block.steps:
             block.accesses_memory |= isinstance(step, Access | Order)
@@ -86,6 +90,8 @@ def _liveness(blocks: list[Block]) -> None:
         block.reads |= registers_of(block.end) & ~block.writes
         if isinstance(block.end, Perform):
             block.writes |= mask(tuple(r for r in block.end.outputs if r >= 0))
+    # Backward data flow, repeated until nothing changes. Running the blocks in reverse order makes
+    # the code without loops settle in one round.
     changed = True
     while changed:
         changed = False

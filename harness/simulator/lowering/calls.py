@@ -1,4 +1,4 @@
-"""Calls of device functions: copied into the caller, or compiled once and called."""
+"""Lowering of calls: functions are copied into the caller, or compiled once and called."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ _KERNEL = "kernel:"
 
 @dataclass
 class Calls:
-    """Lowers `call`, and the functions that are not copied into their callers.
+    """Lowering of `call`, and of the functions that are not copied into their callers.
 
-    `lower` lowers the code of a function in its scope.
+    Attributes:
+        context: The names and operands at the current instruction.
+        lower: Lowers the code of a function in its scope.
     """
 
     context: Context
     lower: Callable[[Scope], None]
     _inlined: int = 0
     _sites: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-    """Where each outlined function may return to: number and label."""
+    """Number and label of each place that an outlined function may return to, by its name."""
 
     def call(self, instruction: Instruction) -> None:
-        """Lowers a call of any kind."""
+        """Lower a call of any kind."""
         context = self.context
         results, callee, arguments = callee_of(instruction)
         if isinstance(callee, Register):
@@ -88,12 +90,13 @@ class Calls:
         context.listing.mark(end)
         context.current = instruction
 
-    # Functions that are called
+    # Outlined functions
 
     def outlined_functions(self) -> None:
-        """Code of the functions that are called, before the kernel's.
+        """Add the code of the outlined functions, before the kernel's code.
 
-        There it runs first, so that threads that call meet those that do not where they return.
+        Blocks of code with low numbers run first. Threads that call therefore meet threads that do
+        not at the place where the call returns.
         """
         context = self.context
         context.local_bytes = STACK_BYTES
@@ -104,7 +107,7 @@ class Calls:
         context.listing.fill(context.frame_pointer, 0)
 
     def resolve_returns(self) -> None:
-        """Tells the outlined functions where they may return to."""
+        """Give the outlined functions the places that they may return to."""
         items = self.context.listing.items
         for index, (item, count) in enumerate(items):
             if isinstance(item, Dispatch) and item.function:
@@ -113,7 +116,7 @@ class Calls:
                 items[index] = replace(item, values=values, targets=labels), count
 
     def passed(self, scope: Scope) -> Mapping[str, int]:
-        """Places, above the caller's frame, of what it hands to outlined functions."""
+        """Return the places of outlined functions' arguments and results above the frame."""
         variables = {v.name: v for v in scope.function.variables}
         places: dict[str, int] = {}
         for item in scope.function.body:
@@ -164,7 +167,10 @@ class Calls:
         context.scope = outer
 
     def _kept_by(self, function: Function) -> dict[str, int]:
-        """The registers that the function keeps for its previous activation."""
+        """Return the registers that the function saves for its previous activation.
+
+        A function that is not recursive has one activation at a time, and saves none.
+        """
         if function.name not in self.context.graph.recursive:
             return {}
         own = register_names(function) - SPECIAL_BITS.keys() - CLOCKS.keys() - {"_"}
@@ -173,7 +179,7 @@ class Calls:
     def _spill(
         self, register: int, nbytes: int, offset: int, first: Instruction, *, is_store: bool
     ) -> None:
-        """Keeps a register of the previous activation in the frame, or gets it back."""
+        """Save a register of the previous activation in the frame, or restore it."""
         where = Space.LOCAL, f"b{nbytes * 8}", 1, self.context.frame_pointer, offset
         place = self.context.place(first.location)
         if is_store:
@@ -183,6 +189,7 @@ class Calls:
         self.context.listing.add(step)
 
     def _check_stack(self, nbytes: int, first: Instruction) -> None:
+        """Add a check that a frame of `nbytes` bytes fits on the call stack, and a trap if not."""
         listing = self.context.listing
         fits = listing.number("stack fits", 1)
         limit = Constant(Immediate(STACK_BYTES - nbytes))
@@ -195,6 +202,10 @@ class Calls:
         listing.mark(label)
 
     def _call_outlined(self, instruction: Instruction, callee: Function | Register) -> None:
+        """Add a call: store the number of the return place, move the frame pointer, and jump.
+
+        A call through a pointer jumps by a dispatch over the addresses of all possible functions.
+        """
         context, listing = self.context, self.context.listing
         is_known = isinstance(callee, Function)
         names = [callee.name] if is_known else self._candidates(instruction)
@@ -219,7 +230,10 @@ class Calls:
             context.move_frame(context.frame_pointer, 2**64 - above)
 
     def _candidates(self, instruction: Instruction) -> list[str]:
-        """Functions that a call through a pointer may mean."""
+        """Return the functions that a call through a pointer may mean.
+
+        They are the outlined functions whose address is used and whose signature has the same size.
+        """
         results, _, arguments = callee_of(instruction)
         graph, functions = self.context.graph, self.context.module.functions
         return [

@@ -1,4 +1,4 @@
-"""Instructions that fill registers, alone or together with other threads, and actions."""
+"""Lowering of instructions that fill registers, of warp instructions, and of actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.simulator.ptx.space import Space
 
 
 def compute(context: Context, instruction: Instruction) -> None:
-    """Lowers what one thread computes by itself."""
+    """Lower an instruction that a thread computes by itself."""
     try:
         operation = operation_of(instruction, context)
     except UnknownForm:
@@ -32,14 +32,14 @@ def compute(context: Context, instruction: Instruction) -> None:
 
 
 def handles_flag(instruction: Instruction) -> bool:
-    """Whether the instruction reads or writes the carry flag."""
+    """Return whether the instruction reads or writes the carry flag."""
     return instruction.opcode in carry.OPCODES and (
         carry.reads_flag(instruction) or carry.writes_flag(instruction)
     )
 
 
 def with_flag(context: Context, instruction: Instruction) -> None:
-    """Lowers arithmetic with the carry flag."""
+    """Lower arithmetic with the carry flag."""
     try:
         operation = carry.operation_with_flag(instruction, context)
     except (UnknownForm, ValueError, KeyError):
@@ -55,7 +55,7 @@ def with_flag(context: Context, instruction: Instruction) -> None:
 
 
 def collective(context: Context, instruction: Instruction) -> None:
-    """Lowers what looks at other lanes of the warp."""
+    """Lower an instruction that exchanges values with other lanes of the warp."""
     opcode = instruction.opcode
     synchronises = opcode in warp.SYNCHRONISING
     builder = (warp.SYNCHRONISING if synchronises else warp.ALONE)[opcode]
@@ -76,7 +76,7 @@ def collective(context: Context, instruction: Instruction) -> None:
 
 
 def action(context: Context, instruction: Instruction) -> bool:
-    """Lowers the instruction if it is one of actions/; returns whether it is."""
+    """Lower the instruction if it is one of actions/; return whether it is."""
     try:
         found = action_of(instruction)
     except UnknownForm:
@@ -104,6 +104,8 @@ def action(context: Context, instruction: Instruction) -> bool:
         outputs.append(-1 if is_sink else context.register(operand))
     place = context.place(instruction.location)
     perform = Perform(found, tuple(inputs), tuple(offsets), tuple(outputs), instruction, place)
+    # The label ends the block before, because an action has a block of its own. Threads that wait
+    # for others of their group wait at that block.
     context.listing.mark(f"action:{context.listing.next_label()}")
     context.listing.add(perform, 1)
     return True

@@ -1,4 +1,4 @@
-"""What names stand for where an instruction is: registers, variables, constants, source lines."""
+"""Meaning of names at an instruction: registers, variables, constants and source lines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SPECIAL_BITS: Mapping[str, int] = {
     "%gridid": 64,
     "dynamic shared memory": 32,
 }
-"""Special registers and their widths."""
+"""Special registers and their widths in bits."""
 CLOCKS: Mapping[str, tuple[int, int]] = {
     "%clock": (32, 0),
     "%clock_hi": (32, 32),
@@ -55,45 +55,64 @@ CLOCKS: Mapping[str, tuple[int, int]] = {
     "%globaltimer_lo": (32, 0),
     "%globaltimer_hi": (32, 32),
 }
-"""Registers that count cycles (of one nanosecond): width, and how far the count is shifted."""
+"""Registers that count cycles of one nanosecond: width in bits, and right shift of the count."""
 
 
 Place = tuple[Space | Literal["dynamic", "frame", "function"], int]
-"""The space of a variable and its address there.
+"""The space of a variable, and its address there.
 
-Instead of a space: dynamic shared memory, wherever that begins; the frame of an outlined function,
-wherever that is; a function.
+Three names stand for a space:
+
+- "dynamic": dynamic shared memory, whose start is known only when all static variables are placed.
+- "frame": the frame of an outlined function, wherever it is.
+- "function": a function.
 """
 
 
 @dataclass
 class Scope:
-    """One function's code: its registers' prefix and what its names stand for."""
+    """The code of one function: the prefix of its registers, and the meaning of its names.
+
+    Attributes:
+        function: The function.
+        prefix: Prefix of its registers and labels.
+        symbols: Place of each name.
+        returns_to: Label to return to; empty in the kernel itself.
+        callers: Functions that this one is copied into.
+        frame: Frame of an outlined function, else None.
+    """
 
     function: Function
     prefix: str
     symbols: dict[str, Place]
     returns_to: str
-    """Label; empty in the kernel itself."""
     callers: tuple[str, ...] = ()
-    """Functions into which this one is copied."""
     frame: FrameLayout | None = None
-    """Of an outlined function."""
 
 
 @dataclass
 class Context:
-    """Resolves names and operands at the current instruction of the current scope."""
+    """Resolver of names and operands at the current instruction of the current scope.
+
+    Attributes:
+        module: The module.
+        name: The kernel's name as in its source.
+        addresses: Addresses of the module's variables.
+        native: Returns the functions of arithmetic.c.
+        home: The kernel's own source file.
+        graph: The call graph.
+        scope: The current function.
+        current: The current instruction.
+        listing: The kernel's code so far.
+        shared_bytes: Static shared memory used so far.
+        local_bytes: Local memory used so far.
+    """
 
     module: Module
     name: str
-    """The kernel's, as in its source."""
     addresses: Mapping[str, int]
-    """Where the module's variables are."""
     native: Callable[..., Callable[..., None]]
-    """Gives the functions of arithmetic.c."""
     home: str
-    """The kernel's own source file."""
     graph: CallGraph
     scope: Scope
     current: Instruction = field(init=False)
@@ -103,11 +122,11 @@ class Context:
     _shared: dict[str, int] = field(default_factory=dict)
 
     def unsupported(self) -> UnsupportedInstruction:
-        """The error that names the current instruction."""
+        """Return the error that names the current instruction."""
         return UnsupportedInstruction(self.current.text, self.name, self.current.location)
 
     def place(self, location: Location | None) -> Location | None:
-        """The innermost place that is in the kernel's own file."""
+        """Return the innermost location that is in the kernel's own file."""
         inner = location
         while inner:
             if inner.file == self.home:
@@ -118,27 +137,27 @@ class Context:
     # Variables
 
     def place_shared(self, key: str, variable: Variable) -> int:
-        """Address of a variable in shared memory, which is new or known."""
+        """Return the address of a variable in shared memory; place it if it is new."""
         if key not in self._shared:
             self._shared[key] = -(-self.shared_bytes // variable.align) * variable.align
             self.shared_bytes = self._shared[key] + variable.size
         return self._shared[key]
 
     def place_local(self, size: int, align: int) -> int:
-        """Address of new room in local memory."""
+        """Reserve local memory and return its address."""
         start = -(-self.local_bytes // align) * align
         self.local_bytes = start + size
         return start
 
     def symbol(self, name: str) -> Place | None:
-        """Where a variable or function is, or None."""
+        """Return the place of a variable or function, or None."""
         if name in self.scope.symbols:
             return self.scope.symbols[name]
         if name in self._shared:
             return Space.SHARED, self._shared[name]
         variable = self.module.variables.get(name)
         if variable and variable.space is Space.SHARED:
-            # Dynamic shared memory: behind the static part, wherever that ends.
+            # Dynamic shared memory follows the static part, whose size is not known yet.
             return "dynamic", 0
         if name in self.addresses:
             return Space.GLOBAL, self.addresses[name]
@@ -147,11 +166,11 @@ class Context:
 
     @property
     def frame_pointer(self) -> int:
-        """The register that tells where the frame of an outlined function is."""
+        """The register that holds the address of an outlined function's frame."""
         return self.listing.number("frame pointer", 64)
 
     def move_frame(self, target: int, nbytes: int) -> None:
-        """Fills a register with the frame pointer and so many bytes more."""
+        """Set a register to the frame pointer plus `nbytes`."""
         operation = Operation(("u64", "u64"), ("u64",), np.add)
         step = Constant(Immediate(nbytes))
         self.listing.add(Compute(operation, (self.frame_pointer, step), (target,)))
@@ -159,7 +178,7 @@ class Context:
     # Operands
 
     def register(self, register: Register) -> int:
-        """The register's number."""
+        """Return the register's number."""
         name = register.name
         if name == "_":
             return self.listing.number("_64", 64)
@@ -170,7 +189,7 @@ class Context:
         return self.listing.number(self.scope.prefix + name, self.register_bits(register))
 
     def register_bits(self, operand: Operand) -> int:
-        """Width of a register, 0 for another operand."""
+        """Return the width of a register in bits, or 0 for another operand."""
         if not isinstance(operand, Register):
             return 0
         if operand.name in SPECIAL_BITS:
@@ -183,7 +202,7 @@ class Context:
             raise self.unsupported() from None
 
     def targets(self, operand: Operand) -> tuple[int, ...]:
-        """The registers that an operand names as results."""
+        """Return the registers that an operand names as results."""
         if isinstance(operand, Register):
             return (self.register(operand),)
         if isinstance(operand, DestinationPair):
@@ -193,13 +212,13 @@ class Context:
         raise self.unsupported()
 
     def sources(self, operand: Operand) -> tuple[Source, ...]:
-        """What an operand gives, element by element."""
+        """Return the values of an operand, element by element."""
         if isinstance(operand, Vector):
             return tuple(s for part in operand.parts for s in self.sources(part))
         return (self.source(operand),)
 
     def source(self, operand: Operand) -> Source:
-        """What an operand that is no vector gives."""
+        """Return the value of an operand that is not a vector."""
         if isinstance(operand, Register):
             if operand.name == "%is_explicit_cluster":
                 return Constant(Immediate(0))
@@ -217,7 +236,7 @@ class Context:
         raise self.unsupported()
 
     def address(self, operand: Operand, space: Space) -> tuple[Space, Source, int]:
-        """The space whose memory is meant, address and bytes to add to it."""
+        """Return the space, the base address and the offset in bytes of an address operand."""
         if not isinstance(operand, Address):
             raise self.unsupported()
         base = operand.base
@@ -251,7 +270,7 @@ class Context:
         return register
 
     def _clock(self, name: str) -> int:
-        """A register that is filled with the count of cycles here."""
+        """Add a read of the cycle counter; return the register that receives it."""
         bits, shift = CLOCKS[name]
         register = self.listing.number(f"{self.scope.prefix}{name}", bits)
 

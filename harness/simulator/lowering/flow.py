@@ -1,4 +1,4 @@
-"""Where threads go and wait: branches, ends, barriers."""
+"""Lowering of branches, ends and barriers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from harness.simulator.lowering.program import (
 from harness.simulator.ptx.ptx import Function, Instruction, Location, Operand, Symbol
 
 CLUSTER_BARRIER = 1 << 16
-"""Number under which `barrier.cluster` is known; that of a block's barriers is below 16."""
+"""The number of `barrier.cluster`; the barriers of a block have numbers below 16."""
 
 
 def branch(context: Context, instruction: Instruction) -> None:
-    """Lowers `bra`."""
+    """Lower `bra`."""
     (target,) = instruction.operands
     if not isinstance(target, Symbol):
         raise context.unsupported()
@@ -38,7 +38,7 @@ def branch(context: Context, instruction: Instruction) -> None:
 
 
 def indexed_branch(context: Context, instruction: Instruction) -> None:
-    """Lowers `brx.idx`."""
+    """Lower `brx.idx`."""
     index, table = instruction.operands
     if not isinstance(table, Symbol) or instruction.modifiers[:1] != ("idx",):
         raise context.unsupported()
@@ -52,7 +52,7 @@ def indexed_branch(context: Context, instruction: Instruction) -> None:
 
 
 def end(context: Context, instruction: Instruction) -> None:
-    """Lowers `ret` and `exit`."""
+    """Lower `ret` and `exit`."""
     is_ret = instruction.opcode == "ret"
     target = context.scope.returns_to if is_ret and context.scope.returns_to else EXIT
     guard = instruction.guard
@@ -65,7 +65,7 @@ def end(context: Context, instruction: Instruction) -> None:
 
 
 def barrier(context: Context, instruction: Instruction) -> None:
-    """Lowers `bar` and `barrier` of every kind."""
+    """Lower `bar` and `barrier` of every kind."""
     modifiers = tuple(m for m in instruction.modifiers if m not in ("cta", "aligned"))
     place = context.place(instruction.location)
     operands = list(instruction.operands)
@@ -107,7 +107,7 @@ def _block_barrier(
 def _reduction(
     context: Context, instruction: Instruction, result: Operand, predicate: Operand
 ) -> None:
-    """What `bar.red` does once the threads have synchronised."""
+    """Add the computation of `bar.red`, which follows its barrier."""
     try:
         operation = warp.block_reduction(instruction)
     except (UnknownForm, ValueError):
@@ -117,7 +117,10 @@ def _reduction(
 
 
 def _cluster_barrier(context: Context, modifiers: tuple[str, ...], place: Location | None) -> None:
-    """A cluster is one block: `wait` waits for the block's threads, `arrive` for nobody."""
+    """Lower a barrier of a cluster, which is one block here.
+
+    `wait` waits for the block's threads; `arrive` waits for none.
+    """
     if modifiers[1:2] == ("arrive",):
         context.listing.add(None, 1)
     elif modifiers[1:2] == ("wait",):
@@ -127,10 +130,10 @@ def _cluster_barrier(context: Context, modifiers: tuple[str, ...], place: Locati
 
 
 def refuse_clusters(kernel: Function, name: str) -> None:
-    """Clusters of more than one block are not there.
+    """Check that the kernel does not require clusters of more than one block.
 
     Raises:
-        UnsupportedInstruction: the kernel asks for one.
+        UnsupportedInstruction: It does.
     """
     for directive in kernel.directives:
         words = directive.replace(",", " ").split()

@@ -1,8 +1,9 @@
-"""Which device functions are inlined, which are called, and how a called function's frame looks.
+"""Choice between inlining and calling device functions, and layout of called functions' frames.
 
-Most functions are copied into the kernel where they are called. Those that call themselves, those
-that are called through a pointer, and all that they call are compiled once; they find their
-parameters and variables at the frame pointer:
+Most functions are copied into the kernel at each call. The others are outlined, which means that
+they are compiled once and called. They are recursive functions, functions called through a pointer,
+and all functions that these call. Outlined functions find their parameters and variables at the
+frame pointer:
 
     parameters | results | registers of the previous activation | variables | the callee's frame
 """
@@ -26,20 +27,20 @@ from harness.simulator.ptx.ptx import (
 )
 
 STACK_BYTES = 16 << 10
-"""Local memory of a thread for the frames of called functions."""
+"""Local memory of a thread, in bytes, for the frames of called functions."""
 FUNCTION_BASE = 7 << 56
-"""Addresses of functions lie where no memory is."""
+"""Start of the addresses of functions, where no memory is."""
 _FUNCTION_STEP = 16
 
 
 def function_addresses(module: Module) -> Mapping[str, int]:
-    """What `&function` is in device code, for every function that is defined."""
+    """Return the address of each defined function: the value of `&function` in device code."""
     names = (n for n, f in module.functions.items() if f.is_defined and not f.is_kernel)
     return {name: FUNCTION_BASE + _FUNCTION_STEP * i for i, name in enumerate(names, 1)}
 
 
 def callee_of(instruction: Instruction) -> tuple[Group, Operand, Group]:
-    """Results, callee and arguments of a `call`."""
+    """Return the results, the callee and the arguments of a `call`."""
     operands = list(instruction.operands)
     none = Group(())
     results = operands.pop(0) if isinstance(operands[0], Group) else none
@@ -52,14 +53,14 @@ def callee_of(instruction: Instruction) -> tuple[Group, Operand, Group]:
 
 @dataclass(frozen=True)
 class CallGraph:
-    """Who calls whom in a module, seen from one kernel."""
+    """The calls between functions of a module, seen from one kernel."""
 
     module: Module
     kernel: str
 
     @cached_property
     def taken(self) -> frozenset[str]:
-        """Functions whose address is used."""
+        """The functions whose address is used."""
         names = {
             symbol.name
             for function in self.module.functions.values()
@@ -73,7 +74,7 @@ class CallGraph:
 
     @cached_property
     def outlined(self) -> frozenset[str]:
-        """Functions that are called, not copied."""
+        """The functions that are called instead of copied."""
         reachable = self._reachable(self.kernel)
         if not reachable:
             return frozenset()
@@ -83,7 +84,7 @@ class CallGraph:
 
     @cached_property
     def recursive(self) -> frozenset[str]:
-        """Functions that may run again before they return."""
+        """The functions that may run again before they return."""
         return frozenset(n for n in self._reachable(self.kernel) if n in self._reachable(n))
 
     def _is_defined(self, name: str) -> bool:
@@ -106,6 +107,7 @@ class CallGraph:
         return self._known_callees[name]
 
     def _find_callees(self, name: str) -> set[str]:
+        """Return a function's callees; a call through a pointer may reach any of `taken`."""
         found: set[str] = set()
         for instruction in _instructions(self.module.functions[name]):
             if instruction.opcode == "call":
@@ -128,11 +130,17 @@ class CallGraph:
 
 @dataclass(frozen=True)
 class FrameLayout:
-    """Offsets from the frame pointer, in bytes."""
+    """Layout of a frame: offsets from the frame pointer in bytes.
+
+    Attributes:
+        results: Offset of the results.
+        saved: Offset of each register that a recursive function saves.
+        variables: Offset of each variable.
+        size: Bytes of the frame.
+    """
 
     results: int
     saved: Mapping[str, int]
-    """Where a recursive function keeps each of its registers."""
     variables: Mapping[str, int]
     size: int
 
@@ -140,7 +148,7 @@ class FrameLayout:
 def arguments_layout(
     arguments: Iterable[Variable], results: Iterable[Variable]
 ) -> Mapping[str, int]:
-    """Where a caller puts arguments and finds results in the callee's frame."""
+    """Return where a caller puts arguments and finds results in the callee's frame."""
     places: dict[str, int] = {}
     end = _lay_out(places, 0, ((v.name, v.size, v.align) for v in arguments))
     _lay_out(places, _aligned(end, 16), ((v.name, v.size, v.align) for v in results))
@@ -150,7 +158,13 @@ def arguments_layout(
 def frame_layout(
     function: Function, saved: Mapping[str, int], variables: Iterable[Variable]
 ) -> FrameLayout:
-    """The frame of a function that keeps the registers `saved` (with their bytes)."""
+    """Return the frame layout of a function.
+
+    Args:
+        function: The function.
+        saved: Bytes of each register that it saves.
+        variables: Its variables.
+    """
     results = _aligned(function.parameter_bytes, 16)
     end = max((p.offset + p.size for p in function.results), default=0) + results
     registers: dict[str, int] = {}
@@ -162,7 +176,7 @@ def frame_layout(
 
 
 def register_names(function: Function) -> frozenset[str]:
-    """Names of the registers that a function's instructions mention."""
+    """Return the names of the registers that a function's instructions mention."""
     names: set[str] = set()
     for instruction in _instructions(function):
         if instruction.guard:
@@ -187,6 +201,7 @@ def _instructions(function: Function) -> Iterable[Instruction]:
 
 
 def _leaves(operands: Iterable[object]) -> Iterable[object]:
+    """Yield the registers and symbols in operands of any nesting."""
     for operand in operands:
         if isinstance(operand, Vector | Group):
             yield from _leaves(operand.parts)

@@ -1,4 +1,4 @@
-"""Module -> `Program`: the code of a kernel and of the functions that are copied into it."""
+"""Lowering of a kernel, and of the functions that are copied into it, to a `Program`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,24 @@ def prepare(
     addresses: Mapping[str, int],
     native: Callable[..., Callable[..., None]],
 ) -> Program:
-    """The kernel as a program; `addresses` tells where the module's variables are.
+    """Return the kernel as a program.
+
+    Args:
+        module: The module.
+        kernel: Mangled name of the kernel.
+        readable_name: Name of the kernel for messages.
+        addresses: Addresses of the module's variables.
+        native: Returns the functions of arithmetic.c.
 
     Raises:
-        UnsupportedInstruction: it needs something that is not implemented.
+        UnsupportedInstruction: The kernel needs something that is not implemented.
     """
     return _Lowering(module, kernel, readable_name, addresses, native).program()
 
 
 class _Lowering:
+    """Lowering of one kernel."""
+
     def __init__(
         self,
         module: Module,
@@ -81,7 +90,7 @@ class _Lowering:
         )
 
     def function(self, scope: Scope) -> None:
-        """The code of one function."""
+        """Lower the code of one function."""
         outer, self.context.scope = self.context.scope, scope
         self._place_variables(scope)
         for item in scope.function.body:
@@ -115,7 +124,8 @@ class _Lowering:
         elif instruction.opcode in ("ret", "exit"):
             flow.end(self.context, instruction)
         elif instruction.guard:
-            # Guarded instructions are rare: a branch around them needs no masks of its own.
+            # Guarded instructions are rare, so a branch around them is simpler than a mask for
+            # each.
             guard = instruction.guard
             skip = f"skip:{self.listing.next_label()}"
             register = self.context.register(guard.register)
@@ -126,7 +136,7 @@ class _Lowering:
             self._plain(instruction)
 
     def _plain(self, instruction: Instruction) -> None:
-        """What an instruction does, whatever its guard."""
+        """Lower an instruction without regard to its guard."""
         context, opcode = self.context, instruction.opcode
         if opcode in ("ld", "ldu"):
             memory.load(context, instruction)
@@ -149,7 +159,8 @@ class _Lowering:
         elif opcode == "trap":
             self.listing.add(Trap(context.place(instruction.location)), 1)
         elif opcode in ("membar", "fence"):
-            # Between the proxies of a thread, or for the beginning of mbarriers: no hand-over.
+            # A fence between the proxies of one thread, or for the initialisation of an mbarrier,
+            # orders nothing between threads.
             is_special = instruction.modifiers[:1] in (("proxy",), ("mbarrier_init",))
             self.listing.add(None if is_special else Order("fence"), 1)
         elif opcode in _NO_EFFECT:
@@ -159,6 +170,6 @@ class _Lowering:
 
 
 def _home(kernel: Function) -> str:
-    """The kernel's own source file, empty if it is not known."""
+    """Return the kernel's own source file, or an empty string if it is unknown."""
     first = next((i for i in kernel.body if isinstance(i, Instruction) and i.location), None)
     return first.location.outermost.file if first and first.location else ""

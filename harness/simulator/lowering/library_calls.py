@@ -1,4 +1,4 @@
-"""Calls of functions that are not in the module: printf and assert."""
+"""Lowering of calls to functions outside the module: printf and assert."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = frozenset({"vprintf", "__assertfail"})
 def call(
     context: Context, instruction: Instruction, name: str, results: Group, arguments: Group
 ) -> None:
-    """Lowers a call of one of `NAMES`, whose arguments lie in local variables."""
+    """Lower a call of one of `NAMES`, whose arguments are in local variables."""
     listing = context.listing
     inputs = _arguments(context, instruction, arguments)
     kinds = tuple(f"u{listing.bits[r]}" for r in inputs)
@@ -36,7 +36,7 @@ def call(
 
 
 def _arguments(context: Context, instruction: Instruction, arguments: Group) -> tuple[int, ...]:
-    """Registers with the arguments."""
+    """Load the arguments, and return their registers."""
     place = context.place(instruction.location)
     sizes = {v.name: v.size for v in context.scope.function.variables}
     registers = []

@@ -1,4 +1,4 @@
-"""A kernel under construction: what is to be done, in the order of the text, and the registers."""
+"""A kernel under construction: its items in the order of the text, and its registers."""
 
 from __future__ import annotations
 
@@ -9,57 +9,62 @@ from harness.simulator.lowering.program import Compute, Constant, End, Source, S
 from harness.simulator.ptx.ptx import Immediate, Instruction, Label
 
 EXIT = "exit:"
-"""Label of the kernel's end. Labels with a colon are no names of PTX."""
+"""Label of the kernel's end; the colon distinguishes it from names in PTX."""
 
 Item = tuple[Step | End | Label | None, int]
-"""What to do (None: nothing) and how many instructions it counts for."""
+"""A step, an end, a label or None (no effect), and how many instructions it counts for."""
 
 
 @dataclass
 class Listing:
-    """What is to be done, and numbers for registers and labels."""
+    """The items of a kernel, and numbers for its registers and labels.
+
+    Attributes:
+        items: The items in order.
+        owners: The instruction of each item that counts, by its index.
+        numbers: Number of each register by name.
+        bits: Width of each register in bits.
+    """
 
     items: list[Item] = field(default_factory=list)
     owners: dict[int, Instruction] = field(default_factory=dict)
-    """For each of `items` that counts, the instruction that it stands for."""
     numbers: dict[str, int] = field(default_factory=dict)
     bits: list[int] = field(default_factory=list)
-    """Widths of the registers."""
     _labels: int = 0
 
     def add(self, item: Step | End | None, instructions: int = 0) -> None:
-        """Appends what is to be done and counts as so many instructions."""
+        """Append an item that counts for `instructions` instructions."""
         self.items.append((item, instructions))
 
     def mark(self, label: str) -> None:
-        """Puts the label here."""
+        """Append a label."""
         self.items.append((Label(label), 0))
 
     def own(self, start: int, instruction: Instruction) -> None:
-        """Notes which of the items since `start` counts for the instruction."""
+        """Record `instruction` as the owner of the first item since `start` that counts."""
         for index in range(start, len(self.items)):
             if self.items[index][1] and index not in self.owners:
                 self.owners[index] = instruction
                 return
 
     def number(self, name: str, bits: int) -> int:
-        """The register of that name, which is new or known."""
+        """Return the register of that name; add it if it is new."""
         if name not in self.numbers:
             self.numbers[name] = len(self.bits)
             self.bits.append(bits)
         return self.numbers[name]
 
     def next_label(self) -> int:
-        """A number to make a label unique with."""
+        """Return a number that makes a label unique."""
         self._labels += 1
         return self._labels
 
     def fill(self, register: int, value: int) -> None:
-        """Gives the register a value."""
+        """Set a register to a constant."""
         self._copy(Constant(Immediate(value)), register)
 
     def copy(self, source: int, target: int) -> None:
-        """Gives a register the value of another."""
+        """Copy a register to another."""
         self._copy(source, target)
 
     def _copy(self, source: Source, target: int) -> None:

@@ -1,4 +1,4 @@
-"""Loads, stores and atomic operations."""
+"""Lowering of loads, stores and atomic operations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ATOMIC_KINDS: Mapping[str, tuple[str, ...]] = {
 
 
 def load(context: Context, instruction: Instruction) -> None:
-    """Lowers `ld`."""
+    """Lower `ld`."""
     space, elements, kind, rest = _modifiers(context, instruction)
     target, address = instruction.operands[:2]
     targets = context.targets(target)
@@ -46,7 +46,7 @@ def load(context: Context, instruction: Instruction) -> None:
 
 
 def store(context: Context, instruction: Instruction) -> None:
-    """Lowers `st`."""
+    """Lower `st`."""
     space, elements, kind, rest = _modifiers(context, instruction)
     address, value = instruction.operands[:2]
     sources = context.sources(value)
@@ -61,7 +61,7 @@ def store(context: Context, instruction: Instruction) -> None:
 
 
 def atomic(context: Context, instruction: Instruction) -> None:
-    """Lowers `atom` and `red`; a vector is one atomic operation for each of its elements."""
+    """Lower `atom` and `red`; a vector is one atomic operation for each of its elements."""
     space, elements, kind, rest = _modifiers(context, instruction)
     name = _operation(context, rest, elements, kind)
     operands = list(instruction.operands)
@@ -96,7 +96,7 @@ def atomic(context: Context, instruction: Instruction) -> None:
 
 
 def _modifiers(context: Context, instruction: Instruction) -> tuple[Space, int, str, list[str]]:
-    """Space, elements, type, and what else there is."""
+    """Return the space, the number of elements, the type, and the remaining modifiers."""
     space, elements, kind = Space.GENERIC, 1, instruction.modifiers[-1]
     rest = []
     for modifier in instruction.modifiers[:-1]:
@@ -115,7 +115,7 @@ def _modifiers(context: Context, instruction: Instruction) -> tuple[Space, int, 
 
 
 def _operation(context: Context, rest: list[str], elements: int, kind: str) -> str:
-    """The atomic operation among the modifiers."""
+    """Return the atomic operation named by the modifiers."""
     names = [r for r in rest if r in ATOMICS]
     if len(names) != 1 or set(rest) - {names[0], "noftz"}:
         raise context.unsupported()
@@ -125,10 +125,11 @@ def _operation(context: Context, rest: list[str], elements: int, kind: str) -> s
 
 
 def _release(context: Context, instruction: Instruction) -> None:
+    """Add a fence before an access with release semantics."""
     if not {"release", "acq_rel"}.isdisjoint(instruction.modifiers):
         context.listing.add(Order("fence"))
 
 
 def _hints(instruction: Instruction) -> int:
-    """Operands at the end that only hint to the cache."""
+    """Return the number of trailing operands that are only cache hints."""
     return int("L2::cache_hint" in instruction.modifiers)

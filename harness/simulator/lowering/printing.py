@@ -1,7 +1,7 @@
-"""`printf` and `assert` in device code: what the functions of that name print.
+"""Output of `printf` and `assert` in device code.
 
-CUDA packs the variable arguments into a buffer in local memory, each aligned to its size: 4 bytes
-for `int`, 8 for longer integers, pointers and `double`.
+CUDA packs the variable arguments into a buffer in local memory. Each is aligned to its size: 4
+bytes for `int`, 8 bytes for longer integers, pointers and `double`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ROOM = 4096
 
 
 def print_to_stdout(text: bytes) -> None:
-    """Writes to the process's standard output, in order with what Python prints."""
+    """Write to the process's standard output, in order with Python's own output."""
     sys.stdout.flush()
     _write(1, text)
 
 
 def print_to_stderr(text: bytes) -> None:
-    """Writes to the process's standard error, in order with what Python prints."""
+    """Write to the process's standard error, in order with Python's own output."""
     sys.stderr.flush()
     _write(2, text)
 
@@ -43,7 +43,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 class _Arguments:
-    """Reads one argument after the other from a thread's buffer."""
+    """Reader of the arguments in a thread's buffer, one after the other."""
 
     def __init__(self, team: Team, lane: int, address: int) -> None:
         self._team, self._lane, self._address = team, lane, address
@@ -51,7 +51,7 @@ class _Arguments:
         self.taken = 0
 
     def next(self, code: str) -> int | float:
-        """The next argument, of a type named as in `struct`."""
+        """Return the next argument, whose type is a code of `struct`."""
         size = struct.calcsize(code)
         self._offset = -(-self._offset // size) * size
         data = self._team.read(self._lane, self._address + self._offset, size)
@@ -62,9 +62,13 @@ class _Arguments:
 
 
 def formatted(team: Team, lane: int, template: int, arguments: int) -> tuple[bytes, int]:
-    """What `printf` prints for one thread, and how many arguments it took.
+    """Return the text that `printf` prints for one thread, and the number of arguments used.
 
-    `template` and `arguments` are the generic addresses of the format and of the buffer.
+    Args:
+        team: The threads.
+        lane: The thread in the chunk.
+        template: Generic address of the format.
+        arguments: Generic address of the buffer.
     """
     reader = _Arguments(team, lane, arguments)
 
@@ -84,7 +88,7 @@ def _convert(match: re.Match[bytes], reader: _Arguments, team: Team, lane: int) 
         width = b"%d" % int(reader.next("i"))
     if precision == b".*":
         precision = b".%d" % int(reader.next("i"))
-    # A negative width of `*` is the flag `-` with a positive one.
+    # A negative width given by `*` means the flag `-` and a positive width.
     head = b"%" + match["flags"] + width + precision
     if kind in b"eEfFgGaA":
         return _by_c(head + kind, ctypes.c_double(reader.next("d")))
@@ -104,7 +108,7 @@ def _convert(match: re.Match[bytes], reader: _Arguments, team: Team, lane: int) 
 
 
 def _by_c(conversion: bytes, value: object) -> bytes:
-    """One conversion as the C library makes it, which is who formats CUDA's output too."""
+    """Format one value with the C library, which also formats CUDA's output."""
     room = ctypes.create_string_buffer(_ROOM)
     ctypes.CDLL(None).snprintf(room, ctypes.c_size_t(_ROOM), conversion, value)
     return room.value if conversion[-1:] != b"c" else room.raw[: max(len(room.value), 1)]
@@ -113,7 +117,7 @@ def _by_c(conversion: bytes, value: object) -> bytes:
 def vprintf(
     team: Team, active: Lanes | None, template: Array, arguments: Array, out: Array
 ) -> None:
-    """Prints for every thread, in the order of their numbers; gives the number of arguments."""
+    """Print for each thread in order of number; store the number of arguments in `out`."""
     for lane in _numbers(team, active):
         text, taken = formatted(team, lane, _of(template, lane), _of(arguments, lane))
         team.print_out(text)
@@ -129,7 +133,7 @@ def assertfail(
     function: Array,
     _character_size: Array,
 ) -> None:
-    """Prints a failed assertion as CUDA does, for every thread whose assertion failed."""
+    """Print a failed assertion as CUDA does, for every thread whose assertion failed."""
     for lane in _numbers(team, active):
         block, thread = team.place(lane)
         names = [team.read_string(lane, _of(a, lane)) for a in (file, function, message)]

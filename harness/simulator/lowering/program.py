@@ -1,4 +1,4 @@
-"""A kernel made ready to run: basic blocks of steps on numbered registers."""
+"""A kernel ready to run: basic blocks of steps on numbered registers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ ATOMICS: Mapping[str, int] = {
         ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
     )
 }
-"""Numbers of the operations in atomic.c."""
+"""Atomic operations and their numbers in atomic.c."""
 
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 
 
 COPY = "asynchronous copy"
-"""What `Access.kind` is of cp.async and of bulk copies."""
+"""The `Access.kind` of cp.async and of bulk copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An operand known before the kernel runs."""
+    """An operand that is known before the kernel runs."""
 
     value: Immediate
 
@@ -40,7 +40,14 @@ Source = int | Constant
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Fills registers from registers; `instruction` is None where none of the program says so."""
+    """A step that computes registers from registers.
+
+    Attributes:
+        operation: The computation.
+        inputs: Its operands.
+        outputs: The registers that it fills.
+        instruction: The PTX instruction, or None for a step that lowering has added.
+    """
 
     operation: Operation
     inputs: tuple[Source, ...]
@@ -50,10 +57,10 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Fills registers from what other threads hold too, or does something that is seen outside.
+    """A step that uses values of other threads, or has an effect outside the thread's registers.
 
-    The operation's function is called with a `Team` and the lanes that take part (None: all)
-    before the inputs.
+    The operation's function receives a `Team` and the lanes that take part (None for all), and then
+    the inputs.
     """
 
     operation: Operation
@@ -66,8 +73,18 @@ class Collective:
 class Access:
     """A load (`targets`), a store (`sources`) or an atomic operation (`operation`).
 
-    `space` is the one whose memory is meant; `type` is that of one element there, of which there
-    are `elements`.
+    Attributes:
+        space: State space of the memory.
+        type: PTX type of one element in memory.
+        elements: Number of elements.
+        address: Base address.
+        offset: Bytes to add to the base address.
+        instruction: The PTX instruction.
+        location: Source location, or None.
+        targets: Registers to load into.
+        sources: Values to store, or operands of the atomic operation.
+        operation: Atomic operation, or empty.
+        name: Name in messages, where it is not a load, a store or an atomic operation.
     """
 
     space: Space
@@ -81,18 +98,17 @@ class Access:
     sources: tuple[Source, ...] = ()
     operation: str = ""
     name: str = ""
-    """What it is, where it is none of these three."""
 
     @property
     def kind(self) -> str:
-        """What to call it in a message."""
+        """Name of the access in messages."""
         if self.name:
             return self.name
         return "atomic" if self.operation else "store" if self.sources else "load"
 
     @property
     def how(self) -> int:
-        """How it takes part in races: a number of race.h."""
+        """Role of the access in races, a number of race.h: plain, strong or atomic."""
         if self.operation:
             return 3
         return int(not _STRONG.isdisjoint(self.instruction.modifiers))
@@ -100,14 +116,20 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Orders accesses: those of the threads of a warp, or (`fence`) what other blocks may see."""
+    """A step that orders accesses.
+
+    It orders those of a warp's threads ("warp"), or what other blocks may see ("fence").
+    """
 
     kind: Literal["warp", "fence"]
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """To `target` where the register is true (false if `negated`), else on to the next block."""
+    """An end that continues at `target` if the register is true, else at the next block.
+
+    With `negated`, it continues at `target` if the register is false.
+    """
 
     register: int
     negated: bool
@@ -116,36 +138,43 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """To `target`, always."""
+    """An end that always continues at `target`."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The thread ends."""
+    """The end of the thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Waits for the block's other threads, or for as many as `threads` says."""
+    """An end that waits for the block's other threads, or for as many as `threads` says.
+
+    Attributes:
+        number: Number of the barrier, if it is a constant.
+        threads: Number of threads, or None for all of the block.
+        location: Source location, or None.
+        number_register: Register that holds the number, or -1 if it is a constant.
+        threads_register: Register that holds the number of threads, or -1.
+        is_arrival: True if the thread continues at once (`bar.arrive`).
+    """
 
     number: int
     threads: int | None
     location: Location | None
     number_register: int = -1
-    """Register that holds the number, where it is not a constant."""
     threads_register: int = -1
     is_arrival: bool = False
-    """Whether the thread goes on at once (`bar.arrive`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarpSync:
-    """Waits for the lanes of the warp that `mask` names and that have not ended.
+    """An end that waits for the lanes of the warp that `mask` names and that have not ended.
 
-    They must come to the same instruction; lanes at one that `is_anywhere` (`__syncwarp`) also wait
-    for each other where they are at different ones.
+    They must arrive at the same instruction. Lanes at an instruction with `is_anywhere`
+    (`__syncwarp`) also wait for lanes at other such instructions.
     """
 
     mask: Source
@@ -156,9 +185,9 @@ class WarpSync:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """To the target whose value the register holds.
+    """An end that continues at the target whose value the register holds.
 
-    `function` is the outlined function that returns here, until its callers are known.
+    `function` names the outlined function that returns here, until its callers are known.
     """
 
     register: int
@@ -170,12 +199,12 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """Lets other threads go first (`nanosleep`)."""
+    """An end that lets other threads run first (`nanosleep`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """Stops the kernel with an error."""
+    """An end that stops the kernel with an error."""
 
     location: Location | None
     reason: str = "trap"
@@ -183,10 +212,15 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Perform:
-    """An action, in a block of code of its own.
+    """An end that performs an action, in a block of code of its own.
 
-    `offsets` are bytes to add to the inputs that are addresses, None for the others; an output of
-    which nobody wants the value is -1.
+    Attributes:
+        action: The action.
+        inputs: Its operands.
+        offsets: Bytes to add to each input that is an address; None for the others.
+        outputs: The registers that it fills; -1 for an output that is not used.
+        instruction: The PTX instruction.
+        location: Source location, or None.
     """
 
     action: Action
@@ -198,7 +232,7 @@ class Perform:
 
     @property
     def is_test(self) -> bool:
-        """Whether it only looks at an mbarrier."""
+        """True if the action only tests an mbarrier."""
         return not {"test_wait", "try_wait"}.isdisjoint(self.instruction.modifiers)
 
 
@@ -208,64 +242,81 @@ End = Branch | Jump | Exit | Barrier | Trap | WarpSync | Dispatch | Yield | Perf
 
 @dataclass(slots=True)
 class Block:
-    """Steps that are executed one after the other, and what follows them.
+    """Steps that run one after the other, and the end that follows them.
 
-    The registers in the masks are bits, register 0 the lowest.
+    Masks hold registers as bits, with register 0 lowest.
+
+    Attributes:
+        steps: The steps.
+        end: What follows them.
+        instructions: PTX instructions that a thread executes here.
+        target: Block that the end leads to, or -1.
+        targets: Blocks that a `Dispatch` leads to.
+        reads: Registers that are read here before they are written, as bits.
+        writes: Registers that are written here, as bits.
+        live: Registers whose values at the start matter, as bits.
+        accesses_memory: True if a step accesses memory or orders accesses.
+        executed: The instructions that `instructions` counts.
+        counted_branch: The branch at the end, if the program has it; None for the branch of a
+            guard.
     """
 
     steps: list[Step]
     end: End
     instructions: int
-    """PTX instructions that a thread executes here."""
     target: int = -1
-    """Block that the end leads to."""
     targets: tuple[int, ...] = ()
-    """Blocks that a `Dispatch` leads to."""
     reads: int = 0
-    """Registers read before they are written here."""
     writes: int = 0
     live: int = 0
-    """Registers whose values matter at the start."""
     accesses_memory: bool = False
     executed: tuple[Instruction, ...] = ()
-    """The instructions that `instructions` counts."""
     counted_branch: Instruction | None = None
-    """The branch at the end, where it is one of the program and no mere guard."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel ready to run."""
+    """A kernel ready to run.
+
+    Attributes:
+        name: The kernel's name in messages.
+        blocks: The basic blocks.
+        register_bits: Width of each register in bits.
+        specials: Registers that the machine sets before the start (`%tid.x`), by name.
+        shared_bytes: Static shared memory per block.
+        dynamic_shared_offset: Start of dynamic shared memory in the block's shared memory, in
+            bytes.
+        local_bytes: Local memory per thread.
+        parameter_bytes: Bytes of the arguments.
+    """
 
     name: str
     blocks: tuple[Block, ...]
     register_bits: tuple[int, ...]
     specials: Mapping[str, int]
-    """Registers that the machine fills before it starts (`%tid.x`)."""
     shared_bytes: int
-    """Static shared memory per block; dynamic shared memory starts at `dynamic_shared_offset`."""
     dynamic_shared_offset: int
     local_bytes: int
     parameter_bytes: int
 
     @cached_property
     def unset(self) -> int:
-        """Registers to whose reads there is a way without a write, as bits.
+        """Registers that some path reads without a write, as bits.
 
-        No thread need go that way: of a variable that is set and read under one condition, a right
-        kernel has such registers.
+        No thread need take that path. A correct kernel has such registers, too, where a variable is
+        set and read under the same condition.
         """
         return self.blocks[0].live & ~mask(tuple(self.specials.values()))
 
     @property
     def lanes_together(self) -> int:
-        """Threads in a row that some instruction needs together, at least a warp."""
+        """Number of neighbouring threads that some instruction needs together, at least a warp."""
         groups = (b.end.action.group for b in self.blocks if isinstance(b.end, Perform))
         return max(32, *groups, 32)
 
 
 def mask(registers: tuple[Source, ...]) -> int:
-    """The registers among the operands, as bits."""
+    """Return the registers among the operands, as bits."""
     bits = 0
     for register in registers:
         if isinstance(register, int):
@@ -274,21 +325,21 @@ def mask(registers: tuple[Source, ...]) -> int:
 
 
 def sources_of(step: Step) -> tuple[Source, ...]:
-    """Every operand that the step reads."""
+    """Return every operand that the step reads."""
     if isinstance(step, Compute | Collective):
         return step.inputs
     return () if isinstance(step, Order) else (step.address, *step.sources)
 
 
 def targets_of(step: Step) -> tuple[int, ...]:
-    """Every register that the step writes."""
+    """Return every register that the step writes."""
     if isinstance(step, Order):
         return ()
     return step.targets if isinstance(step, Access) else step.outputs
 
 
 def registers_of(end: End) -> int:
-    """The registers that an end reads, as bits."""
+    """Return the registers that an end reads, as bits."""
     if isinstance(end, Branch | Dispatch):
         return 1 << end.register
     if isinstance(end, WarpSync):

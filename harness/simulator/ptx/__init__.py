@@ -1,4 +1,4 @@
-"""PTX as text and as records: fat binaries, the parser, the names of kernels.
+"""PTX as text and as records: fat binaries, the parser, and the names of kernels.
 
-What an instruction means is not here.
+The meaning of instructions belongs in instructions/.
 """

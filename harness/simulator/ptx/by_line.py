@@ -1,4 +1,4 @@
-"""The PTX that came of each line of one source file, as far as kernels were launched."""
+"""The PTX that each line of a source file was compiled to, for the kernels that were launched."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 from harness.simulator.ptx.ptx import Instruction
 
-# An unrolled loop's line has hundreds, of which the first ones tell as much.
+# The line of an unrolled loop has hundreds of instructions, of which the first ones suffice.
 _MOST_OF_A_LINE = 200
-# Those of the tensor cores name more than a hundred registers.
+# An instruction of the tensor cores names more than a hundred registers.
 _MOST_CHARACTERS = 400
 _MOST_OF_ALL = 128 << 10
 
 
 @dataclass(frozen=True)
 class PtxOfLine:
-    """What a compiler made of one line in one kernel.
+    """The instructions that a compiler made of one line in one kernel.
 
     Attributes:
-        line: Its number.
-        kernel: As its author wrote it; of a template's instances the first one that was launched
-            and has the line.
+        line: Number of the line.
+        kernel: The kernel's name in its source. For a template, these are the instructions of the
+            first launched instance that has the line.
         instructions: In the order of the PTX, as written there, with predicates.
-        left_out: How many more there are.
+        left_out: Number of further instructions.
     """
 
     line: int
@@ -35,15 +35,15 @@ class PtxOfLine:
 def ptx_by_line(
     file: str, kernels: Iterable[tuple[str, Iterable[Instruction]]]
 ) -> tuple[PtxOfLine, ...]:
-    """Gather instructions by the line that counters count them for.
+    """Return the instructions of each line, where counters count them.
 
     Args:
-        file: Its name, without a folder: so the compilers are told of it.
-        kernels: Those that were launched, by name, with their instructions. Instances of a template
-            have one name.
+        file: Name of the file without a folder. Compilers receive the file under this name.
+        kernels: The launched kernels by name, with their instructions. Instances of a template
+            share a name.
 
     Returns:
-        By lines; some 128 KiB of text, whatever there is.
+        The lines in order, with at most about 128 KiB of text in total.
     """
     found: dict[tuple[int, str], list[str]] = {}
     for name, instructions in kernels:
@@ -66,7 +66,7 @@ def _of_kernel(
     file: str, name: str, instructions: Iterable[Instruction]
 ) -> dict[tuple[int, str], list[str]]:
     found: dict[tuple[int, str], list[str]] = {}
-    # A function that is called at several places is there for each of them.
+    # A function that is inlined at several places has the same instructions there; they count once.
     for instruction in {id(each): each for each in instructions}.values():
         place = instruction.location and instruction.location.written_at
         if place and place.file.rpartition("/")[2] == file:

@@ -1,8 +1,9 @@
-"""Find the PTX in a fat binary, as nvcc puts it into an object file.
+"""Extraction of PTX from a fat binary, which nvcc puts into an object file.
 
-The layout is not documented; it was read off nvcc 13.0's output: a header (magic number, version,
-own size, size of what follows) and then entries (kind, version, own header's size, payload size).
-With `-no-compress` the payload of a PTX entry is its text; its header has nvcc's options for ptxas.
+The layout is not documented; it was derived from the output of nvcc 13.0. A header (magic number,
+version, own size, size of the rest) precedes the entries (kind, version, own header's size, payload
+size). With `-no-compress`, the payload of a PTX entry is its text. The entry's header contains
+nvcc's options for ptxas.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ _MAGIC = 0xBA55ED50
 _MAGIC_BYTES = struct.pack("<I", _MAGIC)
 _HEADER = struct.Struct("<IHHQ")
 _BEGINNING = struct.pack("<IHH", _MAGIC, 1, _HEADER.size)
-"""With the only version that there is."""
+"""First bytes of a fat binary; its version, 1, is the only one that exists."""
 _ENTRY = struct.Struct("<HHIQ")
 _KIND_PTX = 1
 
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """The PTX of a fat binary, and the options that ptxas shall compile it with."""
+    """The PTX of a fat binary, and the options that ptxas has to compile it with."""
 
     ptx: str
     options: tuple[str, ...] = ()
@@ -34,9 +35,9 @@ class FatBinaryError(ValueError):
 
 
 def images_in(library: bytes) -> Iterator[bytes]:
-    """The fat binaries in a shared object, one behind the other.
+    """Yield the fat binaries in a shared object, one after the other.
 
-    None lies within another: a stranger's library, full of beginnings, would else be given again
+    Images do not overlap. Otherwise, an untrusted library with many headers would be yielded again
     from each of them.
     """
     start = library.find(_BEGINNING)
@@ -51,10 +52,10 @@ def images_in(library: bytes) -> Iterator[bytes]:
 
 
 def device_code_of(image: bytes) -> DeviceCode:
-    """The PTX of a fat binary.
+    """Return the PTX of a fat binary.
 
     Raises:
-        FatBinaryError: it has none.
+        FatBinaryError: The image has no PTX.
     """
     if len(image) < _HEADER.size or not image.startswith(_MAGIC_BYTES):
         raise FatBinaryError(f"not a fat binary: it begins with 0x{image[3::-1].hex()}")
@@ -66,7 +67,8 @@ def device_code_of(image: bytes) -> DeviceCode:
         text = body[offset + entry_header : offset + entry_header + payload]
         if kind == _KIND_PTX and text.lstrip().startswith((b"//", b".version")):
             header = body[offset : offset + entry_header]
-            # Of its options only this one changes what a kernel takes of a multiprocessor.
+            # This is the only option that changes the resources that a kernel takes of a
+            # multiprocessor.
             options = re.findall(rb"-maxrregcount[ =]\d+", header)
             return DeviceCode(_decoded(text.rstrip(b"\0")), tuple(o.decode() for o in options))
         offset += entry_header + payload

@@ -6,7 +6,7 @@ import re
 
 
 def readable(name: str) -> str:
-    """The name in C++, where the mangled form is simple enough; else as it is."""
+    """Return the C++ name if the mangled form is simple enough, else the name unchanged."""
     nested = re.match(r"_ZN(?:\d|S)", name)
     match = re.match(r"_Z(\d+)", name)
     if nested or not match:

@@ -1,8 +1,8 @@
-"""What a PTX file says: functions, variables and instructions, as frozen records.
+"""Records of a PTX file: functions, variables and instructions.
 
-`parse` reads every construct that nvcc emits, also those that nothing executes yet; what an
-instruction does is decided in `instructions/`. Names that inline assembly declares in a scope of
-its own (`{ .reg .pred p; ... }`) come out unique, so a function body is one flat list.
+`parse` reads every construct that nvcc emits, also those that nothing executes yet. The meaning of
+an instruction is decided in `instructions/`. Names that inline assembly declares in its own scope
+(`{ .reg .pred p; ... }`) are made unique, so a function's body is one flat list.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.simulator.ptx.space import Space
 
 
 class PtxSyntaxError(ValueError):
-    """The text is not PTX as this parser knows it."""
+    """The text is not PTX that this parser supports."""
 
     def __init__(self, message: str, statement: str) -> None:
         super().__init__(f"{message}: {statement.strip()[:200]!r}")
@@ -22,7 +22,7 @@ class PtxSyntaxError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the source that was compiled; `inlined_at` is where its function was called."""
+    """A place in the compiled source; `inlined_at` is where its function was called."""
 
     file: str
     line: int
@@ -36,7 +36,10 @@ class Location:
 
     @property
     def written_at(self) -> Location:
-        """The line of a submission that it is of; in a header's function, who called it."""
+        """The innermost location in a submission's file.
+
+        For code of a header, this is the place that calls it.
+        """
         is_inside = self.inlined_at and not self.file.endswith(".py")
         return self.inlined_at.written_at if self.inlined_at and is_inside else self
 
@@ -50,16 +53,20 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A constant: an integer, or the bits of a float with its width."""
+    """A constant: an integer, or the bits of a float.
+
+    Attributes:
+        value: The integer or the bits.
+        float_bits: Width of the float (32 or 64), or 0 for an integer.
+    """
 
     value: int
     float_bits: int = 0
-    """32 or 64 when `value` holds the bits of a float, 0 for an integer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The name of a variable, function or label, and bytes past it."""
+    """The name of a variable, function or label, and an offset in bytes."""
 
     name: str
     offset: int = 0
@@ -67,7 +74,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`[base + offset]`; offset in bytes."""
+    """An address `[base + offset]`; the offset is in bytes."""
 
     base: Register | Symbol | Immediate
     offset: int = 0
@@ -75,28 +82,28 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """`{a, b}`: several registers read or written as one."""
+    """A vector `{a, b}`: several registers read or written as one."""
 
     parts: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`(a, b)`, the arguments or results of a call; `[a, {b, c}]`, a tensor's coordinates."""
+    """Arguments or results of a call `(a, b)`, or the coordinates of a tensor `[a, {b, c}]`."""
 
     parts: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """`!p`."""
+    """A negated predicate `!p`."""
 
     register: Register
 
 
 @dataclass(frozen=True, slots=True)
 class DestinationPair:
-    """`p|q`: two destinations."""
+    """Two destinations `p|q`."""
 
     first: Register
     second: Register
@@ -107,7 +114,7 @@ Operand = Register | Immediate | Symbol | Address | Vector | Group | Negated | D
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`@p` or `@!p` before an instruction."""
+    """A predicate `@p` or `@!p` before an instruction."""
 
     register: Register
     negated: bool
@@ -115,7 +122,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: `opcode` is the word before the first dot, `modifiers` those after."""
+    """An instruction; `opcode` is the word before the first dot, `modifiers` are those after it."""
 
     opcode: str
     modifiers: tuple[str, ...]
@@ -132,7 +139,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place to branch to."""
+    """A target of branches."""
 
     name: str
 
@@ -141,8 +148,12 @@ class Label:
 class Variable:
     """A declared variable or parameter.
 
-    `size` is in bytes and 0 for `extern __shared__ x[]`. `values` are the initialiser's elements,
-    each `element` bytes wide: integers (bits of floats included) or addresses of other symbols.
+    Attributes:
+        size: Bytes; 0 for `extern __shared__ x[]`.
+        align: Alignment in bytes.
+        element: Bytes of an element of the initialiser.
+        values: Elements of the initialiser: integers (including bits of floats) or addresses of
+            symbols.
     """
 
     name: str
@@ -157,7 +168,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A kernel's or function's parameter and its place in the block of arguments, in bytes."""
+    """A parameter of a kernel or function, and its place in the block of arguments in bytes."""
 
     name: str
     offset: int
@@ -167,40 +178,51 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel (`.entry`) or device function; `body` is empty for a mere declaration."""
+    """A kernel (`.entry`) or device function.
+
+    Attributes:
+        name: Mangled name.
+        is_kernel: True for a kernel.
+        parameters: The parameters.
+        results: The results.
+        registers: Type of each register that is declared by its own name.
+        register_ranges: Count and type of each range of registers (`%r<81>`), by prefix.
+        variables: Local variables.
+        body: Instructions and labels; empty for a declaration.
+        branch_targets: Labels of each list of branch targets, by name.
+        directives: Performance directives as written (`.maxntid 128, 1, 1`).
+    """
 
     name: str
     is_kernel: bool
     parameters: tuple[Parameter, ...]
     results: tuple[Parameter, ...]
     registers: dict[str, str]
-    """Type of every register that has one name of its own."""
     register_ranges: dict[str, tuple[int, str]]
-    """`%r<81>`: prefix to (count, type)."""
     variables: tuple[Variable, ...]
     body: tuple[Instruction | Label, ...]
     branch_targets: dict[str, tuple[str, ...]]
     directives: tuple[str, ...] = ()
-    """Performance directives, as written (`.maxntid 128, 1, 1`)."""
 
     @property
     def is_defined(self) -> bool:
-        """Whether there is a body."""
+        """True if the function has a body."""
         return bool(self.body)
 
     @property
     def parameter_bytes(self) -> int:
-        """Size of the block of arguments."""
+        """Size of the block of arguments in bytes."""
         return max((p.offset + p.size for p in self.parameters), default=0)
 
     def register_type(self, name: str) -> str:
-        """The declared type of a register, without the dot.
+        """Return the declared type of a register, without the dot.
 
         Raises:
-            KeyError: no such register.
+            KeyError: The function has no such register.
         """
         if name in self.registers:
             return self.registers[name]
+        # The prefix of a range may itself end in digits, so all divisions of the name are tried.
         prefix = name.rstrip("0123456789")
         number = name[len(prefix) :]
         while prefix:

@@ -1,7 +1,7 @@
-"""PTX's state spaces: what code calls them, and the numbers that simulated accesses have for them.
+"""PTX's state spaces: their names in PTX, and their numbers in simulated accesses.
 
-This is their only definition. C gets the numbers from here too, in the header that
-`layout/header.py` writes.
+This is their only definition. C code gets the numbers from the header that `layout/header.py`
+writes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from enum import StrEnum
 
 
 class Space(StrEnum):
-    """A state space by its name in PTX; `GENERIC` is meant where an instruction names none."""
+    """A state space by its name in PTX; `GENERIC` stands for an instruction that names none.
+
+    Attributes:
+        number: Number of the space in C, or -1 for a space that no instruction accesses.
+    """
 
     number: int
-    """By which C knows it; -1 where no instruction gets there."""
 
     def __new__(cls, name: str, number: int) -> Space:
-        """A member: its name in PTX, and its number."""
+        """Make a member of its name in PTX and its number."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.number = number
@@ -32,22 +35,22 @@ class Space(StrEnum):
 
     @property
     def lies_in(self) -> Space:
-        """The space whose memory it is: variables in constant memory lie in global memory."""
+        """The space whose memory it uses; constant variables are in global memory."""
         return Space.GLOBAL if self is Space.CONST else self
 
 
 SHARED_CTA, SHARED_CLUSTER = f"{Space.SHARED}::cta", f"{Space.SHARED}::cluster"
-"""Modifiers that say whose shared memory is meant; here a cluster is one block."""
+"""Modifiers that name the owner of shared memory; a cluster is one block here."""
 WINDOWS = (Space.GLOBAL, Space.SHARED, Space.LOCAL, Space.PARAM)
-"""The spaces that a generic address leads to, by number."""
+"""The spaces that a generic address can refer to, by number."""
 GENERIC_SHIFT = 56
-"""A generic address tells its space in the top byte; global addresses have zero there."""
+"""Position of the space in a generic address: its top byte, which is 0 for global addresses."""
 
 _NAMED = {str(space): space for space in Space if space is not Space.GENERIC}
 
 
 def space_named(modifier: str) -> Space | None:
-    """The state space that a modifier such as `global` or `shared::cta` names.
+    """Return the state space that a modifier such as `global` or `shared::cta` names.
 
     >>> space_named("shared::cluster"), space_named("relaxed")
     (<Space.SHARED: 'shared'>, None)
@@ -56,7 +59,7 @@ def space_named(modifier: str) -> Space | None:
 
 
 def resolved(address: int) -> tuple[Space | None, int]:
-    """The space that a generic address leads to, None where there is none, and the address there.
+    """Return the space of a generic address (None if it has none), and the address in that space.
 
     >>> resolved(1 << GENERIC_SHIFT | 16)
     (<Space.SHARED: 'shared'>, 16)

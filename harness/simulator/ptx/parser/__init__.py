@@ -1,6 +1,6 @@
-"""From PTX text to a `Module`: declarations, and instructions with their operands.
+"""Parser from PTX text to a `Module`: declarations, and instructions with their operands.
 
-What an instruction does is in instructions/; what a module becomes is in lowering/.
+The meaning of an instruction belongs in instructions/, the lowering of a module in lowering/.
 """
 
 from harness.simulator.ptx.parser.module import parse

@@ -1,4 +1,4 @@
-"""Declarations: variables with their initialisers, and the headers of functions."""
+"""Parser of declarations: variables with their initialisers, and headers of functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ _GENERIC = re.compile(rf"generic\(\s*({NAME})\s*\)\s*(?:([+-])\s*(\w+))?$")
 def read_header(
     text: str,
 ) -> tuple[str, bool, tuple[Parameter, ...], tuple[Parameter, ...], tuple[str, ...]]:
-    """Name, whether a kernel, parameters, results and directives of a function's header."""
+    """Return the parts of a function's header.
+
+    Returns:
+        Name, whether it is a kernel, parameters, results and directives.
+    """
     start = FUNCTION.match(text)
     if not start:
         raise PtxSyntaxError("not a function", text)
@@ -57,13 +61,14 @@ def _parenthesised(text: str) -> tuple[str, str]:
 
 
 def _layout(text: str) -> tuple[Parameter, ...]:
-    """Parameters laid out one after the other, each at its own alignment (CUDA C++'s rule)."""
+    """Lay out parameters one after the other, each at its own alignment, as CUDA C++ does."""
     parameters = []
     offset = 0
     for declaration in split(text):
         if not declaration.strip():
             continue
-        # A pointer's attributes (`.ptr .global .align 16`) tell about what it points to.
+        # The attributes of a pointer (`.ptr .global .align 16`) describe the memory that it points
+        # to.
         plain = _POINTER.sub("", declaration)
         (variable,) = read_variables(plain)
         offset = -(-offset // variable.align) * variable.align
@@ -73,7 +78,7 @@ def _layout(text: str) -> tuple[Parameter, ...]:
 
 
 def read_variables(text: str) -> tuple[Variable, ...]:
-    """The variables of one declaration: `.const .align 4 .b8 a[64] = {0, 1}, b[4];`."""
+    """Return the variables of a declaration such as `.const .align 4 .b8 a[64] = {0, 1}, b[4];`."""
     is_extern = bool(re.match(r"\s*\.extern\b", text))
     text = re.sub(r"\.attribute\([^)]*\)", "", text).strip()
     align = vector = 0
@@ -122,7 +127,7 @@ def read_variables(text: str) -> tuple[Variable, ...]:
 
 
 def _initial_values(text: str) -> list[int | Symbol]:
-    """The elements of an initialiser, nested braces flattened."""
+    """Return the elements of an initialiser, with nested braces flattened."""
     text = text.strip()
     if not text:
         return []

@@ -1,4 +1,4 @@
-"""The statements of a module: functions with their scopes, variables, source lines."""
+"""Parser of a module's statements: functions with their scopes, variables and source lines."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LINE_DIRECTIVE = re.compile(r"\s*\.(?:loc|file|version|target|address_size|sect
 
 
 def parse(text: str) -> Module:
-    """The module that PTX `text` describes.
+    """Return the module that PTX `text` describes.
 
     Raises:
-        PtxSyntaxError: the text cannot be read.
+        PtxSyntaxError: The text cannot be parsed.
     """
     return _Parser(_COMMENT.sub(_without_comment, text)).module()
 
@@ -40,18 +40,32 @@ def _without_comment(match: re.Match[str]) -> str:
 
 @dataclass
 class _Body:
-    """A function under construction."""
+    """A function under construction.
+
+    Attributes:
+        registers: Type of each register.
+        ranges: Count and type of each range of registers, by prefix.
+        variables: Local variables.
+        statements: Text, scope and location of each statement.
+        targets: Scope and labels of each list of branch targets. A list may precede its labels.
+        scopes: Number of nested scopes so far.
+    """
 
     registers: dict[str, str] = field(default_factory=dict)
     ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
     statements: list[tuple[str, Scope, Location | None]] = field(default_factory=list)
     targets: dict[str, tuple[Scope, tuple[str, ...]]] = field(default_factory=dict)
-    """Labels in lists, which may stand before the labels themselves."""
     scopes: int = 0
 
 
 class _Parser:
+    """Parser of one PTX text.
+
+    A function's statements are collected first and parsed when the function ends, because a
+    statement may name a label that is declared later.
+    """
+
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
         self.files = {int(n): name for n, name in _FILE.findall(text)}
@@ -60,7 +74,7 @@ class _Parser:
         self.variables: dict[str, Variable] = {}
         self.location: Location | None = None
         self.places: dict[tuple[int, int, int], Location] = {}
-        """The last `.loc` at each place, with the chain through which it was inlined."""
+        """The last `.loc` of each place, with its chain of inlined calls."""
 
     def module(self) -> Module:
         statements = self._statements()
@@ -79,10 +93,10 @@ class _Parser:
         return Module(self.version, self.target, self.functions, self.variables, self.files)
 
     def _statements(self) -> Iterator[tuple[str, str]]:
-        """Yields (kind, text): kind is ";" for a statement, "{" and "}" for a scope's ends.
+        """Yield (kind, text); kind is ";" for a statement, and "{" or "}" for the ends of a scope.
 
-        A scope is opened by a brace at the start of a statement or after a function's header; any
-        other brace belongs to an operand or an initialiser.
+        A brace opens a scope at the start of a statement or after a function's header. Any other
+        brace belongs to an operand or an initialiser.
         """
         pending = ""
         depth = 0
@@ -115,7 +129,11 @@ class _Parser:
                 pending += "\n"
 
     def _line_directive(self, line: str, skipping: int) -> int:
-        """Handles a directive that ends with its line; returns the state of skipping a section."""
+        """Handle a directive that ends with its line.
+
+        Returns:
+            1 while a section is skipped, else 0.
+        """
         stripped = line.strip()
         if skipping or stripped.startswith(".section"):
             return 0 if "}" in stripped else 1
@@ -133,7 +151,7 @@ class _Parser:
             raise PtxSyntaxError("not a source location", line)
         key = (int(place[1]), int(place[2]), int(place[3]))
         if key[1] == 0:
-            return  # code that belongs to no line: the last one known tells more
+            return  # code without a line: the last known one is more useful
         inlined = _INLINED.search(line)
         outer = None
         if inlined:
@@ -213,13 +231,14 @@ class _Parser:
 
 
 def _declare(name: str, scope: Scope, body: _Body) -> str:
+    """Return a name that is unique in the function, and enter it in the scope."""
     unique = f"{name}${body.scopes}" if scope.parent else name
     scope.names[name] = unique
     return unique
 
 
 def _declare_registers(text: str, scope: Scope, body: _Body) -> None:
-    # Inline assembly of cuda_fp16.hpp has no space there.
+    # Inline assembly of cuda_fp16.hpp has no space after `.reg`.
     _, kind, names = text.replace(".reg.", ".reg .", 1).split(None, 2)
     kind = kind.lstrip(".")
     if kind.startswith(("v2", "v4")):

@@ -1,4 +1,4 @@
-"""Instructions and their operands."""
+"""Parser of instructions and their operands."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _SYMBOL = re.compile(rf"({NAME})\s*(?:([+-])\s*(\w+))?$")
 
 @dataclass
 class Scope:
-    """Names declared between a pair of braces, and what each is called in the flat body."""
+    """The names declared between a pair of braces, and their unique names in the flat body."""
 
     parent: Scope | None
     registers: dict[str, str]
     names: dict[str, str] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
-        """The name in the flat body."""
+        """Return the name in the flat body."""
         scope: Scope | None = self
         while scope:
             if name in scope.names:
@@ -52,10 +52,10 @@ class Scope:
 
 
 def read_statement(text: str, scope: Scope, location: Location | None) -> Instruction | Label:
-    """The instruction or label that a statement is.
+    """Return the instruction or label of a statement.
 
     Raises:
-        PtxSyntaxError: it cannot be read.
+        PtxSyntaxError: The statement cannot be parsed.
     """
     if text.endswith(":"):
         return Label(text[:-1])
@@ -72,10 +72,10 @@ def read_statement(text: str, scope: Scope, location: Location | None) -> Instru
 
 
 def read_operand(text: str, scope: Scope) -> Operand:
-    """One operand.
+    """Return an operand.
 
     Raises:
-        PtxSyntaxError: it cannot be read.
+        PtxSyntaxError: The operand cannot be parsed.
     """
     text = text.strip()
     if text[0] == "{":
@@ -133,7 +133,7 @@ def _address(text: str, scope: Scope) -> Address | Group:
 
 
 def split(text: str) -> list[str]:
-    """`text` at its commas, save those within brackets."""
+    """Split `text` at its commas, except for those within brackets."""
     if not any(bracket in text for bracket in "([{"):
         return text.split(",") if text.strip() else []
     parts, depth, start = [], 0, 0
@@ -149,5 +149,5 @@ def split(text: str) -> list[str]:
 
 
 def signed(sign: str | None, digits: str | None) -> int:
-    """The number, 0 if there are no digits."""
+    """Return the signed number, or 0 if there are no digits."""
     return 0 if digits is None else int(digits, 0) * (-1 if sign == "-" else 1)
