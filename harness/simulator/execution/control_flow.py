@@ -61,6 +61,7 @@ class ControlFlow:
         taking, staying = (false, true) if end.negated else (true, false)
         self._outcomes[position] = JUMPED | STAYED
         self._watch.diverged(position, taking, staying)
+        # `condition` is the branch's register, which other threads may overwrite before these run.
         self._threads.add(target, taking.copy() if taking is condition else taking)
         self._threads.add(position + 1, staying.copy() if staying is condition else staying)
         return self._threads.next()

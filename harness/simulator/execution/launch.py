@@ -313,12 +313,17 @@ class Launch:
         self._host.budget.check(self.work)
 
     def _first_frame(self) -> Frame:
+        """Return the registers of the kernel's last launch if their number fits, else new ones."""
         known = self.kernel.frame
         if known is None or known.lanes != self._lanes:
             known = self.kernel.frame = Frame(self._lanes)
         return known
 
     def _team(self, private: PrivateMemory) -> Team:
+        """Return the team of the kernel's last launch if it has the same threads, else a new one.
+
+        A team keeps the permutations of shuffles that have been computed.
+        """
         known = self.kernel.team
         if known and known.lanes == self._lanes and known.placement.is_same(self._placement):
             return known.for_launch(private, self._host.print_out, self._host.print_error)

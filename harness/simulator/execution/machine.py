@@ -227,6 +227,11 @@ class Machine:
         return result
 
     def _chosen(self, geometry: Geometry, kernel: Kernel) -> tuple[int, ...]:
+        """Return the blocks that run if not all do, or none for all.
+
+        Raises:
+            UnsupportedCall: The blocks may depend on others.
+        """
         chosen = chosen_blocks(geometry, self.near) if self.near else ()
         why = why_all_blocks(kernel.prepared.compiler.program) if chosen else ""
         if why:
@@ -234,6 +239,7 @@ class Machine:
         return chosen
 
     def _run(self, task: Task, kernel: Kernel) -> LaunchResult:
+        """Run the launch on several cores if that is worthwhile and possible, else on one."""
         geometry = task.geometry
         if self._shared.processes > 1 and not task.chosen:
             threads = geometry.blocks * geometry.threads
@@ -275,6 +281,7 @@ class Machine:
 
 
 def _refuse(_: bytes) -> None:
+    """Give up a shared launch that prints, because only one core prints in the order of blocks."""
     raise NeedsOneCore("it prints")
 
 

@@ -307,6 +307,7 @@ def _refuse_what_is_too_much(parts: Sequence[Part]) -> None:
 
 def _conflict(rooms: Sequence[npt.NDArray[np.uint8]]) -> bool:
     """Return whether a process has accessed a cell that another process has written."""
+    # Only cells that several processes have accessed matter, and among them those with a writer.
     touched, several, written = (np.zeros(rooms[0].shape, np.bool_) for _ in range(3))
     for room in rooms:
         here = room > 0

@@ -81,6 +81,8 @@ def _try_again(waiting: list[tuple[Place, range]]) -> list[Place]:
     """Run the waiting chunks in turn until some have ended, and return the places of those."""
     in_vain = asleep = 0
     while True:
+        # Each round resumes every waiting chunk once. Rounds without progress are counted. Those in
+        # which threads slept or read the clock are counted apart, with a higher limit.
         before = _total(waiting, "progress"), _total(waiting, "patience")
         ended = [entry for entry in waiting if entry[0].scheduler.resume()]
         if ended:

@@ -1,8 +1,8 @@
 """Detection of threads that wait in a loop for another thread.
 
 A thread that returns to the same place with the same live registers cannot leave the loop by
-itself, unless a store or an atomic has changed memory meanwhile. Such a thread is parked until
-others have run.
+itself. It could only do so if a store or an atomic had changed memory meanwhile. Such a thread is
+parked until others have run.
 
 A loop that differs in each round (it counts its attempts, for example) never matches. After many
 rounds it is interrupted where others could run, which costs only time.

@@ -84,6 +84,7 @@ def _low(a: Array, b: Array) -> Array:
 
 
 def _add(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    # An unsigned sum has wrapped if it is less than an operand.
     first = a + b
     total = first + carry
     return total, (first < a) | (total < first)

@@ -53,6 +53,7 @@ def _has_bit(masks: Array, positions: Array) -> Lanes:
 
 
 def _is_full(team: Team, active: Lanes | None, mask: Array) -> bool:
+    """Return whether all lanes of whole warps take part and name each other."""
     return len(mask) == 1 and int(mask[0]) == FULL and team.are_whole_warps(active)
 
 

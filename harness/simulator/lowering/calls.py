@@ -68,6 +68,11 @@ class Calls:
     def _inline(
         self, instruction: Instruction, function: Function, results: Group, arguments: Group
     ) -> None:
+        """Copy the function into the caller, under a prefix for its registers and labels.
+
+        Its parameters and results are the caller's local variables. A recursive function is never
+        copied.
+        """
         context = self.context
         callers = (*context.scope.callers, context.scope.function.name)
         if function.name in callers:
