@@ -1,7 +1,7 @@
-"""Complex numbers and Fourier transforms.
+"""Rules of complex numbers and of Fourier transforms.
 
-An error is the modulus of a difference. Higham, section 3.6, has what arithmetic loses; more of it
-is allowed here, since division and roots may be approximate.
+An error is the modulus of a difference. Higham, section 3.6, has the errors of complex arithmetic.
+These rules allow more, since division and roots may be approximate.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ _aten = torch.ops.aten
 
 
 def _operand(value: Any) -> Tracked:
+    """Return an operand as `Tracked`; it may be a plain number, also a complex one."""
     if isinstance(value, complex):
         return Tracked(torch.tensor(value, dtype=torch.complex128))
     return number(value)
 
 
 def _joined(real: Tracked, imaginary: Tracked) -> Tracked:
+    """Make complex numbers of real and imaginary parts."""
     value = torch.complex(real.value, imaginary.value)
     if real.error is None and imaginary.error is None:
         return Tracked(value)
@@ -40,12 +42,13 @@ def _joined(real: Tracked, imaginary: Tracked) -> Tracked:
 
 
 def _parts(x: Tracked) -> tuple[Tracked, Tracked]:
+    """Return real and imaginary parts, each of which is off by no more than the number."""
     return Tracked(x.value.real, x.error), Tracked(x.value.imag, x.error)
 
 
 @rule("view_as_complex")
 def paired(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Pairs, each a number."""
+    """Bound `view_as_complex`, which reads pairs as numbers."""
     del rounding
     value = operator(x.value.contiguous())
     return Tracked(value, None if x.error is None else torch.linalg.vector_norm(x.error, dim=-1))
@@ -53,7 +56,7 @@ def paired(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("view_as_real")
 def parted(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Each part is off by no more than the number."""
+    """Bound `view_as_real`: each part is off by no more than the number."""
     del rounding
     value = operator(x.value)
     return Tracked(value, None if x.error is None else torch.stack([x.error, x.error], dim=-1))
@@ -61,21 +64,21 @@ def parted(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("_conj", "_conj_physical", "conj_physical", "resolve_conj")
 def mirrored(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Exact."""
+    """Bound conjugation, which is exact."""
     del rounding
     return Tracked(operator(x.value).resolve_conj(), x.error)
 
 
 @rule("complex")
 def joined(rounding: Rounding, operator: Any, real: Tracked, imaginary: Tracked) -> Tracked:
-    """Of both parts."""
+    """Bound `complex`, which joins real and imaginary parts."""
     del rounding, operator
     return _joined(real, imaginary)
 
 
 @rule("polar")
 def on_circle(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -> Tracked:
-    """Products of the radius with a cosine and a sine."""
+    """Bound `polar`: products of the radius with a cosine and a sine."""
     del operator
     parts = (
         multiplied(rounding, _aten.mul.Tensor, radius, periodic(rounding, function, turned))
@@ -86,7 +89,7 @@ def on_circle(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracke
 
 @complex_rule("exp")
 def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """That of the real part, turned by the imaginary one."""
+    """Bound a complex exponential: that of the real part, turned by the imaginary part."""
     real, imaginary = _parts(x)
     radius = monotone(rounding, operator, real)
     return on_circle(rounding, _aten.polar.default, radius, imaginary)
@@ -94,13 +97,16 @@ def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("abs")
 def modulus(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Lipschitz with 1; a root of a sum of squares, which may underflow."""
+    """Bound an absolute value, which is Lipschitz with 1.
+
+    It is computed as the root of a sum of squares, which may underflow.
+    """
     return rounding.rounded(operator(x.value), x.error, units=8.0, absolute=2.0**-62)
 
 
 @complex_rule("angle")
 def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """By both parts."""
+    """Bound an angle, computed from both parts by `atan2`."""
     del operator
     real, imaginary = _parts(x)
     return angle(rounding, _aten.atan2.default, imaginary, real)
@@ -108,7 +114,7 @@ def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("add", "sub")
 def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
-    """Higham, (3.14a)."""
+    """Bound a complex sum or difference (Higham, (3.14a))."""
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value, alpha=alpha)
     error = (x.bound + abs(alpha) * y.bound).expand(value.shape)
@@ -117,7 +123,7 @@ def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -
 
 @complex_rule("mul")
 def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Higham, (3.14b): the root of 2 times gamma_2."""
+    """Bound a complex product: the root of 2 times gamma_2 (Higham, (3.14b))."""
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value)
     lost = (x.most * y.most - x.value.abs() * y.value.abs()).expand(value.shape)
@@ -126,7 +132,10 @@ def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tra
 
 @complex_rule("div")
 def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Higham, (3.14c): the root of 2 times gamma_4, with quotients of two ulps."""
+    """Bound a complex quotient: the root of 2 times gamma_4 (Higham, (3.14c)).
+
+    The quotients of real numbers have two ulps.
+    """
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value)
     room = y.value.abs() - y.bound
@@ -139,10 +148,14 @@ def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 def transformed(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any, normalization: int, last: Any
 ) -> Tracked:
-    """By any order of sums of products with roots of 1, or by a fast transform.
+    """Bound a Fourier transform, computed by sums of products or by a fast transform.
 
-    Higham, theorem 24.2: as a norm, a fast one loses log2(n) (mu + gamma_4 (sqrt(2) + mu)), where
-    the roots are off by mu; those of `__sinf` by 12 roundings.
+    The products are with roots of 1. A fast transform loses log2(n) (mu + gamma_4 (sqrt(2) + mu))
+    as a norm, where mu is the roots' error (Higham, theorem 24.2). With `__sinf` that is 12
+    roundings.
+
+    Raises:
+        NoRuleError: The transform is empty.
     """
     dims = list(dim)
     value = operator(x.value, dim, normalization, last)
@@ -152,7 +165,7 @@ def transformed(
     whole = value if is_half else x.value
     count = float(math.prod(whole.shape[each] for each in dims))
     scale = {0: 1.0, 1: count**-0.5, 2: 1.0 / count}[normalization]
-    # What is given of a real signal's transform is half of it.
+    # Of a real signal's transform only half is given.
     twice = 2.0 * scale if is_half else scale
     total = twice * x.most.sum(dims, keepdim=True)
     norm = twice * math.sqrt(count) * torch.linalg.vector_norm(x.most, dim=dims, keepdim=True)

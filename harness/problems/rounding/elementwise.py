@@ -1,8 +1,8 @@
-"""Operators on each element for itself.
+"""Rules of operators on each element by itself.
 
-Errors of functions are those of the CUDA C++ Programming Guide, "Mathematical Functions", with room
-for the intrinsics that -use_fast_math puts in their place, in units of float32's roundoff: one ulp
-is two of them.
+Errors of functions follow the CUDA C++ Programming Guide, "Mathematical Functions". There is room
+for the intrinsics that -use_fast_math calls instead. Relative errors are in units of float32's
+roundoff; one ulp is two of them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ _INFINITE = float("inf")
 
 
 def _none(*operands: Tracked) -> bool:
+    """Return whether all operands are exact."""
     return all(each.error is None for each in operands)
 
 
 @rule("add", "sub", "rsub")
 def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
-    """Higham, (2.4): rounded correctly."""
+    """Bound a sum or a difference, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     name = operator.overloadpacket.__name__
     value = _apply(operator, a, b, alpha)
@@ -52,19 +53,23 @@ def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -
 
 
 def _from_the_start(rounding: Rounding, result: Tracked, one: Tracked, other: Tracked) -> Tracked:
-    """What is added to a sum may as well have been there before its terms, such as a bias."""
+    """Widen the bound of a sum with a later addend to that of a sum in any order.
+
+    A kernel may start its sum from the addend, for example from a bias.
+    """
     if one.terms is None:
         return result
     terms = one.terms.with_one(other)
     if is_whole(terms.most, one, other):
         return replace(result, terms=terms)
     whole = rounding.summed(result.value, terms.spread, terms.most, terms.count)
-    # What a mask adds, which is infinite, makes the sum so whenever it comes.
+    # An infinite addend, such as a mask's, makes the sum infinite in any order.
     wider = torch.maximum(result.bound, whole.bound).where(~result.value.isinf(), result.bound)
     return replace(whole, error=wider)
 
 
 def _apply(operator: Any, a: Any, b: Any, alpha: float) -> Tensor:
+    """Call the operator; leave `alpha` out if it is 1, since some overloads do not take it."""
     kwargs = {} if alpha == 1 else {"alpha": alpha}
     result: Tensor = operator(_value(a), _value(b), **kwargs)
     return result
@@ -76,11 +81,12 @@ def _value(operand: Any) -> Any:
 
 @rule("mul")
 def multiplied(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Higham, (2.4)."""
+    """Bound a product, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
     error = None
     if not _none(x, y):
+        # |x'y' - xy| <= (|x| + dx) (|y| + dy) - |x| |y|.
         error = x.most * y.most - x.value.double().abs() * y.value.double().abs()
     if not value.is_floating_point():
         return Tracked(value, error)
@@ -91,13 +97,14 @@ def multiplied(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 def divided(
     rounding: Rounding, operator: Any, a: Any, b: Any, rounding_mode: str | None = None
 ) -> Tracked:
-    """Two ulps, as `__fdividef` has."""
+    """Bound a quotient, which has an error of two ulps, as `__fdividef` does."""
     x, y = number(a), number(b)
     if rounding_mode is not None:
         return _divided_whole(operator, a, b, rounding_mode)
     value = operator(_value(a), _value(b))
     spread = None
     if not _none(x, y):
+        # |x'/y' - x/y| <= (dx + |x/y| dy) / (|y| - dy); anything where the divisor may be 0.
         room = y.value.abs() - y.bound
         spread = (x.bound + value.abs() * y.bound) / room
         spread = torch.where(room > 0, spread, _INFINITE)
@@ -105,7 +112,11 @@ def divided(
 
 
 def _divided_whole(operator: Any, a: Any, b: Any, rounding_mode: str) -> Tracked:
-    """A whole quotient; of integers, such as places, rounding must not decide it."""
+    """Bound a quotient that is rounded to an integer.
+
+    Raises:
+        NoRuleError: The operands are integers, such as indices, and depend on rounding.
+    """
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b), rounding_mode=rounding_mode)
     if not value.is_floating_point():
@@ -116,7 +127,16 @@ def _divided_whole(operator: Any, a: Any, b: Any, rounding_mode: str) -> Tracked
 
 
 def _turns(step: Callable[[Tensor], Tensor], x: Tracked, y: Tracked) -> Tensor:
-    """By how much a whole quotient may be off; exact multiples of exact numbers are found."""
+    """Return by how much an integer quotient may be off.
+
+    It is certain where an exact dividend is a multiple of an exact divisor.
+
+    Args:
+        step: Rounds a quotient to an integer.
+        x: The dividend.
+        y: The divisor.
+    """
+    # The bound of the quotient, as in `divided`: a kernel may round it before the step.
     quotient = x.value.double() / y.value.double()
     apart = y.value.double().abs() - y.bound
     reach = torch.where(apart > 0, (x.bound + quotient.abs() * y.bound) / apart, _INFINITE)
@@ -128,7 +148,11 @@ def _turns(step: Callable[[Tensor], Tensor], x: Tracked, y: Tracked) -> Tensor:
 
 @rule("pow")
 def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """By repeated products where the exponent is small and whole, else exp(y log x)."""
+    """Bound a power with a constant exponent.
+
+    A kernel may compute it by repeated products if the exponent is a small integer, else as exp(b
+    log a).
+    """
     if not isinstance(a, Tracked) or isinstance(b, Tracked):
         return _powered_by_any(rounding, operator, a, b)
     value = operator(a.value, b)
@@ -143,7 +167,11 @@ def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 
 def _powered_by_any(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Exp(y log x): it is monotone in both, so that it is farthest off at a corner."""
+    """Bound a power whose exponent is a tensor, computed as exp(b log a).
+
+    The power is monotone in both operands, so it is farthest off at a corner of their intervals. It
+    may be anything where the base may be 0 or negative.
+    """
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
     corners = [torch.pow(base.double(), power.double()) for base in x.ends for power in y.ends]
@@ -156,13 +184,13 @@ def _powered_by_any(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracke
 
 @rule("remainder", "fmod")
 def remaining(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Exact (CUDA), or x - b floor(x / b) as it is written here.
+    """Bound a remainder, which is exact in CUDA, or x - b floor(x / b) as a kernel may write it.
 
-    Where rounding decides which multiple is subtracted, as far off as so many of them are. Of
-    integers, such as places, it must not.
+    Rounding may decide how many times the divisor is subtracted. Then the result is off by that
+    many divisors.
 
     Raises:
-        NoRuleError: It does, of integers.
+        NoRuleError: The operands are integers, such as indices, and depend on rounding.
     """
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
@@ -172,24 +200,27 @@ def remaining(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     step = torch.floor if operator.overloadpacket.__name__ == "remainder" else torch.trunc
     turns = _turns(step, x, y)
     whole = (x.value.double() / y.value.double()).abs().ceil()
-    # What is left over of a product that is rounded.
+    # The product b floor(x / b) is rounded, and the difference from x keeps that error.
     lost = torch.where((turns == 0) & (value == 0), 0.0, 2.0 * SINGLE * x.most)
     spread = x.bound + whole * y.bound + torch.where(turns > 0, turns * y.most, 0.0)
-    # No remainder is beyond its divisor.
+    # A remainder is never larger than its divisor.
     spread = torch.minimum(spread, value.abs() + y.most)
     return rounding.rounded(value, spread, units=2.0, absolute=lost)
 
 
 @rule("neg", "abs")
 def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Without rounding; the absolute value is Lipschitz with 1."""
+    """Bound a negation or an absolute value: it does not round, and is Lipschitz with 1."""
     del rounding
     return Tracked(operator(x.value), x.error)
 
 
 @rule("relu", "clamp", "clamp_min", "clamp_max", "hardtanh")
 def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """It grows with its operand and with its limits, which a kernel may hold in float32."""
+    """Bound a clamp, which grows with its operand and its limits.
+
+    A kernel may hold the limits in float32.
+    """
     given = [x, *(each for each in (*args, *kwargs.values()) if each is not None)]
     value = operator(x.value, *map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
     if _none(*(rounding.held(each) for each in given)):
@@ -211,62 +242,66 @@ def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs:
 
 @rule("maximum", "minimum")
 def chosen(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Between the operator on the least and on the largest values."""
+    """Bound the larger or smaller of two operands, which grows with both."""
     del rounding
     return between(operator, a, b)
 
 
 def _exponential(x: Tensor, _: Tensor) -> Tensor:
-    # __expf: 2 + floor(abs(1.173 x)) ulps; beyond a thousand it is nothing, or infinite.
+    # __expf: 2 + floor(abs(1.173 x)) ulps. Beyond 1000 the result is 0 or infinite.
     return 4.0 + 2.4 * x.abs().clamp_max(1000.0)
 
 
 def _logistic(x: Tensor, y: Tensor) -> Tensor:
+    # 1 / (1 + exp(-x)): the exponential's error counts by its share of the divisor, 1 - y.
     return 8.0 + 2.4 * x.abs() * (1.0 - y).clamp(0, 1)
 
 
 def _of(units: float) -> Callable[[Tensor, Tensor], Tensor | float]:
+    """Return a loss that is the same for every operand."""
     return lambda _, __: units
 
 
 def _near_one(x: Tensor, _: Tensor) -> Tensor:
-    # __logf between 0.5 and 2 is only absolutely accurate.
+    # Between 0.5 and 2, __logf has an absolute error bound only.
     return torch.where((x > 0.25) & (x < 4.0), 2.0**-21.4, 0.0)
 
 
 def _near_its_end(_: Tensor, y: Tensor) -> Tensor:
-    # x^2 - 1 in log(x + sqrt(x^2 - 1)) is off by a rounding of x^2, sqrt(x^2 - 1) is sinh(y).
+    # In log(x + sqrt(x^2 - 1)), x^2 - 1 is off by a rounding of x^2. sqrt(x^2 - 1) is sinh(y).
     return y.sinh().clamp_min(2.0**-11).reciprocal().mul(2.0 * SINGLE).add(2.0**-21.4)
 
 
 def _inverse_of_error(_: Tensor, y: Tensor) -> Tensor:
-    # As for an operand that is off by a rounding of 1: it is found by Newton's method from erf.
+    # Newton's method from erf is off as though the operand were off by a rounding of 1.
     return y.square().exp() * (SINGLE * math.sqrt(math.pi))
 
 
+# The error of a function's result, from the operand x and the exact result y.
 _Loss = Callable[[Tensor, Tensor], Tensor | float]
+# Each function's relative error, in units of float32's roundoff, and its absolute error.
 _MONOTONE: Mapping[str, tuple[_Loss, _Loss]] = {
     "exp": (_exponential, _of(0.0)),
     "exp2": (_exponential, _of(0.0)),
-    # exp(x) - 1, which cancels near 0, is a usual way to write it.
+    # Many kernels write exp(x) - 1, which cancels near 0.
     "expm1": (_exponential, lambda x, _: 6.0 * SINGLE * x.exp().clamp_max(1.0)),
     "log": (_of(6.0), _near_one),
     "log2": (_of(6.0), _near_one),
     "log10": (_of(6.0), _near_one),
-    # log(1 + x), as well.
+    # Many kernels write log(1 + x).
     "log1p": (_of(6.0), lambda x, _: 2.0**-21.4 + 0.0 * x),
     "sqrt": (_of(4.0), _of(0.0)),
     "sigmoid": (_logistic, _of(0.0)),
-    # By exponentials it is only absolutely accurate.
+    # Computed from exponentials, it has an absolute error bound only.
     "tanh": (_of(8.0), _of(8.0 * SINGLE)),
-    # Abramowitz and Stegun's 7.1.26, which is often put in its place, is 1.5e-7 off.
+    # Abramowitz and Stegun's approximation 7.1.26, which kernels often use, is off by 1.5e-7.
     "erf": (_of(4.0), _of(1.5e-7 + 8.0 * SINGLE)),
     "atan": (_of(4.0), _of(0.0)),
     "asinh": (_of(6.0), _of(4.0 * SINGLE)),
     "sinh": (_exponential, _of(4.0 * SINGLE)),
-    # By the other's complement to pi / 2 they are only absolutely accurate; so is acos.
+    # Computed as pi / 2 less acos, asin has an absolute error bound only; acos below likewise.
     "asin": (_of(8.0), _of(4.0 * SINGLE)),
-    # log((1 + x) / (1 - x)) / 2.
+    # Computed as log((1 + x) / (1 - x)) / 2.
     "atanh": (_of(12.0), _of(2.0**-21.4)),
     "acosh": (_of(16.0), _near_its_end),
     "erfinv": (_of(8.0), _inverse_of_error),
@@ -282,12 +317,13 @@ _DECREASING: Mapping[str, tuple[_Loss, _Loss]] = {
 
 @rule(*_MONOTONE, *_DECREASING)
 def monotone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Between its values at both ends, and the function's own error."""
+    """Bound a monotone function: by its values at both ends, and by the function's own error."""
     name = operator.overloadpacket.__name__
     units, absolute = {**_MONOTONE, **_DECREASING}[name]
     value = operator(x.value)
     spread = spread_at_ends(operator, x, value)
     if spread is not None and name == "reciprocal":
+        # It is not monotone across its pole at 0.
         spread = torch.where(x.value.abs() > x.bound, spread, _INFINITE)
     return rounding.rounded(
         value, spread, units=units(x.value, value), absolute=absolute(x.value, value)
@@ -297,9 +333,15 @@ def monotone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 def spread_at_ends(
     function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor
 ) -> Tensor | None:
-    """How far a function gets from its value that is monotone, or convex: farthest at an end.
+    """Return how far a monotone or convex function may be from its value.
 
-    Infinite where one end is beyond its domain; None for what is exact.
+    Such a function is farthest off at an end of the operand's interval. The result is infinite
+    where an end is outside of the function's domain, and None for an exact operand.
+
+    Args:
+        function: The function.
+        x: Its operand.
+        value: Its exact result.
     """
     if x.error is None:
         return None
@@ -311,16 +353,19 @@ def spread_at_ends(
 
 @rule("sin", "cos")
 def periodic(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Lipschitz with 1, and never beyond 1; two ulps, and what `__sinf` and `__cosf` are off by."""
+    """Bound a sine or a cosine, which is Lipschitz with 1 and never beyond 1.
+
+    Its own error is two ulps, and that of `__sinf` and `__cosf`.
+    """
     value = operator(x.value)
     spread = None if x.error is None else torch.minimum(x.error, 1.0 + value.abs())
     return rounding.rounded(value, spread, units=4.0, absolute=of_intrinsics(x.value))
 
 
 def of_intrinsics(x: Tensor) -> Tensor:
-    """What sin.approx and cos.approx lose: 2^-20.5 up to pi (PTX ISA, 9.7.3.18).
+    """Return the absolute error of sin.approx and cos.approx: 2^-20.5 up to pi (PTX ISA, 9.7.3.18).
 
-    Beyond that by as much as a rounded quotient of the argument by 2 pi is off, times 4.
+    Beyond pi, the rounding error of the quotient of the argument by 2 pi is added, times 4.
     """
     beyond = torch.where(x.abs() > math.pi, x.abs(), 0.0)
     return beyond.mul(4.0 * SINGLE).add(2.0**-20.5)
@@ -328,7 +373,10 @@ def of_intrinsics(x: Tensor) -> Tensor:
 
 @rule("floor", "ceil", "round", "trunc", "sign")
 def stepped(rounding: Rounding, operator: Any, x: Tracked, decimals: int = 0) -> Tracked:
-    """Exact, but where rounding decides which step it is; of decimals, after a product."""
+    """Bound a step function: it is exact, unless rounding decides the step.
+
+    With `decimals` the operand is multiplied first, which rounds.
+    """
     if not decimals:
         return between(operator, x)
     moved = Tracked(x.value, x.bound + 2.0 * SINGLE * x.most)
@@ -338,11 +386,12 @@ def stepped(rounding: Rounding, operator: Any, x: Tracked, decimals: int = 0) ->
 
 @rule("gt", "ge", "lt", "le", "eq", "ne")
 def compared(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Uncertain where the operands' intervals meet."""
+    """Bound a comparison: its result is uncertain where the operands' intervals meet."""
     del rounding
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
-    # A number is compared with itself to see whether it is NaN.
+    # A tensor is compared with itself to find NaN. Exact operands compare exactly with a plain
+    # number, though a kernel may hold that in float32.
     if a is b or (x.error is None and (y.error is None or not isinstance(b, Tracked))):
         return Tracked(value)
     apart = (x.value.double() - y.value.double()).abs()
@@ -358,7 +407,7 @@ _OF_TRUTHS = """
 
 @rule(*_OF_TRUTHS.split())
 def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
-    """Uncertain where an operand is."""
+    """Bound a logical operator: its result is uncertain where an operand is."""
     del rounding
     value = operator(*map(_value, operands))
     errors = [
@@ -371,13 +420,14 @@ def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
 
 @rule("where")
 def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
-    """One of the two; where the condition is uncertain, as far as either may be."""
+    """Bound `where`; where its condition is uncertain, the result may be that of either operand."""
     x, y = rounding.held(a), rounding.held(b)
     value = operator(condition.value, _value(a), _value(b))
     if _none(condition, x, y):
         return Tracked(value)
     error = torch.where(condition.value, x.bound, y.bound).expand(value.shape)
     if condition.error is not None:
+        # The operand that the exact condition does not select.
         other = torch.where(condition.value, y.value, x.value).double()
         reach = torch.where(condition.value, y.bound, x.bound)
         either = torch.maximum(error, (other - value).abs() + reach)
@@ -387,12 +437,13 @@ def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: A
 
 @rule("masked_fill")
 def filled(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
-    """One number where the mask is true."""
+    """Bound `masked_fill`, which puts one number where the mask is true."""
     value = operator(x.value, mask.value, _value(fill))
     held = rounding.held(fill)
     if mask.error is not None:
         return selected(rounding, torch.ops.aten.where.self, mask, held, x)
     if _none(x, held):
         return Tracked(value)
+    # An infinite number, such as a mask's, is exact.
     bound = held.bound if math.isfinite(float(_value(fill))) else 0.0
     return Tracked(value, torch.where(mask.value, bound, x.bound))

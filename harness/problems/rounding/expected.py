@@ -1,4 +1,4 @@
-"""What an output must be, by the bounds that are carried through a traced reference."""
+"""The expected output of a run, with error bounds that are carried through a traced reference."""
 
 from __future__ import annotations
 
@@ -15,25 +15,31 @@ from harness.problems.rounding.propagate import propagate
 from harness.problems.rounding.tracked import NoRuleError
 from harness.problems.rounding.trials import deviation
 
-# What float64 loses beside float32 in the bounds themselves.
+# Room for the rounding of the bounds themselves, which are float64.
 _SLACK = 1.0 + 2.0**-20
-# That of the tightest class, which is asked for first; if it were not, it would only take longer.
+# Arithmetic of the first propagation, which shows whether all operators have a rule. The bound of a
+# class with the same numbers is not computed again.
 _SINGLE = Arithmetic(0.0, 0, 2.0**-24, 12, 2.0**-126)
 
 
 class Propagated:
-    """As `bounds.Expected`; rigorous.
+    """A run's output with rigorous error bounds; implements `bounds.Expected`.
 
-    Where a class would decide by rounding what no rule is known of, such as which element is
-    picked, nothing more is allowed in it than in the tightest.
+    A looser class may let rounding decide something that has no rule, such as which element a
+    lookup returns. That class then allows no more than the tightest one.
 
     Args:
-        graph: The reference, traced (`propagate.trace`).
-        tensors: Its weights and inputs, floating-point numbers in float64.
-        dtype: What an output must be that is floating-point numbers.
+        graph: The traced reference (`propagate.trace`).
+        tensors: Its weights and inputs; floating-point numbers are float64.
+        dtype: The dtype of a right output, if that is floating-point.
+
+    Attributes:
+        value: The exact output, but for float64's rounding.
+        dtype: The dtype of a right output.
+        estimated: Empty, since the bounds are rigorous.
 
     Raises:
-        NoRuleError: An operator of it has no rule.
+        NoRuleError: The graph calls an operator that has no rule.
     """
 
     estimated = ""
@@ -47,9 +53,12 @@ class Propagated:
         self.dtype = dtype if self.value.is_floating_point() else self.value.dtype
 
     def is_of(self, value: Tensor) -> bool:
-        """Whether what was traced is the reference itself, which gives this in float64.
+        """Return whether the graph computes what the reference does.
 
-        Some of what torch decomposes an operator into is another function.
+        torch decomposes some operators into another function.
+
+        Args:
+            value: The reference's own output in float64.
         """
         if value.shape != self.value.shape:
             return False
@@ -59,7 +68,7 @@ class Propagated:
         return bool((is_near | allowed.isinf() | (self.value.isnan() & value.isnan())).all())
 
     def bound(self, arithmetic: Arithmetic) -> Tensor:
-        """As `bounds.Expected`."""
+        """Return the largest error of each output, as `bounds.Expected` does."""
         key = _key(arithmetic)
         if key not in self._bounds:
             try:
@@ -72,19 +81,23 @@ class Propagated:
 
     @cached_property
     def tried(self) -> Tensor | None:
-        """As `bounds.Expected`; None of integers, which are right or wrong."""
+        """The largest error in a few trials, as in `bounds.Expected`.
+
+        None for integers, which are right or wrong. None if an operator refuses a trial's numbers.
+        """
         if not self.value.is_floating_point():
             return None
         try:
             return deviation(self._graph, self._tensors, self.value)
-        except RuntimeError:  # what an operator says of numbers that it does not take
+        except RuntimeError:  # an operator refuses the changed numbers
             return None
 
 
 def _known(bound: Tensor) -> Tensor:
-    """Where a bound came to nothing, nothing is known."""
+    """Return a bound with infinity for NaN: where the bound has no number, nothing is known."""
     return torch.where(bound.isnan(), torch.inf, bound)
 
 
 def _key(arithmetic: Arithmetic) -> tuple[float, ...]:
+    """Return the numbers that decide an arithmetic's bound, without a class's name."""
     return tuple(getattr(arithmetic, each.name) for each in fields(Arithmetic))

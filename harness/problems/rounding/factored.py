@@ -1,4 +1,4 @@
-"""The two operands of a reference that is one sum of products, as its graph shows them."""
+"""The two operands of a reference that is one sum of products, found in its graph."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PRODUCTS: Mapping[Any, tuple[int, int]] = {
     _ATEN.baddbmm.default: (1, 2),
     _ATEN.convolution.default: (0, 1),
 }
-"""Operators, and where their two operands stand."""
-# What gives some of the numbers of its first operand, and zeros.
+"""Operators that sum products, and the positions of their two operands among the arguments."""
+# Operators whose result has only numbers of their first operand, and zeros.
 _MOVING = frozenset(
     {
         _ATEN.t.default,
@@ -42,19 +42,23 @@ _MOVING = frozenset(
         _ATEN.tril.default,
     }
 )
-# Signs of what is lost are independent where numbers are. Of uniform ones of 24 bits some come
-# more than once, of a symmetric matrix all twice.
+# The test for lost bits (`judging.kept_bits`) needs rounding errors of independent signs, so the
+# numbers have to differ. Some of many uniform numbers of 24 bits are equal, and a symmetric matrix
+# has each twice.
 _LEAST_DISTINCT = 0.6
 _MOST_ALIKE = 16
-# More take longer to sort than it is worth.
+# More numbers take too long to sort.
 _MOST_NUMBERS = 1 << 24
 
 
 def factors_of(traced: Traced) -> tuple[Factor, ...]:
-    """Give the operands of a reference's only product of matrices, or of its only convolution.
+    """Return the operands of a reference's only matrix product, or of its only convolution.
 
-    The sums may have a bias. Each operand has to be one of the reference's tensors, moved at most,
-    and so has the result; its numbers have to differ.
+    The sums may have a bias. Each operand has to be one of the reference's tensors, at most moved,
+    and the result may only be moved. The operands' numbers have to differ.
+
+    Returns:
+        Both operands, or nothing if the reference does not fit.
     """
     calls = [node for node in traced.graph.graph.nodes if node.op == "call_function"]
     products = [node for node in calls if node.target in _PRODUCTS]
@@ -84,17 +88,17 @@ def factors_of(traced: Traced) -> tuple[Factor, ...]:
 
 
 def _source(operand: Any) -> Node | None:
-    """The tensor whose numbers an operand has."""
+    """Return the node whose numbers an operand has."""
     while isinstance(operand, Node) and operand.target in _MOVING:
         operand = operand.args[0]
     return operand if isinstance(operand, Node) else None
 
 
 def _around_mean(tensors: Sequence[Tensor], place: int) -> Sequence[Tensor]:
-    """With one of them less its mean.
+    """Return the tensors with the mean of one of them subtracted from it.
 
-    Where all numbers of one operand are positive, their mean tells of single ones of the other only
-    what is the same for all, and hides the rest.
+    If all numbers of one operand are positive, their mean dominates each output. The mean says the
+    same of all numbers of the other operand, and hides what is special to each.
     """
     changed = [*tensors]
     changed[place] = changed[place] - changed[place].mean()
@@ -102,20 +106,20 @@ def _around_mean(tensors: Sequence[Tensor], place: int) -> Sequence[Tensor]:
 
 
 def _last_places(values: Tensor) -> Tensor:
-    """What a change by one in the last place of each number is in proportion to."""
+    """Return numbers in proportion to one unit in the last place of each value."""
     return torch.ldexp(values.sign(), torch.frexp(values)[1])
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """One of two.
+    """One operand of the product.
 
     Attributes:
         traced: The reference.
-        tensors: What it is called with.
-        place: Where the operand is among them.
-        even: Orthonormal columns of errors that tell nothing: what it makes of the output that
-            numbers cut off are too small, all alike.
+        tensors: The arguments of the call.
+        place: Index of the operand among them.
+        even: Orthonormal columns of output errors that prove nothing. They are the errors of an
+            operand whose numbers are all cut off, so that all are too small alike.
     """
 
     traced: Traced
@@ -125,15 +129,15 @@ class _Operand:
 
     @property
     def values(self) -> Tensor:
-        """Its own, float64."""
+        """The operand's own numbers; float64."""
         return self.tensors[self.place]
 
     def image(self, values: Tensor) -> Tensor:
-        """As `Factor.image`."""
+        """Return what other values make of the output, as `Factor.image`."""
         return self._output(values) - self._output(torch.zeros_like(values))
 
     def adjoint(self, errors: Tensor) -> Tensor:
-        """As `Factor.adjoint`, of what is not even in the errors."""
+        """Return the adjoint of `image`, as `Factor.adjoint`, without the even part of errors."""
         if self.even is not None:
             flat = errors.flatten()
             errors = (flat - self.even @ (self.even.T @ flat)).view_as(errors)
@@ -143,6 +147,7 @@ class _Operand:
         return gradient
 
     def _output(self, values: Tensor) -> Tensor:
+        """Return the output with other values for the operand."""
         given = [*self.tensors]
         given[self.place] = values
         output: Tensor = self.traced.graph(*given)
@@ -150,7 +155,7 @@ class _Operand:
 
 
 def _is_drawn(values: Tensor) -> bool:
-    """Whether hardly any number comes again, but for 0."""
+    """Return whether few numbers other than 0 occur more than once."""
     if not values.is_floating_point() or values.numel() > _MOST_NUMBERS:
         return False
     numbers = values[values != 0].abs()

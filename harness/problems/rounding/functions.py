@@ -1,7 +1,8 @@
-"""Functions of one or two numbers that are seldom used.
+"""Rules of functions of one or two numbers that are seldom used.
 
-Their errors are those of the CUDA C++ Programming Guide, "Mathematical Functions", twice, and what
-the usual formula loses where that loses more; in units of float32's roundoff, two to an ulp.
+Their errors are twice those of the CUDA C++ Programming Guide, "Mathematical Functions", and the
+error of the usual formula where that is larger. Relative errors are in units of float32's roundoff;
+one ulp is two of them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _INFINITE = float("inf")
 
 @rule("cosh")
 def catenary(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """By exponentials: `__expf` has 2 + floor(abs(1.173 x)) ulps."""
+    """Bound a cosh, computed from exponentials: `__expf` has 2 + floor(abs(1.173 x)) ulps."""
     value = operator(x.value)
     units = 6.0 + 2.4 * x.most.clamp_max(1000.0)
     return rounding.rounded(value, spread_at_ends(operator, x, value), units=units)
@@ -29,43 +30,52 @@ def catenary(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @rule("tan")
 def tangent(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """By `__sinf` and `__cosf`, which are absolutely accurate; infinite where a pole is near."""
+    """Bound a tangent, computed as a quotient of `__sinf` and `__cosf`.
+
+    Those have absolute errors. The bound is infinite where a pole is near.
+    """
     value = operator(x.value)
     spread = spread_at_ends(operator, x, value)
     off = of_intrinsics(x.value)
     secant = (1.0 + value.square()).sqrt()
     lost = torch.where(off * secant < 0.25, 2.0 * off * secant * (1.0 + value.abs()), _INFINITE)
     if spread is not None:
+        # Index of the tangent's branch at each end.
         low, high = ((end / math.pi + 0.5).floor() for end in x.ends)
         spread = torch.where(low == high, spread, _INFINITE)
     return rounding.rounded(value, spread, units=8.0, absolute=lost)
 
 
 def _distance_of_poles(x: Tensor) -> Tensor:
-    """The absolute sine of pi x, which is small near a pole."""
+    """Return abs(sin(pi x)), which is small near a pole at an integer."""
     return ((x - x.round()) * math.pi).sin().abs()
 
 
 def _between_poles(
     function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor
 ) -> Tensor | None:
-    """As `spread_at_ends`; nothing is known where the interval has a pole, at 0, -1 and so on."""
+    """Return how far a function may be from its value, as `spread_at_ends` does.
+
+    It is infinite where the interval contains a pole, which are at 0, -1, -2 and so on.
+    """
     spread = spread_at_ends(function, x, value)
     if spread is None:
         return None
+    # Between two poles both ends have the same ceiling; above 0 there is no pole.
     low, high = (end.clamp_max(1.0).ceil() for end in x.ends)
     return torch.where((low == high) | (x.error == 0), spread, _INFINITE)
 
 
 @rule("lgamma")
 def logarithm_of_gamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Convex between its poles; near its zeros, and by reflection, only absolutely accurate.
+    """Bound lgamma, which is convex between its poles.
 
-    log(pi / abs(sin(pi x))) - lgamma(1 - x), where x is negative, is off by the sine's error.
+    Near its zeros, and by reflection, it has an absolute error bound only. For a negative x it is
+    computed as log(pi / abs(sin(pi x))) - lgamma(1 - x), which keeps the sine's error.
     """
     value = operator(x.value)
     mirrored = torch.where(x.value < 0, operator(1.0 - x.value).abs(), 0.0)
-    # A sine's error is a relative one of the quotient, and so an absolute one of its logarithm.
+    # The sine's relative error is that of the quotient, and so the logarithm's absolute error.
     of_sine = torch.where(x.value < 0, 2.0**-20.5 / _distance_of_poles(x.value), 0.0)
     lost = 16.0 * SINGLE * (1.0 + mirrored) + 2.0 * of_sine
     return rounding.rounded(value, _between_poles(operator, x, value), units=16.0, absolute=lost)
@@ -73,9 +83,10 @@ def logarithm_of_gamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked
 
 @rule("digamma")
 def derivative_of_that(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """It grows between its poles; a recurrence up to 10, a series, and pi / tan(pi x) to reflect.
+    """Bound digamma, which grows between its poles.
 
-    The recurrence has ten terms at most, of 1 / x and less, and the series log(10).
+    It is computed by a recurrence up to 10, a series from there, and pi / tan(pi x) for reflection.
+    The recurrence has at most ten terms of 1 / x and less; the series has log(10).
     """
     value = operator(x.value)
     sine = _distance_of_poles(x.value)
@@ -86,7 +97,11 @@ def derivative_of_that(rounding: Rounding, operator: Any, x: Tracked) -> Tracked
 
 @rule("atan2")
 def angle(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Of what is away from 0 and from the negative axis, farthest off at a corner; 3 ulps."""
+    """Bound atan2, whose own error is 3 ulps.
+
+    Away from 0 and from the negative axis it is farthest off at a corner of the operands'
+    intervals. Across the negative axis it jumps by 2 pi.
+    """
     value = operator(a.value, b.value)
     spread = _at_corners(operator, a, b, value)
     if spread is not None:
@@ -98,14 +113,20 @@ def angle(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
 
 @rule("hypot")
 def hypotenuse(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Convex; by a root of a sum of squares, which may underflow."""
+    """Bound hypot, which is convex.
+
+    It is computed as the root of a sum of squares, which may underflow.
+    """
     value = operator(a.value, b.value)
     spread = _at_corners(operator, a, b, value)
     return rounding.rounded(value, spread, units=8.0, absolute=2.0**-62)
 
 
 def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor | None:
-    """How far a function of two gets that is farthest off at a corner."""
+    """Return how far a function of two operands may be from its value; None for exact operands.
+
+    The function has to be farthest off at a corner of the operands' intervals.
+    """
     if a.error is None and b.error is None:
         return None
     corners = [operator(x, y) for x in a.ends for y in b.ends]
@@ -114,7 +135,7 @@ def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor 
 
 @rule("signbit")
 def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Uncertain where the interval has 0 in it."""
+    """Bound signbit, which is uncertain where the operand's interval contains 0."""
     del rounding
     value = operator(x.value)
     if x.error is None:
@@ -125,7 +146,10 @@ def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @rule("searchsorted")
 def searched(rounding: Rounding, operator: Any, among: Tracked, x: Any, **how: Any) -> Tracked:
-    """It grows with what is searched, and falls with what is searched in."""
+    """Bound searchsorted, which returns indices.
+
+    An index grows with the number that is searched for, and falls with those searched among.
+    """
     del rounding
     asked = number(x)
     value = operator(among.value, asked.value, **how)
@@ -148,7 +172,10 @@ def leaking(
     training: bool = False,
     generator: Any = None,
 ) -> Any:
-    """A leaky relu of the mean slope; it is random in training, which no reference may be."""
+    """Bound a randomised leaky ReLU in evaluation, where its slope is the mean of both limits.
+
+    In training the slope is random, and no reference may be random.
+    """
     del operator, generator
     slope = number((lower + upper) / 2.0)
     factor = torch.where(x.value > 0, 1.0, slope.value)

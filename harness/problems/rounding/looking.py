@@ -1,6 +1,7 @@
-"""Functions of torch that look at the numbers which they are given, as others that do not.
+"""Replacements for torch functions that read the numbers in a tensor.
 
-They see that classes are in their range or that a matrix may be filled, which cannot be traced.
+The originals check their arguments first: that all classes are in range, or that a matrix may be
+filled. A trace cannot contain such a check.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from torch.overrides import TorchFunctionMode
 
 
 def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Compare each number with every class; call torch's own if `num_classes` is not given."""
     if num_classes < 0:
         return functional.one_hot(tensor, num_classes)
     return (tensor[..., None] == torch.arange(num_classes, device=tensor.device)).long()
 
 
 def _fill_diagonal(matrix: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Fill the diagonal through a mask, unless the diagonal wraps around."""
     rows, columns = matrix.shape
     if wrap and rows > columns:
         return matrix.fill_diagonal_(fill_value, wrap)
@@ -35,7 +38,7 @@ _OTHERWISE: Mapping[Any, Callable[..., Tensor]] = {
 
 
 class WithoutLooking(TorchFunctionMode):
-    """A mode in which they are put in their places."""
+    """A mode in which the replacements are called in place of the originals."""
 
     def __torch_function__(
         self,
@@ -44,7 +47,7 @@ class WithoutLooking(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call what stands for a function, or the function itself."""
+        """Call the replacement of a function, or the function itself if it has none."""
         del types
         called: Callable[..., Any] = _OTHERWISE.get(func, func)
         return called(*args, **(kwargs or {}))

@@ -1,6 +1,6 @@
-"""Operators whose results are bounded whatever they are given: shares of a whole, and deviations.
+"""Rules of operators whose results are bounded for every operand: softmax and layer norm.
 
-Taken to pieces they would lose that: of a divisor that may be 0 nothing is known.
+Their decompositions would lose that property: a quotient has no bound if its divisor may be 0.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ _aten = torch.ops.aten
 def shared(
     rounding: Rounding, operator: Any, x: Tracked, dim: int, half_to_float: bool = False
 ) -> Tracked:
-    """It grows with its own term and falls with the others: between the ends of these.
+    """Bound a softmax, which lies between the ends of its shares.
 
-    Each exp(x - m) errs by its exponential, and by what rounding makes of x - m; their sum, in any
-    order, by as much on the whole. No share is less than 0 or more than 1.
+    A share grows with its own term and falls with the others. Each exp(x - m) errs by its
+    exponential, and by the rounding of x - m. Their sum, in any order, errs by at most the largest
+    of these. A share is at least 0 and at most 1.
     """
     value = operator(x.value, dim, half_to_float)
     if not value.numel():
         return Tracked(value)
     stored = rounding.stored_roundoff
-    # What is masked has no share, however far off it is.
+    # A masked term, which is infinite, has no share. It counts as 0 here.
     known = x.value.nan_to_num(0.0, 0.0, 0.0)
     largest = x.value.amax(dim, keepdim=True)
     reach = x.bound.amax(dim, keepdim=True) + x.bound
@@ -42,6 +43,7 @@ def shared(
     each = (6.0 + 2.4 * far) * SINGLE + stored
     low, high = _shares(x.value - largest - off, x.value - largest + off, dim)
     spread = torch.maximum(value - low, high - value)
+    # The sum's relative error is a mean of its terms' errors, weighted by their shares.
     of_sum = torch.minimum((high * each).sum(dim, keepdim=True), each.amax(dim, keepdim=True))
     terms = value.shape[dim] if value.dim() else 1
     gamma = (terms + rounding.arithmetic.extra_terms) * rounding.arithmetic.accumulation
@@ -52,7 +54,8 @@ def shared(
 
 
 def _shares(low: Tensor, high: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """The least and the largest that each term's share may be."""
+    """Return the least and the largest share that each term may have."""
+    # Any shift gives the same shares; this one keeps the exponentials from overflowing.
     shift = high.amax(dim, keepdim=True)
     least, most = (low - shift).exp(), (high - shift).exp()
     others_most = (most.sum(dim, keepdim=True) - most).clamp_min(0.0)
@@ -73,10 +76,11 @@ def standardised(
     bias: Tracked | None,
     eps: float,
 ) -> tuple[Tracked, Tracked, Tracked]:
-    """By a mean and a variance; no deviation of n is more than the root of n standard ones.
+    """Bound a layer norm, which standardises by a mean and a variance.
 
-    That holds of whatever the operand is; what rounding adds to it is off by the mean's own error
-    over the root of eps, as long as eps is not lost in the variance's.
+    No deviation of n numbers exceeds the root of n standard deviations, whatever they are. Rounding
+    adds the mean's own error over the root of eps. The limit holds only if the variance's error
+    does not hide eps.
     """
     del operator
     dims = list(range(x.value.dim() - len(shape), x.value.dim()))
@@ -90,6 +94,7 @@ def standardised(
     result = multiplied(
         rounding, _aten.mul.Tensor, added(rounding, _aten.sub.Tensor, x, mean), scale
     )
+    # The bound that the steps above carry is infinite where the variance plus eps may be 0.
     if result.error is not None and count:
         gamma = (count + 4.0) * rounding.arithmetic.accumulation
         squares = x.most.square().mean(dims, keepdim=True)

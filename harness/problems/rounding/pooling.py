@@ -1,6 +1,6 @@
-"""Pooling: a mean of each window; its extreme is as that of any elements (reductions.py).
+"""Rules of mean pooling, and of interpolation, which takes weighted means of neighbours.
 
-And what makes an image larger: weighted means of neighbours.
+Max pooling has the rule of other extremes, in `reductions`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from harness.problems.rounding.tracked import SINGLE, NoRuleError, Rounding, Tra
 
 @rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")
 def averaged(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
-    """A sum of a window, and a product with a rounded factor."""
+    """Bound a mean of each window: a sum, and a product with a rounded factor."""
     value = operator(x.value, *args)
     most = operator(x.most, *args)
-    # How many there are in a window at most: all elements that a row of the output is made of.
+    # The number of elements in a window; for adaptive pooling twice the ratio of both sizes.
     name = operator.overloadpacket.__name__
     dims = int(name[-2])
     inner = float(torch.tensor(x.value.shape[-dims:]).prod())
@@ -35,36 +35,38 @@ def averaged(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Track
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 def interpolated(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
-    """Weights that are not negative and sum to 1, applied in any order.
+    """Bound interpolation, a weighted mean of neighbours in any order.
 
-    A place among n is off by at most 3 n u, whatever its scale is rounded to, and so are the two
-    weights that follow from it. It may so be between the next two; there the result is continuous.
+    The weights are not negative and sum to 1. A place among n elements is off by at most 3 n u,
+    however its scale is rounded. So are the two weights that follow from it. The place may
+    therefore be between the next two elements, and the result is continuous there.
     """
     dims = list(range(2, x.value.dim()))
     value, spread = operator(x.value, *args), operator(x.bound, *args)
     places = 6.0 * sum(x.value.shape[dim] for dim in dims)
     largest = x.most.amax(dims, keepdim=True)
     lost = (places + 6.0 * len(dims)) * SINGLE * largest
-    # Elsewhere than in corners nothing is exact that is calculated by such weights.
+    # Results of such weights are not exact, except at corners.
     return rounding.rounded(value, spread + lost, units=2.0 + 2.0 * len(dims))
 
 
 @rule("grid_sampler_2d", "grid_sampler_3d")
 def sampled(rounding: Rounding, operator: Any, x: Tracked, grid: Tracked, *how: Any) -> Tracked:
-    """Weights as of `interpolated`, at places that are given.
+    """Bound sampling of an image at given places, with the weights of `interpolated`.
 
-    Along each dimension it is continuous, and steepest where neighbours are farthest apart, which
-    is no more than twice the largest of them. A place is ((g + 1) n - 1) / 2, with four roundings.
+    Along each dimension the result is continuous. Its slope is at most the largest difference of
+    neighbours, which is at most twice the largest element. A place is ((g + 1) n - 1) / 2, which
+    has four roundings.
 
     Raises:
-        NoRuleError: The nearest is taken, which rounding decides, or a cubic curve.
+        NoRuleError: The mode is nearest, which rounding decides, or bicubic.
     """
     if how[0] != 0:
         raise NoRuleError("grid_sampler of the nearest, or of a cubic curve")
     dims = list(range(2, x.value.dim()))
     value = operator(x.value, grid.value, *how)
     largest = x.most.amax(dims, keepdim=True)
-    # A grid's coordinates are those of the last dimension first.
+    # A grid's coordinates start with that of the last dimension.
     sizes = torch.tensor(x.value.shape[2:][::-1], dtype=torch.float64, device=grid.value.device)
     off = (grid.bound + 4.0 * SINGLE * (1.0 + grid.most)) * sizes / 2.0 + 4.0 * SINGLE * sizes
     moved = off.sum(-1).unsqueeze(1) * 2.0 * largest

@@ -1,4 +1,4 @@
-"""Sums of products: matrices and convolutions."""
+"""Rules of sums of products: matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,29 @@ from harness.problems.rounding.elementwise import added, multiplied
 from harness.problems.rounding.tracked import Rounding, Terms, Tracked, complex_rule, is_whole, rule
 
 Bilinear = Callable[[Tensor, Tensor], Tensor]
-# Of roundings of the largest that is near: tiles of 8 by 8 lose about so much, a hundred times as
-# much as sums do, and still far less than rounding the operands to TF32.
+# Error of a convolution by transforms, in roundings of the largest sum nearby. Tiles of 8 by 8 lose
+# about this: a hundred times as much as sums do, and far less than rounding operands to TF32 does.
 _OF_TRANSFORMS = 128.0
 
 
 def _joined(
     rounding: Rounding, function: Bilinear, a: Tracked, b: Tracked, terms: Tensor | float
 ) -> Tracked:
-    """Higham, section 3.1, with operands that have errors of their own."""
+    """Bound a bilinear function, whose results are sums of products (Higham, section 3.1).
+
+    Its operands may have errors of their own. Their effect is at most the function of the largest
+    absolute values, less the function of the exact absolute values.
+
+    Args:
+        rounding: The arithmetic.
+        function: The function.
+        a: Its first operand.
+        b: Its second operand.
+        terms: Number of terms in each sum.
+    """
     value = function(a.value, b.value)
     magnitude = function(a.value.abs(), b.value.abs())
+    # Small integers stay exact in the tightest class alone: the others may round the operands.
     if not rounding.arithmetic.roundoff and is_whole(magnitude, a, b):
         return Tracked(value, terms=Terms(torch.zeros_like(magnitude), magnitude, terms))
     x, y = rounding.operand(a), rounding.operand(b)
@@ -34,9 +46,10 @@ def _joined(
 @rule("mm", "bmm", "mv", "dot", "matmul")
 @complex_rule("mm", "bmm", "mv")
 def multiplied_matrices(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Of as many terms as the inner dimension has; twice as many of complex numbers.
+    """Bound a matrix product, whose sums have as many terms as the inner dimension.
 
-    Those lose gamma_(n + 2) times the root of 2: Higham, section 3.6.
+    A complex product of n terms loses gamma_(n + 2) times the root of 2 (Higham, section 3.6). It
+    counts 2 n + 2 terms.
     """
     terms = a.value.shape[-1]
     return _joined(rounding, operator, a, b, 2.0 * terms + 2.0 if a.value.is_complex() else terms)
@@ -46,7 +59,10 @@ def multiplied_matrices(rounding: Rounding, operator: Any, a: Tracked, b: Tracke
 def added_products(
     rounding: Rounding, operator: Any, c: Tracked, a: Tracked, b: Tracked, **factors: float
 ) -> Tracked:
-    """One product, whose inner dimension is that of all matrices."""
+    """Bound `addbmm` as one matrix product.
+
+    Its inner dimension joins those of all matrices in the batch.
+    """
     del operator
     inner = a.value.shape[0] * a.value.shape[2]
 
@@ -66,9 +82,13 @@ def added_products(
 def multiplied_thrice(
     rounding: Rounding, operator: Any, a: Tracked, b: Tracked, c: Tracked, *how: Any
 ) -> Tracked:
-    """Products of three, summed in any order; two of them may be multiplied and stored first."""
+    """Bound sums of products of three factors, in any order.
+
+    A kernel may multiply and store two of the factors first.
+    """
     value = operator(a.value, b.value, c.value, *how)
     most = operator(*(rounding.operand(each).most for each in (a, b, c)), *how)
+    # Ones count the terms of each result.
     ones = (torch.ones_like(each.value) for each in (a, b, c))
     terms = operator(*ones, *how) + 1.0
     spread = most - operator(a.value.abs(), b.value.abs(), c.value.abs(), *how)
@@ -85,7 +105,7 @@ def added_product(
     beta: float = 1,
     alpha: float = 1,
 ) -> Tracked:
-    """A product, scaled, and a sum."""
+    """Bound a scaled matrix product that is added to another operand."""
     aten = torch.ops.aten
     product = {"addmm": aten.mm, "baddbmm": aten.bmm, "addmv": aten.mv}
     name = operator.overloadpacket.__name__
@@ -101,14 +121,16 @@ def added_product(
 def _by_transforms(
     rounding: Rounding, convolution: Bilinear, x: Tracked, weight: Tracked, result: Tracked
 ) -> Tracked:
-    """What Winograd's algorithm and Fourier transforms lose, in all classes but the tightest.
+    """Widen a convolution's bound by the error of Winograd's algorithm and of Fourier transforms.
 
-    Their error goes by the largest of what is near, not by what meets at an output: Barabasz,
-    Anderson, Soodhalter and Gregg, ACM TOMS 46 (2020), 4; Higham, theorem 24.2.
+    The tightest class has no such room. The error follows the largest sum nearby, not the products
+    that meet at an output: Barabasz, Anderson, Soodhalter and Gregg, ACM TOMS 46 (2020), 4; Higham,
+    theorem 24.2.
     """
     arithmetic = rounding.arithmetic
     if not arithmetic.roundoff:
         return result
+    # The largest sum of each row and output channel stands for those nearby.
     near = convolution(x.most, weight.most).flatten(2).amax(2)
     lost = _OF_TRANSFORMS * arithmetic.accumulation * near
     beside = lost.view(*near.shape, *(1,) * (x.value.dim() - 2))
@@ -119,12 +141,13 @@ def _by_transforms(
 def convolved(
     rounding: Rounding, operator: Any, x: Tracked, weight: Tracked, bias: Tracked | None, *how: Any
 ) -> Tracked:
-    """Of as many terms as meet at an output, the bias being one of them."""
+    """Bound a convolution, which sums the terms that meet at an output, and the bias."""
 
     def convolution(a: Tensor, b: Tensor) -> Tensor:
         result: Tensor = operator(a, b, None, *how)
         return result
 
+    # Ones on ones count the terms of each output, which are fewer at the edges.
     ones = torch.ones_like(x.value[:1]), torch.ones_like(weight.value)
     result = _joined(rounding, convolution, x, weight, convolution(*ones))
     result = _by_transforms(rounding, convolution, x, weight, result)

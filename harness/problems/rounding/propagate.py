@@ -1,4 +1,4 @@
-"""Trace a model into torch's core operators, and carry bounds of errors through them."""
+"""Tracing of a model into torch's core operators, and propagation of error bounds."""
 
 from __future__ import annotations
 
@@ -36,35 +36,40 @@ from harness.problems.rounding.tracked import (
     rule_of,
 )
 
-# All that is left of writing in place: it comes at the end, for what is given.
+# The only in-place operator that stays in a graph. It comes at the end, and writes to an argument.
 _WRITES = torch.ops.aten.copy_.default
-# What asks for a layout that the reference's tensors have. Errors of them, and changed values, may
-# be laid out otherwise.
+# Operators that need the layout of the reference's tensors, and what replaces them. Errors and
+# changed values may lie in memory in another way.
 _IN_ANY_LAYOUT: Mapping[Any, Any] = {
     torch.ops.aten.view.default: torch.ops.aten.reshape.default,
     torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
 }
-# Integers, which torch would have calculated by roots.
+# Operators that make integer indices. torch's decomposition computes them by square roots, so they
+# are kept as they are.
 _PLACES = (torch.ops.aten.tril_indices.default, torch.ops.aten.triu_indices.default)
 
 
 def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphModule:
-    """Trace a function of tensors, without what it writes in place.
+    """Trace a function of tensors into a graph without in-place writes.
+
+    Only writes to the function's own arguments stay.
 
     Args:
-        function: Of as many tensors.
-        tensors: To call it with.
+        function: Takes as many tensors as are given.
+        tensors: The arguments of the traced call.
 
     Raises:
-        NoRuleError: What it does depends on the numbers in them.
+        NoRuleError: The function cannot be traced, since what it does depends on the numbers in a
+            tensor.
     """
     try:
         with torch.no_grad():
             graph = _functional(function, tensors)
-            # Decompositions write in place as well: into views, and they lay tensors out otherwise.
+            # Decompositions are applied after functionalization, so their own writes into views
+            # are left. What such a write stores would be lost.
             if any(map(_is_in_place, graph.graph.nodes)):
                 graph = _functional(graph, tensors)
-    except Exception as error:  # whatever torch says of what it cannot trace
+    except Exception as error:  # torch raises many types here
         raise NoRuleError("what depends on the numbers in a tensor") from error
     for node in graph.graph.nodes:
         node.target = _IN_ANY_LAYOUT.get(node.target, node.target)
@@ -72,16 +77,17 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
 
 
 def _functional(function: Callable[..., Any], tensors: Sequence[Tensor]) -> GraphModule:
+    """Trace a function once, with its in-place operators replaced."""
     functional = torch.func.functionalize(lambda *given: function(*given))
-    # make_fx notes what each result looks like, in a mode that it makes anew for each if none is
-    # given to it.
+    # make_fx records the shape and dtype of each result in a fake mode. Without one given, it makes
+    # a new mode for each result.
     fake = FakeTensorMode(allow_fallback_kernels=True)
     with tracing(TracingContext(fake)), WithoutLooking():
         return make_fx(functional, decomposition_table=_table())(*tensors)
 
 
 def _is_in_place(node: Node) -> bool:
-    """Whether it writes to something other than what is given."""
+    """Return whether a node writes to a tensor other than an argument of the graph."""
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:
         return False
@@ -91,10 +97,10 @@ def _is_in_place(node: Node) -> bool:
 
 
 def _table() -> Mapping[Any, Callable[..., Any]]:
-    """Decompositions of all operators that have no rule here.
+    """Return the decompositions of all operators that have no rule here.
 
-    One that writes its result over an operand has that of the one that does not: what it would be
-    decomposed into loses more, such as a sigmoid by an exponential that overflows.
+    An operator that works in place is not decomposed if its other form has a rule. Its
+    decomposition has a wider bound: that of a sigmoid contains an exponential, which overflows.
     """
     return {
         overload: decomposition
@@ -106,19 +112,20 @@ def _table() -> Mapping[Any, Callable[..., Any]]:
 
 
 def propagate(graph: GraphModule, tensors: Sequence[Tensor], arithmetic: Arithmetic) -> Tracked:
-    """Compute the output of a traced function, and how far from it rounding may lead.
+    """Compute the output of a traced function, and the bound of its rounding error.
 
     Args:
-        graph: As `trace` gives it.
-        tensors: What it is called with, floating-point numbers in float64.
-        arithmetic: In which a right output may have been computed.
+        graph: The graph that `trace` returned.
+        tensors: The arguments of the call; floating-point numbers are float64.
+        arithmetic: The arithmetic that a right output may have been computed in.
 
     Raises:
-        NoRuleError: It calls an operator that has no rule.
+        NoRuleError: The graph calls an operator that has no rule.
     """
     rounding = Rounding(arithmetic)
     given = iter(tensors)
     known: dict[Node, Any] = {}
+    # A tensor is dropped after its last use, so that a large graph fits into memory.
     last = _last_uses(graph)
     with torch.no_grad():
         for node in graph.graph.nodes:
@@ -146,15 +153,22 @@ def _is_tracked(value: object) -> bool:
 
 
 def _known(values: Any, known: Mapping[Node, Any]) -> Any:
+    """Replace each node in nested arguments by its result."""
     return torch.fx.node.map_arg(values, lambda node: known[node])
 
 
 def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
+    """Apply the rule of a node's operator.
+
+    Raises:
+        NoRuleError: The operator has no rule for these arguments.
+    """
     args = _known(node.args, known)
     kwargs = _known(node.kwargs, known)
     if node.target is operator.getitem:
         return args[0][args[1]]
     leaves = tree_leaves((args, kwargs), is_leaf=_is_tracked)
+    # An operator without tensors makes a constant, for example `arange`.
     if not any(map(_is_tracked, leaves)):
         made = node.target(*args, **kwargs)  # type: ignore[operator]
         return tree_map(lambda value: _constant(rounding, value), made)
@@ -166,25 +180,27 @@ def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
     except (NoRuleError, torch.OutOfMemoryError):
         raise
     except (TypeError, RuntimeError) as error:
-        # An overload with arguments that the rule does not know, or a layout that it cannot give.
+        # The rule does not know an argument of this overload, or cannot give the layout.
         raise NoRuleError(_name(node)) from error
 
 
 def _written(rounding: Rounding, known: Mapping[Node, Any], target: Any, source: Any) -> Tracked:
+    """Return an argument of the graph after a write over it."""
     whole = structure.replaced(rounding, _WRITES, known[target], known[source])
     assert isinstance(whole, Tracked)  # noqa: S101 - for the type checker
     return whole
 
 
 def _name(node: Node) -> str:
-    """An operator's name without namespace and overload."""
+    """Return an operator's name without namespace and overload."""
     return str(node.target).split(".")[1]
 
 
 def _constant(rounding: Rounding, value: object) -> object:
-    """In float64, though it was made in float32: what is computed from it is to be exact.
+    """Return a constant of the graph with its errors, in float64.
 
-    What was made in float64, of the kind that the inputs have, is float32 where they are.
+    A constant that the graph makes in float32 is converted, so that later results are exact. One
+    that it makes in float64, the inputs' dtype in a trace, is float32 in a kernel and errs by that.
     """
     if not isinstance(value, Tensor):
         return value
@@ -194,7 +210,7 @@ def _constant(rounding: Rounding, value: object) -> object:
 
 
 def _last_uses(graph: GraphModule) -> dict[Node, list[Node]]:
-    """What is needed no more after each node."""
+    """Return, for each node, the nodes whose results are not needed after it."""
     last: dict[Node, Node] = {}
     for node in graph.graph.nodes:
         for used in node.all_input_nodes:

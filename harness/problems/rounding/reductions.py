@@ -1,4 +1,4 @@
-"""Operators that join elements along dimensions."""
+"""Rules of operators that reduce or scan tensors along dimensions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from harness.problems.rounding.tracked import (
 
 
 def _dims(x: Tensor, dim: Any) -> list[int]:
+    """Return the dimensions that an argument names; an empty or missing one stands for all."""
     if dim is None or (isinstance(dim, Sequence) and not dim):
         return list(range(x.dim()))
     return [d % max(x.dim(), 1) for d in ([dim] if isinstance(dim, int) else dim)]
 
 
 def _count(x: Tensor, dims: Sequence[int]) -> int:
+    """Return the number of elements that are reduced to one."""
     return math.prod(x.shape[d] for d in dims) if x.dim() else 1
 
 
@@ -44,11 +46,11 @@ def summed(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tracked:
-    """In any order."""
+    """Bound a sum, which a kernel may compute in any order."""
     del operator
     dims = _dims(x.value, dim)
     if not (x.value.is_floating_point() or x.value.is_complex()):
-        # Integers, and truth values that are counted: exact but where rounding decides of a term.
+        # A sum of integers, or a count of truth values, is off by the sum of its terms' errors.
         error = None if x.error is None else x.error.sum(dims, keepdim)
         return Tracked(x.value.sum(dims, keepdim, dtype=dtype), error)
     value = x.value.sum(dims, keepdim)
@@ -69,15 +71,16 @@ def averaged(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tracked:
-    """A sum, and a product with a rounded factor; or a mean that each term moves (Welford, 1962).
+    """Bound a mean: a sum times a rounded factor, or a mean that each term moves (Welford, 1962).
 
-    The second divides at each step, and so is not exact where the sum is, as of small integers.
+    The latter divides at each step. It is not exact even where the sum is, as of small integers.
     """
     dims = _dims(x.value, dim)
     count = _count(x.value, dims)
     total = summed(rounding, operator, x, dim, keepdim, dtype)
     value = x.value.mean(dims, keepdim)
     lost = total.bound / count
+    # An exact sum says nothing of Welford's mean, which has as many roundings as terms.
     if total.error is None:
         terms = count + rounding.arithmetic.extra_terms
         lost = terms * rounding.arithmetic.accumulation * x.most.mean(dims, keepdim)
@@ -88,7 +91,11 @@ def averaged(
 def accumulated(
     rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any = None
 ) -> Tracked:
-    """Each prefix in any order."""
+    """Bound a running sum, each prefix of which may be summed in any order.
+
+    Raises:
+        NoRuleError: The elements are integers that depend on rounding.
+    """
     if not x.value.is_floating_point():
         certain(operator, x)
         return Tracked(operator(x.value, dim, dtype=dtype))
@@ -96,8 +103,8 @@ def accumulated(
     if is_whole(most, x):
         return Tracked(value)
     terms = torch.ones_like(value).cumsum(dim) - 1
-    # A prefix may be the difference of two others: a scan that is exclusive, or reversed. Both are
-    # pairwise sums then (Higham, (4.4)).
+    # In an exclusive or reversed scan, a prefix may be the difference of two others. Both of those
+    # are pairwise sums (Higham, (4.4)).
     whole = most.amax(dim, keepdim=True) if most.numel() else most
     depth = math.log2(value.numel() + 2)
     lost = 2.0 * (depth + 1.0) * SINGLE * whole
@@ -106,10 +113,11 @@ def accumulated(
 
 @rule("cumprod", "prod")
 def product(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """Higham, lemma 3.1: one rounding for each factor.
+    """Bound a product of elements, or a running product.
 
-    Factors may be taken in any order: where some of them overflow, whatever follows, nothing is
-    known, and where some underflow, as little as what the others make of that.
+    Each factor adds one rounding (Higham, lemma 3.1). The factors may be taken in any order. Where
+    some of them overflow, nothing is known of the result. Where some underflow, it is off by what
+    the other factors make of the smallest number.
     """
     kwargs.pop("dtype", None)
     value = operator(x.value, *args, **kwargs)
@@ -117,6 +125,7 @@ def product(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs:
     is_running = operator.overloadpacket.__name__ == "cumprod"
     count = torch.ones_like(x.value)
     units = count.cumsum(args[0]) if is_running else torch.tensor(float(x.value.numel()))
+    # The largest product of any of the factors, to which those below 1 do not contribute.
     growing = operator(x.most.clamp_min(1.0), *args, **kwargs)
     lost = torch.where(growing < _LARGEST, growing * rounding.arithmetic.smallest, torch.inf)
     return rounding.rounded(value, spread, units=units, absolute=lost)
@@ -132,10 +141,13 @@ def varied(
     correction: float | None = 1,
     keepdim: bool = False,
 ) -> Any:
-    """By the mean of squares about the mean, or by that of squares less the mean's square.
+    """Bound a variance or standard deviation, computed in two passes or in one.
 
-    Higham, section 1.9: the second loses gamma_n times the mean of squares. No sum of squares is
-    less than nothing, so the lower end stops at 0.
+    Two passes take the mean of squared differences from the mean. One pass subtracts the squared
+    mean from the mean of squares, which loses gamma_n times the latter (Higham, section 1.9).
+
+    Raises:
+        NoRuleError: The overload has arguments without names.
     """
     if args:
         raise NoRuleError(f"{operator.overloadpacket.__name__} with unnamed arguments")
@@ -151,6 +163,7 @@ def varied(
     squares = x.most.square().sum(dims, keepdim) / freedom
     gamma = (count + 4) * rounding.arithmetic.accumulation
     lost = 3 * gamma * squares
+    # Equal integers of which float32 sums the squares have a variance of exactly 0.
     if x.error is None and not bool(around.any()) and is_whole(squares * freedom, x):
         lost = torch.zeros_like(lost)
     variance = rounding.rounded(value, spread + lost, units=3.0)
@@ -158,6 +171,7 @@ def varied(
         return variance
     if name == "std":
         root = value.sqrt()
+        # A sum of squares is not negative, so the lower end stops at 0.
         low = (value - variance.bound).clamp_min(0).sqrt()
         high = (value + variance.bound).sqrt()
         return rounding.rounded(root, torch.maximum(root - low, high - root), units=4.0)
@@ -168,11 +182,12 @@ def varied(
 def logarithm_of_sum(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any, keepdim: bool = False
 ) -> Tracked:
-    """It grows with each term, and by no more than the largest of their errors.
+    """Bound a logsumexp.
 
-    With m the largest of the x, or 0: each exp(x - m) errs by its exponential, and by x - m where
-    that is stored. Their sum is at least that of the least values, and 1 where m is the largest.
-    Its relative error is an absolute one of the logarithm.
+    It grows with each term, and moves by at most the largest of their errors. With m the largest
+    term, or 0, each exp(x - m) errs by its exponential, and by x - m where a kernel stores that.
+    The sum of these is at least that for the least values, and at least 1 where m is the largest.
+    The sum's relative error is an absolute error of the logarithm.
     """
     dims = _dims(x.value, dim)
     grown = between(lambda each: operator(each, dims, keepdim), x)
@@ -185,7 +200,7 @@ def logarithm_of_sum(
     far = (x.most + x.most.amax(dims, keepdim=True)).nan_to_num(0.0, 0.0, 0.0)
     # __expf: as in elementwise.py.
     exponentials = weight * (4.0 + 2.4 * far) * SINGLE
-    # exp(-d) d is largest for d = 1; where d may be less, it may be that.
+    # exp(-d) d is largest for d = 1, which d may be unless it is more for certain.
     differences = torch.where(apart > 1.0, weight * apart, math.exp(-1.0)).nan_to_num(0.0) * stored
     least = (low - high.amax(dims, keepdim=True)).nan_to_num(-torch.inf).exp()
     whole = least.sum(dims, keepdim).clamp_min(1.0)
@@ -201,9 +216,13 @@ def logarithm_of_sum(
 def distances(
     rounding: Rounding, operator: Any, x: Tracked, y: Tracked, order: float, mode: Any = None
 ) -> Tracked:
-    """A norm of differences; of order 2 also by abs(x)^2 + abs(y)^2 - 2 x y, as torch does.
+    """Bound distances between rows: norms of differences.
 
-    The latter is off by as much as the terms are, which may cancel; it is not less than 0.
+    Those of order 2 may be computed as the root of abs(x)^2 + abs(y)^2 - 2 x y, as torch does. The
+    terms may cancel, so the error follows their size. The result is not negative.
+
+    Raises:
+        NoRuleError: The order is not 1, 2 or infinity.
     """
     value = operator(x.value, y.value, order, mode)
     if order not in (1, 2, math.inf):
@@ -215,6 +234,7 @@ def distances(
     if order != 2:
         return rounding.rounded(value, spread, units=units)
     arithmetic = rounding.arithmetic
+    # The error of the way by a matrix product is added to that of the norm.
     a, b = rounding.operand(x), rounding.operand(y)
     lengths = [torch.linalg.vector_norm(each.most, 2, -1) for each in (a, b)]
     factor = 2.0 * (2.0 * terms + 3.0 + arithmetic.extra_terms) * arithmetic.accumulation
@@ -229,7 +249,7 @@ def distances(
 
 @rule("_pdist_forward")
 def distances_of_rows(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tracked:
-    """Of each row and those after it."""
+    """Bound the distances between each row and those after it."""
     every = distances(rounding, torch.ops.aten._cdist_forward.default, x, x, order)
     rows = x.value.shape[0]
     above = torch.ones(rows, rows, dtype=torch.bool, device=x.value.device).triu(1)
@@ -239,10 +259,10 @@ def distances_of_rows(rounding: Rounding, operator: Any, x: Tracked, order: floa
 
 @rule("logcumsumexp")
 def logarithm_of_sums(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tracked:
-    """Each prefix in turn, in place of the sum the logarithm that is known, which is rounded.
+    """Bound a running logsumexp, each prefix of which follows from the rounded one before.
 
-    A step adds log(1 + exp(a - b)): it errs by its logarithm, which is absolutely accurate, by what
-    rounding makes of a - b, and by storing the sum. It grows with each term, as `logsumexp` does.
+    A step adds log(1 + exp(a - b)). It errs by its logarithm, which has an absolute error bound, by
+    the rounding of a - b, and by storing the sum. It grows with each term, as `logsumexp` does.
     """
     grown = between(lambda each: operator(each, dim), x)
     if not x.value.numel():
@@ -259,12 +279,12 @@ def logarithm_of_sums(rounding: Rounding, operator: Any, x: Tracked, dim: int) -
 def extreme(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False
 ) -> Tracked:
-    """Between the extremes of the least and of the largest values."""
+    """Bound a largest or smallest element, which grows with each of the elements."""
     del rounding
     return between(lambda each: operator(each, dim, keepdim), x)
 
 
-# Of what float32 holds.
+# A power of two just below float32's largest number.
 _LARGEST = 2.0**127
 
 _PICKING = """
@@ -275,9 +295,9 @@ _PICKING = """
 
 @rule(*_PICKING.split())
 def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Any:
-    """An extreme, or the k-th of values in order, changes by no more than the values do.
+    """Bound a largest element or the k-th in order, and its index.
 
-    Where the values are not exact, their places are not known.
+    The value changes by no more than the elements do. Its index is unknown if they are not exact.
     """
     del rounding
     found = operator(x.value, *args, **kwargs)
@@ -288,6 +308,7 @@ def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwar
 
 
 def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
+    """Return infinite errors for an index, or None if the elements are exact."""
     if x.error is None:
         return None
     return torch.full(index.shape, float("inf"), dtype=torch.float64, device=index.device)
@@ -297,7 +318,10 @@ def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
 def placed(
     rounding: Rounding, operator: Any, x: Tracked, dim: int | None = None, keepdim: bool = False
 ) -> Tracked:
-    """The first of the extremes; where rounding decides, as far as any that may be one."""
+    """Bound the index of the first extreme.
+
+    Where rounding decides, it may be that of any element whose interval contains the extreme.
+    """
     del rounding
     value = operator(x.value, dim, keepdim)
     if x.error is None:
@@ -308,6 +332,7 @@ def placed(
     if dim is None:
         low, high = low.flatten(), high.flatten()
     along = 0 if dim is None else dim
+    # Only an element whose upper end reaches the largest lower end can be the extreme.
     may_be = (high >= low.amax(along, keepdim=True)).double()
     count = may_be.shape[along]
     first = may_be.argmax(along, keepdim)
@@ -322,7 +347,10 @@ def placed(
 
 @rule("any", "all")
 def decided(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """They grow with each truth value: uncertain where those decide that are."""
+    """Bound `any` or `all`, which grow with each truth value.
+
+    The result is uncertain where the uncertain elements decide it.
+    """
     del rounding
     value = operator(x.value, *args, **kwargs)
     if x.error is None:
@@ -343,7 +371,10 @@ def normed(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tracked:
-    """A sum of absolute values or of squares, and a root; the others are extremes."""
+    """Bound a vector norm: a sum of absolute values or of squares and its root, or an extreme.
+
+    Other orders lead to `_normed_by_powers`.
+    """
     del dtype
     order = 2 if order is None else order
     dims = _dims(x.value, dim)
@@ -361,13 +392,18 @@ def normed(
 def _normed_by_powers(
     rounding: Rounding, operator: Any, x: Tracked, order: float, dims: list[int], keepdim: bool
 ) -> Tracked:
-    """As it is written: powers, their sum, and its root."""
+    """Bound a norm of another order, computed as the root of a sum of powers.
+
+    Raises:
+        NoRuleError: The order is not positive.
+    """
     if order <= 0:
         raise NoRuleError(f"{operator.overloadpacket.__name__} of order {order}")
     power = torch.ops.aten.pow.Tensor_Scalar
     powers = powered(rounding, power, Tracked(x.value.abs(), x.error), order)
     total = summed(rounding, torch.ops.aten.sum.dim_IntList, powers, dims, keepdim)
-    # No sum of powers is less than nothing: what lies below 0 is not had.
+    # A sum of powers is not negative, so the lower end stops at 0. What is cut off there is added
+    # at the other end.
     low = total.value.clamp_min(0.0) - total.bound
     root = powered(rounding, power, Tracked(total.value, total.error), 1.0 / order)
     if total.error is None:

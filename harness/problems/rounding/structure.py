@@ -1,4 +1,4 @@
-"""Operators that move elements: an error goes where its value goes."""
+"""Rules of operators that move, pick or write elements; an error goes where its value goes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,14 @@ _MAKING = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full
 @rule(*_MOVING.split())
 @complex_rule(*_MOVING.split(), "neg")
 def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """The same elements elsewhere."""
+    """Bound an operator that moves elements: it is applied to the errors as well.
+
+    The terms of sums are moved too, if the first operand is the only tensor.
+    """
     del rounding
     values = operator(*_part(args, "value"), **_part(kwargs, "value"))
     known = _tracked((args, kwargs))
+    # A bias is often added to a view of a sum, so the view still has the sum's terms.
     if len(known) == 1 and known[0] is args[0] and known[0].terms and isinstance(values, Tensor):
         rest = partial(_moved, operator, args[1:], kwargs)
         error = None if known[0].error is None else rest(known[0].error)
@@ -65,10 +69,13 @@ def restrided(
     stride: Any,
     storage_offset: int | None = None,
 ) -> Tracked:
-    """By places in memory, which are known of what lies there from its first element to its last.
+    """Bound `as_strided`, which addresses elements by their places in memory.
+
+    Only a contiguous tensor at the start of its storage has known places, so that its errors can be
+    laid out alike.
 
     Raises:
-        NoRuleError: It does not.
+        NoRuleError: The operand is another view.
     """
     if not x.value.is_contiguous() or x.value.storage_offset():
         raise NoRuleError("as_strided of a view")
@@ -81,7 +88,7 @@ def restrided(
 
 @rule("constant_pad_nd")
 def padded(rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float = 0) -> Tracked:
-    """A border of one number."""
+    """Bound padding with one number, which is rounded as it is stored."""
     border = rounding.held(value)
     error = operator(x.bound, pad, float(border.bound))
     return Tracked(operator(x.value, pad, value), error if bool(error.any()) else None)
@@ -89,7 +96,11 @@ def padded(rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float
 
 @rule("gather", "index_select", "index", "embedding", "take_along_dim")
 def picked(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """By an index that is certain."""
+    """Bound a lookup by an index.
+
+    Raises:
+        NoRuleError: The index depends on rounding.
+    """
     del rounding
     for each in _tracked((args[1:], kwargs)):
         if not each.value.is_floating_point() and each.error is not None:
@@ -108,7 +119,14 @@ def picked(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
 def put(
     rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
-    """Other elements at places that are certain; a mask may be uncertain, of which one is put."""
+    """Bound writing elements at given places.
+
+    A mask may be uncertain where one number is written: there the result may be either number.
+    Arguments that ask for a sum lead to `gathered`.
+
+    Raises:
+        NoRuleError: Another index depends on rounding.
+    """
     if kwargs or (len(what) > 1 and what[-1] is True):
         return gathered(rounding, operator, x, where, *what, **kwargs)
     if operator.overloadpacket.__name__ == "index_put" and len(where) == 1:
@@ -132,10 +150,11 @@ def put(
 def gathered(
     rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
-    """Sums, in any order, of what is put at one place and what was there.
+    """Bound the sum, in any order, of an element and all that is added at its place.
 
     Raises:
-        NoRuleError: Something else is made of them than a sum.
+        NoRuleError: The operator reduces by something other than a sum, or an index depends on
+            rounding.
     """
     if kwargs:
         raise NoRuleError(f"{operator.overloadpacket.__name__} with a reduction")
@@ -172,10 +191,10 @@ def reduced(
     *,
     include_self: bool = True,
 ) -> Tracked:
-    """A sum in any order, its quotient by how many there are, or an extreme, at certain places.
+    """Bound a sum, in any order, a mean or an extreme of the elements that an index puts together.
 
     Raises:
-        NoRuleError: Products.
+        NoRuleError: The operator multiplies the elements, or the index depends on rounding.
     """
     _see_certain(operator, index)
 
@@ -192,6 +211,7 @@ def reduced(
     none, ones = torch.zeros_like(x.value), torch.ones_like(source.value)
     is_of_rows = operator.overloadpacket.__name__ == "index_reduce"
     counting = none.index_add if is_of_rows else none.scatter_add
+    # One more for the element that was there before.
     counted = counting(dim, index.value, ones) + 1.0
     total = rounding.summed(value, spread, joined(x.most, source.most), counted)
     return total if reduce == "sum" else rounding.rounded(value, total.error, units=3.0)
@@ -210,7 +230,11 @@ def bagged(
     factors: Tracked | None = None,
     *rest: Any,
 ) -> Any:
-    """Sums of rows, which may have factors, their means or their largest elements."""
+    """Bound an embedding bag: sums of rows, which may have factors, their means or their maxima.
+
+    Raises:
+        NoRuleError: An index or an offset depends on rounding.
+    """
     _see_certain(operator, (indices, offsets))
 
     def bag(rows: Tensor, by: Tensor | None) -> Any:
@@ -222,6 +246,7 @@ def bagged(
     known = [Tracked(each) for each in others]
     if mode == 2:
         return between(lambda rows: bag(rows, None)[0], weight), *known
+    # The errors of rows and factors, as those of a product: |a'| |b'| - |a| |b|.
     most = bag(weight.most, None if factors is None else factors.most)[0]
     exact = bag(weight.value.abs(), None if by is None else by.abs())[0]
     total = rounding.summed(value, most - exact, most, float(indices.value.numel()))
@@ -231,10 +256,10 @@ def bagged(
 
 
 def _see_certain(operator: Any, *values: Any) -> None:
-    """See that rounding decides of no place.
+    """Check that no index among some arguments depends on rounding.
 
     Raises:
-        NoRuleError: It does.
+        NoRuleError: An index has an error.
     """
     certain(operator, *(x for x in _tracked(values) if not x.value.is_floating_point()))
 
@@ -246,7 +271,14 @@ def _is_number(value: object) -> bool:
 @rule("_to_copy")
 @complex_rule("_to_copy")
 def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
-    """To another type; between floating-point types nothing is lost that is not counted."""
+    """Bound a conversion to another dtype.
+
+    Between floating-point types no error is added: the error of storing a number is counted where
+    it is computed. An integer may be off by one more than the number that it is made from.
+
+    Raises:
+        NoRuleError: The conversion drops imaginary parts.
+    """
     del rounding
     value = operator(x.value, **kwargs)
     if x.value.is_complex() and not value.is_complex():
@@ -263,7 +295,7 @@ def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> T
 @rule("copy")
 @complex_rule("copy")
 def replaced(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) -> Tracked:
-    """What is written over."""
+    """Bound a copy over a tensor: it takes the source's values and errors, in its own shape."""
     del rounding, operator
     error = None if source.error is None else source.error.expand(target.value.shape)
     return Tracked(source.value.expand(target.value.shape), error)
@@ -272,22 +304,26 @@ def replaced(rounding: Rounding, operator: Any, target: Tracked, source: Tracked
 @rule(*_MAKING.split())
 @complex_rule(*_MAKING.split())
 def made(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """A constant of its shape."""
+    """Bound a constant tensor that takes its shape from another one."""
     del rounding
     return constant(operator(x.value, *args, **kwargs))
 
 
 def _tracked(values: Any) -> list[Tracked]:
+    """Return all tracked tensors in nested arguments."""
     found: list[Tracked] = []
     tree_map(lambda each: found.append(each) if isinstance(each, Tracked) else None, values)
     return found
 
 
 def _part(values: Any, name: str) -> Any:
+    """Replace each tracked tensor in nested arguments by one of its attributes."""
     return tree_map(lambda x: getattr(x, name) if isinstance(x, Tracked) else x, values)
 
 
 def _index_or_bound(argument: Any) -> Any:
+    """Replace each tracked tensor by its errors, but an index by its value."""
+
     def part(each: Any) -> Any:
         if not isinstance(each, Tracked):
             return each

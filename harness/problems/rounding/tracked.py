@@ -1,4 +1,8 @@
-"""Tensors with bounds of their errors, the rules by which operators carry them on, and rounding."""
+"""Tensors with error bounds, the registry of operator rules, and the rounding of one arithmetic.
+
+Each value is known as a centre and a radius: the exact result, and how far from it a right
+computation may be. A rule maps the centres and radii of operands to those of the result.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,17 @@ from torch import Tensor
 from harness.problems.bounds import Arithmetic
 
 SINGLE = 2.0**-24
-"""Unit roundoff of float32, in which elements are computed whatever they are stored in."""
+"""Unit roundoff of float32. Elements are computed in float32, whatever format stores them."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a sum is made of.
+    """The terms of a sum.
 
     Attributes:
-        spread: What their own errors add up to; float64.
-        most: The sum of their largest absolute values; float64.
-        count: How many there are.
+        spread: Sum of the terms' own errors; float64.
+        most: Sum of the terms' largest absolute values; float64.
+        count: Number of terms.
     """
 
     spread: Tensor
@@ -30,11 +34,16 @@ class Terms:
     count: Tensor | float
 
     def with_one(self, other: Tracked) -> Terms:
-        """With one more."""
+        """Return these terms and one more."""
         return Terms(self.spread + other.bound, self.most + other.most, self.count + 1.0)
 
     def moved(self, operator: Callable[[Tensor], Tensor], shape: torch.Size) -> Terms:
-        """Of sums that are moved, in what has a shape before."""
+        """Return the terms of sums whose elements an operator moves.
+
+        Args:
+            operator: Moves the elements of a tensor, for example a permutation.
+            shape: Shape of the sums before the move; each part is expanded to it first.
+        """
 
         def move(part: Tensor) -> Tensor:
             return operator(part.expand(shape))
@@ -45,13 +54,14 @@ class Terms:
 
 @dataclass(frozen=True)
 class Tracked:
-    """What a right computation has, approximately.
+    """A tensor of the reference, and how far a right computation may be from it.
 
     Attributes:
-        value: The exact one but for float64's rounding.
-        error: How far from it each element may be, float64 of the value's shape; None where it is
-            exact. Of truth values, 1 where either may be had; of complex numbers, the modulus.
-        terms: Of a sum, which may go on with what is added to it.
+        value: The exact value, but for float64's rounding.
+        error: Largest error of each element, float64, in the value's shape. None if the value is
+            exact. For a truth value it is 1 if either may result; for a complex number it bounds
+            the modulus of the difference.
+        terms: The terms of a sum. A later addition may come before them.
     """
 
     value: Tensor
@@ -60,26 +70,29 @@ class Tracked:
 
     @property
     def bound(self) -> Tensor:
-        """The errors, as zeros where there are none."""
+        """The errors, as zeros if the value is exact; float64."""
         if self.error is not None:
             return self.error
         return torch.zeros(self.value.shape, dtype=torch.float64, device=self.value.device)
 
     @property
     def most(self) -> Tensor:
-        """The largest absolute values."""
+        """The largest absolute value that each element may have; float64."""
         value = self.value
         magnitude = value.abs() if value.is_complex() else value.double().abs()
         return magnitude if self.error is None else magnitude + self.error
 
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
-        """The least and the largest values."""
+        """The least and the largest value that each element may have."""
         return self.value - self.bound, self.value + self.bound
 
 
 def between(function: Callable[..., Tensor], *operands: Tracked) -> Tracked:
-    """What a function that grows with each operand gives: it is between its values at both ends."""
+    """Bound a function that never decreases when one of its operands grows.
+
+    Its result lies between its values at the lower and at the upper ends of the operands.
+    """
     value = function(*(each.value for each in operands))
     if all(each.error is None for each in operands):
         return Tracked(value)
@@ -87,11 +100,17 @@ def between(function: Callable[..., Tensor], *operands: Tracked) -> Tracked:
     return Tracked(value, torch.maximum(value - low, high - value))
 
 
+# float32 holds every integer up to this one.
 _MOST_WHOLE = 2.0**24
 
 
 def is_whole(most: Tensor, *operands: Tracked) -> bool:
-    """Whether float32 sums integers without rounding, in any order; `most` are their magnitudes."""
+    """Return whether float32 sums some integers without rounding, in any order.
+
+    Args:
+        most: The sums of the terms' magnitudes.
+        operands: The tensors that the terms are made of.
+    """
     if any(each.error is not None or each.value.is_complex() for each in operands):
         return False
     if not all(bool((each.value == each.value.round()).all()) for each in operands):
@@ -100,32 +119,39 @@ def is_whole(most: Tensor, *operands: Tracked) -> bool:
 
 
 def certain(operator: Any, *operands: Tracked) -> None:
-    """See that rounding decides nothing of some operands.
+    """Check that some operands are exact.
+
+    Args:
+        operator: The operator, for the message.
+        operands: Its operands whose errors would decide the result.
 
     Raises:
-        NoRuleError: It does.
+        NoRuleError: An operand has an error.
     """
     if any(each.error is not None for each in operands):
         raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
 
 
 class NoRuleError(NotImplementedError):
-    """An operator whose errors nobody has bounded; the message is its name."""
+    """Error for an operator without a bound of its rounding error; the message names it."""
 
 
 class Rounding:
-    """What one arithmetic loses where.
+    """Rounding errors of one arithmetic.
 
     Args:
-        arithmetic: Of a precision class.
+        arithmetic: The arithmetic of a precision class.
 
     Attributes:
-        stored_roundoff: Relative error of storing a number, beyond float32's.
+        arithmetic: The precision class's arithmetic.
+        stored_roundoff: Relative error of storing a number, beyond float32's. 0 unless the class
+            stores its numbers in 16 bits.
     """
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self.arithmetic = arithmetic
-        # Three roundings are those of two operands and of the output: it is stored in the format.
+        # Three roundings are those of two operands and of the output, so a class with three stores
+        # its numbers in its own format. TF32 rounds the operands alone.
         self._is_stored = arithmetic.roundings > 2
         self.stored_roundoff = arithmetic.roundoff if self._is_stored else 0.0
         is_half = arithmetic.roundoff == 2.0**-11
@@ -133,7 +159,7 @@ class Rounding:
         self._format = stored if self._is_stored else torch.float32
 
     def given(self, value: Tensor) -> Tracked:
-        """An input or a weight, as it is read."""
+        """Return an input or a weight as a kernel reads it."""
         if value.is_complex():
             value = value.to(torch.complex128)
         elif not value.is_floating_point():
@@ -153,29 +179,33 @@ class Rounding:
         units: Tensor | float = 1.0,
         absolute: Tensor | float = 0.0,
     ) -> Tracked:
-        """A result as it is kept.
+        """Return a result as it is stored.
 
         Args:
-            value: The exact one.
-            error: What its operands' errors make of it; None for exact ones.
-            units: Relative error of computing it, in float32's unit roundoff: 1 for what IEEE 754
-                rounds correctly.
-            absolute: Absolute error of computing it.
+            value: The exact result.
+            error: Error that follows from the operands' errors; None if the operands are exact.
+            units: Relative error of computing the result, in units of float32's roundoff. It is 1
+                for an operation that IEEE 754 rounds correctly.
+            absolute: Absolute error of computing the result.
         """
         known = torch.zeros_like(value) if error is None else error
         reach = value.abs() + known
         lost = (units * SINGLE + self.stored_roundoff) * reach + absolute + self.arithmetic.smallest
-        # What is infinite is so wherever its operands' errors leave it so, as what a mask adds to.
+        # An infinite result, such as that of adding a mask, has no rounding error.
         lost = torch.where(value.isinf(), 0.0, lost)
         if isinstance(units, float) and units <= 1.0:
-            # What is computed from exact numbers, and rounded correctly, is exact where it fits.
+            # A correctly rounded result of exact operands is exact if the format holds it.
             lost = torch.where(self._holds(value) & (known == 0), 0.0, lost)
             if error is None and not bool(lost.any()):
                 return Tracked(value)
         return Tracked(value, known + lost)
 
     def held(self, operand: object) -> Tracked:
-        """A number that becomes part of a result, as it is stored there."""
+        """Return a number as it is stored in a result, for example the border of a padding.
+
+        Args:
+            operand: A tracked tensor, which is returned as it is, or a plain number.
+        """
         if isinstance(operand, Tracked):
             return operand
         exact = number(operand)
@@ -185,36 +215,44 @@ class Rounding:
         return Tracked(exact.value, exact.error + stored.bound)
 
     def operand(self, tracked: Tracked) -> Tracked:
-        """An operand of a sum of products, as a tensor core reads it."""
+        """Return an operand of a sum of products as a tensor core reads it.
+
+        Only TF32 rounds there. A class of 16 bits has rounded the operand where it was stored.
+        """
         if self._is_stored or not self.arithmetic.roundoff:
             return tracked
         if tracked.value.is_complex():
             return Tracked(tracked.value, tracked.bound + self.arithmetic.roundoff * tracked.most)
         bits = tracked.value.float().view(torch.int32)
-        # TF32 keeps 10 of float32's 23 bits.
+        # TF32 keeps 10 of float32's 23 mantissa bits, so a number without the other 13 is exact.
         fits = ((bits & 0x1FFF) == 0) & (tracked.value.float().double() == tracked.value)
         lost = torch.where(fits, 0.0, self.arithmetic.roundoff * tracked.most)
         return Tracked(tracked.value, tracked.bound + lost)
 
     def summed(self, value: Tensor, spread: Tensor, most: Tensor, terms: Tensor | float) -> Tracked:
-        """A sum in any order; Higham, section 3.1.
+        """Return a sum that may be computed in any order (Higham, section 3.1).
+
+        The bound holds for every order, since a kernel may use any. A bound for one order, such as
+        a tree's, is tighter, but a kernel that sums in turn could exceed it.
 
         Args:
-            value: The exact one.
-            spread: What the terms' own errors add up to.
-            most: The sum of the terms' largest absolute values.
-            terms: How many there are.
+            value: The exact sum.
+            spread: Sum of the terms' own errors.
+            most: Sum of the terms' largest absolute values.
+            terms: Number of terms.
         """
         arithmetic = self.arithmetic
         product = (torch.as_tensor(terms).double() + arithmetic.extra_terms).to(
             most.device
         ) * arithmetic.accumulation
+        # Higham's gamma_n(u) = n u / (1 - n u), which says nothing from n u = 1 on.
         gamma = torch.where(product < 1.0, product / (1.0 - product), torch.inf)
         lost = gamma * most + (terms + 1.0) * arithmetic.smallest
         result = self.rounded(value, spread + lost)
         return replace(result, terms=Terms(spread, most, terms))
 
     def _holds(self, value: Tensor) -> Tensor:
+        """Return where the format that the class stores numbers in holds a value exactly."""
         if value.is_complex():
             return torch.zeros(value.shape, dtype=torch.bool, device=value.device)
         return value.to(self._format).double() == value
@@ -222,14 +260,19 @@ class Rounding:
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
+# By the operator's name without namespace and overload: all overloads lose the same.
 _RULES: dict[str, Rule] = {}
 _OF_COMPLEX: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[R], R]:
-    """Make a function the rule of operators, by their names without namespace and overload.
+    """Register a function as the rule of some operators.
 
-    It is called with the `Rounding`, the operator, and its arguments, the tensors `Tracked`.
+    The function is called with the `Rounding`, the operator and the operator's arguments. Tensors
+    among the arguments are `Tracked`.
+
+    Args:
+        names: Names of the operators, without namespace and overload.
     """
 
     def register(function: R) -> R:
@@ -240,7 +283,13 @@ def rule(*names: str) -> Callable[[R], R]:
 
 
 def complex_rule(*names: str) -> Callable[[R], R]:
-    """As `rule`, where an operand is complex: what a rule of real numbers says of it is not so."""
+    """Register a rule for calls with a complex operand.
+
+    Rules of real numbers do not hold for complex ones, so these calls never use them.
+
+    Args:
+        names: As in `rule`.
+    """
 
     def register(function: R) -> R:
         _OF_COMPLEX.update(dict.fromkeys(names, function))
@@ -250,7 +299,7 @@ def complex_rule(*names: str) -> Callable[[R], R]:
 
 
 def rule_of(operator: Any, operands: Iterable[object]) -> Rule | None:
-    """The rule of an operator for some operands; None for none."""
+    """Return the rule of an operator for the given operands, or None if it has none."""
     is_complex = any(
         each.value.is_complex() if isinstance(each, Tracked) else isinstance(each, complex)
         for each in operands
@@ -259,12 +308,18 @@ def rule_of(operator: Any, operands: Iterable[object]) -> Rule | None:
 
 
 def has_rule(operator: Any) -> bool:
-    """Whether an operator has one, or what it does has one where it is not done in place."""
+    """Return whether an operator has a rule for real operands.
+
+    An operator that works in place, such as `sigmoid_`, counts by the name without the underscore.
+    """
     return operator.overloadpacket.__name__.removesuffix("_") in _RULES
 
 
 def constant(value: Tensor) -> Tracked:
-    """Numbers that were made in float64: a kernel may hold them in float32."""
+    """Return numbers that were made in float64, which a kernel may hold in float32.
+
+    Their error is that of rounding them to float32.
+    """
     if value.is_complex():
         return Tracked(value.to(torch.complex128))
     if not value.is_floating_point():
@@ -276,7 +331,7 @@ def constant(value: Tensor) -> Tracked:
 
 
 def number(value: object) -> Tracked:
-    """An operand that may be a plain number."""
+    """Return an operand as `Tracked`; it may be a plain number."""
     if isinstance(value, Tracked):
         return value
     return constant(torch.tensor(float(value), dtype=torch.float64))  # type: ignore[arg-type]

@@ -1,4 +1,7 @@
-"""How far rounding leads a traced function in a few trials, where no bound of it says anything."""
+"""Rounding errors of a traced function by experiment.
+
+They take the place of a bound that says nothing, such as after many layers.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,32 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
 _TRIALS = 8
-# Of bfloat16, cut off: the loosest relative error of a format. And float16's absolute one.
+# The loosest errors of any format: the relative one of bfloat16, where numbers are cut off, and the
+# absolute one of float16.
 _ROUNDOFF, _SMALLEST = 2.0**-8, 2.0**-25
 _LARGEST_HALF = 65504.0
 
 
 def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> Tensor:
-    """Give how far from its exact output rounding led a function, at most, in eight trials.
+    """Return the largest error of a function's output in eight trials of rounding.
 
-    In each, every result of an operator is changed by up to what bfloat16 may change it by (Monte
-    Carlo arithmetic; Parker, UCLA CSD-970002, 1997): in half of them each number by itself, in the
-    others all numbers of a result alike, as where they are cut off.
+    Each trial changes every result of an operator by up to as much as bfloat16 may (Monte Carlo
+    arithmetic; Parker, UCLA CSD-970002, 1997). Half of the trials change each number by itself. The
+    others change all numbers of a result alike, as where numbers are cut off.
 
     Args:
-        graph: As `propagate.trace` gives it.
-        tensors: What it is called with, floating-point numbers in float64.
-        value: Its exact output.
+        graph: The graph that `propagate.trace` returned.
+        tensors: The arguments of the call; floating-point numbers are float64.
+        value: The exact output.
 
     Returns:
         Absolute errors, float64, of the output's shape. NaN where a trial gave no number, and
-        everywhere if a result overflows in float16: a right kernel may be off by anything then.
+        everywhere if a result overflows in float16: a right kernel may then be off by anything.
     """
     largest = torch.zeros(value.shape, dtype=torch.float64, device=value.device)
     for seed in range(_TRIALS):
         trial = _Trial(graph, seed, value.device, all_alike=bool(seed % 2))
-        # Copies: a function may write its results over what it is given.
+        # The function gets copies, since it may write over its arguments.
         with torch.no_grad():
             (output,) = tree_leaves(trial.run(*(each.clone() for each in tensors)))
         if trial.overflows:
@@ -45,7 +49,7 @@ def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> T
 
 
 class _Trial(Interpreter):
-    """Runs a graph in float64, each result of which is changed a little."""
+    """An interpreter that runs a graph in float64 and changes each result a little."""
 
     def __init__(
         self, graph: GraphModule, seed: int, device: torch.device, *, all_alike: bool
@@ -56,11 +60,12 @@ class _Trial(Interpreter):
         self.overflows = False
 
     def run_node(self, n: Node) -> Any:
-        """As torch.fx's own."""
+        """Run a node as torch.fx does, and change its result."""
         result = super().run_node(n)
         return result if n.op == "output" else tree_map(self._changed, result)
 
     def _changed(self, result: Any) -> Any:
+        """Change a tensor of floating-point numbers by random shares of bfloat16's error."""
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         result = result.double()
