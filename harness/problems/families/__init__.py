@@ -1,12 +1,12 @@
-"""Kinds of references, and what is known of each: its cases, values, bound, products and mistakes.
+"""Families of references: the cases, values, bounds, products and mistakes of each kind.
 
-Who asks a family, and what becomes of its answers, is in judging/, speed/ and evaluate: it knows of
-`problems/` alone, and runs nothing but the reference.
+A family depends on `harness.problems` alone and runs nothing but the reference. `judging`, `speed`
+and `evaluate` ask it and use its results.
 
-To add one, add one file, or one folder where a file gets too long: a class that derives from
-`AnyReference`, or from the family that it is a special case of, and `FAMILY`, one object of it.
-Nothing else has to know: modules that have a `FAMILY` are found here. `family.py` says what it can
-answer.
+To add a family, add one file here, or one folder if the file gets too long. It needs a class that
+derives from `AnyReference`, or from the family that it is a special case of. It also needs one
+object of that class, called `FAMILY`. Modules that have a `FAMILY` are found without registration.
+`family.py` lists all that a family can provide.
 """
 
 import functools
@@ -22,15 +22,15 @@ from harness.system.errors import HarnessError
 
 
 class FamilyError(HarnessError, ValueError):
-    """A name of no family, or a reference of two; the message is one line."""
+    """Error for an unknown family's name or an ambiguous reference; the message is one line."""
 
 
 @functools.cache
 def known() -> Mapping[str, Family]:
-    """The families in this folder, by name.
+    """Return the families in this folder, by name.
 
     Raises:
-        FamilyError: Two have one name.
+        FamilyError: Two families have the same name.
     """
     families: dict[str, Family] = {}
     for module in pkgutil.iter_modules(__path__):
@@ -46,10 +46,10 @@ def known() -> Mapping[str, Family]:
 
 
 def named(name: str) -> Family:
-    """The family of that name.
+    """Return the family of that name.
 
     Raises:
-        FamilyError: There is none.
+        FamilyError: There is no such family.
     """
     if name not in known():
         raise FamilyError(f"there is no family {name}; there are {', '.join(sorted(known()))}")
@@ -59,16 +59,18 @@ def named(name: str) -> Family:
 def family_of(
     model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
 ) -> Family:
-    """The most special family that recognises a reference: none of the others derives from it.
+    """Return the most special family that recognises a reference.
+
+    A family is more special than those that it derives from.
 
     Args:
         model: A `Model`, built with its own arguments.
-        arguments: Those, by name.
-        inputs: The inputs that it is made for.
+        arguments: Those arguments, by name.
+        inputs: The inputs that `Model` is made for.
 
     Raises:
-        FamilyError: There are two such, neither of which is a special case of the other.
-        Exception: Whatever the reference raises.
+        FamilyError: Two families recognise it, and neither is a special case of the other.
+        Exception: Any exception that the reference raises.
     """
     fitting = [one for one in known().values() if one.recognises(model, arguments, inputs)]
     special = [

@@ -1,4 +1,4 @@
-"""Any reference at all: what can be said of one of which nothing is known."""
+"""The family of any reference: what holds without further knowledge of it."""
 
 import math
 import random
@@ -31,29 +31,30 @@ from harness.problems.runs import Arrangement, Run, Weights
 NEUTRAL: Mapping[str, object] = MappingProxyType(
     {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1, "bias": False}
 )
-"""Values with which parameters change nothing that are called as torch's layers call them."""
+"""Values with which parameters of torch's layers change nothing, by the parameters' names."""
 
 
-# A kernel may take a block for each of them.
+# Above this many inputs a case has only the indispensable runs: a kernel may use a block for each
+# number, which takes long on the simulator.
 _MOST_NUMBERS_OF_ALL_RUNS = 1 << 17
 
 
 class AnyReference:
-    """All references.
+    """The family of all references, which the other families derive from.
 
-    The other families derive from this one, and say what they know better. What it says is safe to
-    say of anything, so that a family can be made known bit by bit.
+    They override what they know better. All that this class says holds for any reference, so that a
+    new family can start with few methods.
     """
 
     name = "any_reference"
     neutral = NEUTRAL
     rows_are_independent = False
     forward_may_refuse = True
-    # What get_inputs gives is contiguous, and may have a structure that another layout breaks.
+    # The inputs of get_inputs are contiguous, and may have a structure that another layout breaks.
     arrangements: tuple[Arrangement, ...] = ()
     inputs_are_made = True
-    # The specification is Model, not get_inputs: where it is defined, other numbers than the
-    # author's count, too. Which those are is tried out (`values.runs_for`).
+    # The specification is Model, not get_inputs: it also has to hold for numbers other than the
+    # author's, wherever it is defined. `values.runs_for` finds out where that is, by trying.
     runs: tuple[Run, ...] = (
         Run("own", "own", "A"),
         Run("normal", "normal", "C"),
@@ -71,60 +72,60 @@ class AnyReference:
     mistakes: Sequence[Mistake[Any]] = ()
 
     def vast(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """None: one written for a problem's own sizes counts as far as those."""
+        """Return nothing: a kernel for a problem's own sizes only has to count as far as those."""
         del taken
         return ()
 
     def recognises(
         self, model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
     ) -> bool:
-        """Every reference is one."""
+        """Return True: every reference belongs to this family."""
         del model, arguments, inputs
         return True
 
     def corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """None: it is not known what its parameters may be."""
+        """Return nothing: the valid values of the parameters are not known."""
         del taken
         return ()
 
     def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """None."""
+        """Return nothing, as `corners` does."""
         del taken
         return ()
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
-        """None."""
+        """Return nothing, as `corners` does."""
         del taken, strength
         return ()
 
     def aimed(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """None: its constants are varied, whatever a submission is made for."""
+        """Return nothing: the constants are varied, whatever a submission is made for."""
         del taken, own, numbers
         return ()
 
     def many_tiles(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """None."""
+        """Return nothing, as `aimed` does."""
         del taken, own, numbers
         return ()
 
     def many_turns(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """None."""
+        """Return nothing, as `aimed` does."""
         del taken, own, numbers
         return ()
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
-        """None: it is not known what its parameters may be."""
+        """Return None: the valid values of the parameters are not known."""
         del taken, chance
         return None
 
     def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
-        """Its constants, any that it works with."""
+        """Return a random configuration that the reference works with."""
         return random_sizes(sizes, chance)
 
     def near(
@@ -134,52 +135,58 @@ class AnyReference:
         numbers: Sequence[int],
         chance: random.Random,
     ) -> Configuration | None:
-        """None, as of `drawn`."""
+        """Return None, as `drawn` does."""
         del base, taken, numbers, chance
         return None
 
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterable[Configuration]:
-        """None."""
+        """Return nothing: the order of valid configurations is not known."""
         del configuration, taken
         return ()
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """None: names tell what differs from one reference's constants."""
+        """Return None: an id only names what differs from one reference's own constants."""
         del name, taken
         return None
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
-        """Every constant around warps, blocks and vectors, small, and beyond 16 bits."""
+        """Yield configurations in which the constants have values around warps, blocks and vectors.
+
+        Other values are small, or beyond 16 bits.
+        """
         return other_sizes(sizes, turns=strength - 1)
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
-        """Its constants cut alike until a call is quick, and further; none if it states none."""
+        """Yield the problem's own configuration with its constants cut down until a call is quick.
+
+        Smaller ones follow. There are none if the file states no constants.
+        """
         return own_sizes(sizes) if sizes.constants else iter(())
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Of 12 bits, for any sums of up to 4095 terms."""
+        """Return a number of 12 bits, which suits sums of up to 4095 terms."""
         del configuration
         return LARGEST_EXACT
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
-        """All of them for small inputs, else the author's own and one in which ends show.
+        """Return all runs for small inputs, else only the indispensable ones.
 
-        Among very many numbers what is left out at the end is less than rounding, unless it is far
-        larger than the rest.
+        A run with far larger numbers at the ends is one of these. Among very many numbers of one
+        size, a kernel that leaves out the last one errs by less than rounding.
         """
         is_small = self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS
         return runs if is_small else self.indispensable(runs)
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """The author's own and one in which ends show."""
+        """Return the run of the author's own inputs, and one whose ends are far larger numbers."""
         named = {run.distribution: run for run in runs if run.weights != "D"}
         other = named.get("spike", named.get("normal"))
         return [run for run in runs if run.name == "own" or run is other]
 
     def spell(self, configuration: Configuration) -> str:
-        """The constants that differ; else the arguments and the shapes, in their order."""
+        """Return the constants that differ, or else the arguments and shapes in their order."""
         if configuration.constants:
             return "-".join(f"{name}={value}" for name, value in configuration.constants.items())
         arguments = [f"{name}{value}" for name, value in configuration.arguments.items()]
@@ -192,28 +199,33 @@ class AnyReference:
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Expected:
-        """By the bounds that its operators carry on; estimated where one has no rule."""
+        """Return an output with the bounds that its operators propagate.
+
+        The bound is an estimate if an operator has no rule.
+        """
         instance = new_instance()
+        # A rigorous bound needs a rule for each operator, and a trace that computes the same as the
+        # reference. Without either, the reference's own float32 error stands in for it.
         try:
             traced = instance.traced(weights, inputs)
             right = Propagated(traced.graph, traced.tensors, instance.output_dtype)
         except NoRuleError as error:
             return _estimated(new_instance, weights, inputs, str(error))
-        # A new one: what the traced one keeps of its call, such as a mask, has no numbers.
+        # Use a new instance: a mask that the traced one keeps from its call has no values.
         if right.is_of(new_instance()(weights, inputs)):
             return right
         what = "an operator that torch takes to pieces otherwise than it runs it"
         return _estimated(new_instance, weights, inputs, what)
 
     def need(self, configuration: Configuration) -> Need | None:
-        """Not known."""
+        """Return None: the work of a call is not known."""
         del configuration
         return None
 
     def linear_map(
         self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
     ) -> LinearMap | None:
-        """Not known to be one."""
+        """Return None: the reference is not known to be linear."""
         del configuration, weights, device
         return None
 
@@ -224,7 +236,7 @@ class AnyReference:
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
-        """Those of its only product of matrices, or of its only convolution."""
+        """Return the operands of the reference's only matrix product or only convolution."""
         del configuration
         try:
             return factors_of(new_instance().traced(weights, inputs))
@@ -232,27 +244,27 @@ class AnyReference:
             return ()
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
-        """Nothing is declined for the sizes of a configuration."""
+        """Return False: no configuration may be declined for that."""
         del configuration
         return False
 
     def work(self, configuration: Configuration) -> int:
-        """The number of elements of its inputs."""
+        """Return the number of elements of the inputs."""
         return sum(math.prod(shape) for shape in configuration.input_shapes)
 
     def facts(self, configuration: Configuration) -> Mapping[str, object]:
-        """Its arguments."""
+        """Return the constructor's arguments."""
         return configuration.arguments
 
     def computation(
         self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Computation | None:
-        """Not known."""
+        """Return None: no mistakes are known."""
         del configuration, weights, inputs
         return None
 
     def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
-        """Not known."""
+        """Return an empty string: no mistakes are known."""
         del wrong
         return ""
 
@@ -263,16 +275,16 @@ def _estimated(
     inputs: Sequence[Tensor],
     of_what: str,
 ) -> Sums:
-    """Judge by the reference's own float32 error; generous, and not rigorous.
+    """Return an output with a bound that is estimated from the reference's own float32 error.
 
-    The largest error e that the reference itself makes in float32 stands for a magnitude of
-    e / u, beside each output's own. Fed to the formula of the classes with one term, that
-    allows 13 times the reference's error in fp32, and roughly 3 v / u times it where operands
-    are rounded to v.
+    The bound is generous, but not rigorous. With e the largest error that the reference makes in
+    float32, each output's magnitude is its own plus e / u. The formula of the classes is then used
+    with one term. In fp32 it allows 25 times the reference's error. Where operands are rounded to
+    unit roundoff v, it allows about 3 v / u times that error.
     """
     instance = new_instance()
     value = instance(weights, inputs)
-    # Who knows what an instance keeps of a call.
+    # Use a new instance, since the first may keep something from its call.
     single = new_instance()(weights, inputs, torch.float32)
     error = (single.double() - value).abs()
     largest_error = float(error[error.isfinite()].max()) if error.isfinite().any() else 0.0

@@ -1,4 +1,4 @@
-"""What is asked of a family of references."""
+"""The interface of a family of references."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,14 +18,15 @@ from harness.problems.runs import Arrangement, Run, Weights
 
 @dataclass(frozen=True)
 class Need:
-    """What a call takes.
+    """Amount of work and data of a call.
 
     Attributes:
-        products: That are summed in all outputs.
-        numbers: In input, weight and output together.
-        operands: In input and weight; `inputs` in the input alone.
-        has_terms: For each output position, whether anything is summed there but the bias; bool,
-            of the shape of the output's last dimensions.
+        products: Number of products that are summed in all outputs.
+        numbers: Numbers in input, weight and output together.
+        operands: Numbers in input and weight.
+        inputs: Numbers in the input.
+        has_terms: For each output position, whether anything besides the bias is summed there;
+            bool, in the shape of the output's last dimensions.
     """
 
     products: int
@@ -36,53 +37,69 @@ class Need:
 
 
 class LinearMap(Protocol):
-    """A `Model` with its weights, as y = A x + b for each row of the batch."""
+    """A `Model` with its weights as an affine map, y = A x + b for each row of the batch."""
 
     def adjoint(self, signs: Tensor) -> Tensor:
-        """Give A' r, of an input row's shape, for r of an output row's shape; both float64."""
+        """Return A' r for signs r.
+
+        Args:
+            signs: r, in the shape of an output row; float64.
+
+        Returns:
+            A tensor in the shape of an input row; float64.
+        """
 
     def offset(self, signs: Tensor) -> float:
-        """Give <r, b>."""
+        """Return <r, b>, the product of signs r and the bias."""
 
     def squared_bounds(self, arithmetic: Arithmetic) -> float:
-        """Sum the squares of every output's bound, for one row of inputs up to 1."""
+        """Return the sum of the squares of all outputs' error bounds.
+
+        It is for one row of inputs up to 1 in absolute value.
+        """
 
 
 class Sizes(Protocol):
-    """A reference as it is with other values for the constants that its file states."""
+    """A reference with other values for the integer constants that its file states."""
 
     @property
     def constants(self) -> Mapping[str, int]:
-        """Its own, by name."""
+        """The file's own values of the constants, by name."""
 
     @property
     def of_inputs(self) -> frozenset[str]:
-        """Names of those that its inputs are made from."""
+        """Names of the constants that the inputs are made from."""
 
     @property
     def of_broadcasts(self) -> frozenset[str]:
-        """Names of those that say, being 1, along which dimensions a weight is the same."""
+        """Names of the constants that are 1 because a weight is the same along a dimension."""
 
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
-        """What some values give; None where the reference does not work with them."""
+        """Return the configuration for some values of the constants.
+
+        It is None if the reference does not work with them.
+        """
 
     def work(self, constants: Mapping[str, int]) -> float:
-        """Numbers that a call reads, makes and multiplies; infinite where it does not work."""
+        """Return how many numbers a call reads, makes and multiplies.
+
+        It is infinite if the reference does not work with these values.
+        """
 
 
 class Family(Protocol):
-    """What a kind of reference means.
+    """What the harness has to know of a kind of references.
 
-    `taken` are the problem's own constructor arguments that the submission takes, too.
+    `taken` are those of the problem's own constructor arguments that the submission takes as well.
     """
 
     @property
     def name(self) -> str:
-        """Unique among the families; cases keep it."""
+        """Name that is unique among the families; cases store it."""
 
     @property
     def neutral(self) -> Mapping[str, object]:
-        """Values with which constructor parameters change nothing."""
+        """Values with which constructor parameters change nothing, by name."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -90,74 +107,88 @@ class Family(Protocol):
 
     @property
     def weights(self) -> Mapping[Weights, DrawWeights]:
-        """How each set of weights that its runs have is drawn."""
+        """Functions that draw each set of weights in its runs."""
 
     @property
     def rows_are_independent(self) -> bool:
-        """Whether each row of a batch is computed for itself, so that a batch can be sliced."""
+        """True if each row of a batch is computed by itself, so that a batch can be sliced."""
 
     @property
     def forward_may_refuse(self) -> bool:
-        """Whether only forward sees some sizes, so that a submission can decline them only there.
+        """True if a submission may decline a configuration in forward, not only in its constructor.
 
-        One that was written for the problem's own sizes is fair where no constructor is told them.
+        Where no constructor receives the sizes, only forward can decline them, and a submission for
+        the problem's own sizes is fair.
         """
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """How inputs may lie in memory beside being contiguous."""
+        """Layouts of inputs in memory that are checked besides the contiguous one."""
 
     def vast(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Small sizes of which an input can have so many that 32 bits do not count them.
+        """Yield small configurations whose inputs can be extended beyond what 32 bits count.
 
-        Along the last axis, each output position is to depend on inputs of about that position.
+        Along the last axis, each output position has to depend on inputs near that position.
         """
 
     @property
     def inputs_are_made(self) -> bool:
-        """Whether inputs are what `get_inputs` makes of numbers, and not any of their shapes."""
+        """True if `get_inputs` has to make the inputs; False if any numbers will do."""
 
     @property
     def mistakes(self) -> Sequence[Mistake[Any]]:
-        """Known mistakes of `computation`'s; where several fit, the earlier is named first."""
+        """Known mistakes, as changes of `computation`.
+
+        If several fit an output, the earlier is named first.
+        """
 
     def recognises(
         self, model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
     ) -> bool:
-        """Whether a `Model`, built with its own arguments, is one; it may be called."""
+        """Return whether a `Model`, built with its own arguments, belongs to the family.
+
+        The method may call the model.
+        """
 
     def corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Edge configurations, which are always cases."""
+        """Yield edge configurations, which are always cases."""
 
     def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Those that only tell something of kernels that use shared memory."""
+        """Yield edge configurations that only matter to kernels with shared memory."""
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
-        """Configurations with every combination of `strength` values of what can be varied."""
+        """Yield configurations that cover every combination of `strength` parameter values."""
 
     def aimed(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Configurations around the problem's own sizes and around numbers of a submission."""
+        """Yield configurations around the problem's own sizes and a submission's numbers."""
 
     def many_tiles(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Those in which a block for each of two multiprocessors does several blocks' work."""
+        """Yield configurations in which each of two blocks processes several tiles.
+
+        They are for kernels that launch a block for each multiprocessor, of which there are two.
+        """
 
     def many_turns(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Those in which one block does the work of so many that whatever it reuses comes round.
+        """Yield configurations in which one block processes very many tiles.
 
-        Such as the stages of a ring, and the parity of their barriers.
+        They are so many that whatever the block reuses comes round, such as the stages of a ring
+        and the parity of their barriers.
         """
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
-        """Any configuration at all; None where it is not known which there are."""
+        """Return a random configuration, or None if the valid ones are not known."""
 
     def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
-        """The same of what is only known by its constants; None where `drawn` knows better."""
+        """Return a random configuration of a reference that is known by its constants alone.
+
+        It is None where `drawn` returns one.
+        """
 
     def near(
         self,
@@ -166,36 +197,47 @@ class Family(Protocol):
         numbers: Sequence[int],
         chance: random.Random,
     ) -> Configuration | None:
-        """One with some other sizes than `base`, perhaps numbers of a submission; None as above."""
+        """Return a configuration with a few sizes other than `base`'s, or None as `drawn` does.
+
+        A new size may be one of a submission's numbers.
+        """
 
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterable[Configuration]:
-        """Those with one size smaller, the much smaller ones first."""
+        """Yield configurations with one size smaller, the much smaller ones first."""
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """What `spell` gives a name to; None for what is no such name."""
+        """Return the configuration whose id a name is, or None if it is not such an id."""
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
-        """Configurations with other constants: each value once, or in more company."""
+        """Yield configurations with other values of the constants.
+
+        Each value occurs once with strength 2, and once more beside other values for each further
+        one.
+        """
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
-        """The problem's own configuration for the simulator, and smaller ones for slow kernels.
+        """Yield the problem's own configuration cut down for the simulator, then smaller ones.
 
-        None where every size is cut alike.
+        The smaller ones are for slow kernels. There are none at all if shapes are cut down in the
+        way that is the same for all references.
         """
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """The largest odd number that inputs of exact sums may have, as in `draws.exact`."""
+        """Return the largest odd number among inputs with exact sums, as in `draws.exact`."""
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
-        """Those of the runs that a configuration is small enough for; the first is one of them."""
+        """Return the runs that a configuration is small enough for.
+
+        The first run is always one of them.
+        """
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Those of the runs that are left where a case's calls turn out to take long."""
+        """Return the runs that remain if the calls of a case take too long."""
 
     def spell(self, configuration: Configuration) -> str:
-        """The id of a case: short, readable, and the same in every run."""
+        """Return the id of a case: short, readable, and the same in every run."""
 
     def expected(
         self,
@@ -203,15 +245,21 @@ class Family(Protocol):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Expected:
-        """A run's exact output, and what bounds the error of a right one."""
+        """Return a run's exact output with the error bound of a right one.
+
+        Args:
+            new_instance: Builds another instance of the reference.
+            weights: Its weights, by name.
+            inputs: Its inputs.
+        """
 
     def need(self, configuration: Configuration) -> Need | None:
-        """The products that a call takes, and where; None where that is not known."""
+        """Return the work and data of a call, or None if that is not known."""
 
     def linear_map(
         self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
     ) -> LinearMap | None:
-        """What `Model` is as a linear map, on a device; None where it is none."""
+        """Return `Model` as a linear map on a device, or None if it is not known to be one."""
 
     def factors(
         self,
@@ -220,21 +268,25 @@ class Family(Protocol):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
-        """The operands of the products that are summed; none where it does more than that."""
+        """Return the operands of the summed products, or nothing for other references."""
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
-        """Whether a kernel may ask for more shared memory than there is, and decline so."""
+        """Return whether a kernel may decline the configuration for lack of shared memory."""
 
     def work(self, configuration: Configuration) -> int:
-        """How hard a configuration is to follow by hand."""
+        """Return the size of a configuration, by which the smallest failing case is found."""
 
     def facts(self, configuration: Configuration) -> Mapping[str, object]:
-        """What may be behind a failure, by the words that say it: numbers, and what is true."""
+        """Return properties that may explain a failure: sizes and truth values, by name."""
 
     def computation(
         self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Computation | None:
-        """The right computation of a run, for `mistakes` to change; None where none are known."""
+        """Return the right computation of a run, for `mistakes` to change, or None if unknown."""
 
     def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
-        """Why outputs have the wrong shape, given what each got; empty where that is not known."""
+        """Return why outputs have wrong shapes, or an empty string if that is not known.
+
+        Args:
+            wrong: Configurations, and the shape that each output has.
+        """

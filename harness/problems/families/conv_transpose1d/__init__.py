@@ -1,6 +1,7 @@
-"""One `nn.ConvTranspose1d` and nothing else: a sum of products, whose every size can be varied.
+"""The family of references that are one `nn.ConvTranspose1d` and nothing else.
 
-The class answers what `families/family.py` asks; each file here has one kind of answer.
+Such a reference is a sum of products, and each of its sizes can be varied. The class implements
+`families/family.py`; each file here has one kind of result.
 """
 
 import random
@@ -37,11 +38,13 @@ from harness.problems.families.conv_transpose1d.weights import (
 from harness.problems.families.family import Family, Need, Sizes
 from harness.problems.runs import Run
 
-# Bytes that a thread block can ask for on the H200, and on every GPU since the A100 at most.
+# Bytes of shared memory that a thread block can ask for on the H200. Since the A100, no GPU has
+# more.
 _MOST_SHARED_MEMORY = 227 << 10
 _NUMBER_BYTES = 4
 
-# Of so long rows fewer than 65,536 are more than 32 bits count: there may be a launch for each.
+# Rows are so long that fewer than 65,536 of them exceed what 32 bits count, since a host may launch
+# a kernel for each row.
 _VAST = Convolution(1, 1, 3, 1, 3 << 15)
 _VAST_STRIDED = replace(_VAST, stride=4, length=_VAST.length // 4)
 _VAST_CHANNELS = replace(_VAST, in_channels=17, out_channels=17, length=1024)
@@ -52,12 +55,12 @@ class ConvTranspose1d(AnyReference):
 
     name = "conv_transpose1d"
     rows_are_independent = True
-    # Its constructor is told all that matters; any batch and any length are inputs of it.
+    # The constructor receives all sizes that matter; any batch and length are valid inputs.
     forward_may_refuse = False
     arrangements = ("strided", "expanded", "offset", "empty")
     inputs_are_made = False
-    # Weights that come back, and new inputs in the same storage, find a submission that still uses
-    # what it made of an earlier run's.
+    # Weights A return after others, and new inputs are written to the same storage. That finds a
+    # submission that still uses values from an earlier run.
     runs = (
         Run("uniform", "uniform", "A"),
         Run("normal", "normal", "A"),
@@ -73,14 +76,15 @@ class ConvTranspose1d(AnyReference):
     def recognises(
         self, model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
     ) -> bool:
-        """Whether it gives, bit for bit, what its only layer gives."""
+        """Return whether the model gives, bit for bit, the result of its only layer."""
         return is_transposed_convolution(model, arguments, inputs)
 
     def vast(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
-        """One channel, so that few addresses are taken; of blocks that share a row, several.
+        """Yield long rows of one channel, without and with a stride, and of a few channels.
 
-        With a stride the output is longer than its input: who counts the one in 32 bits may look
-        at the length of the other alone. And a few channels, whose numbers are too many together.
+        One channel needs few addresses, and several blocks share one of its rows. With a stride the
+        output is longer than the input. A kernel that counts outputs in 32 bits may check only the
+        input's length. The numbers of a few channels are too many for 32 bits only together.
         """
         varied = grid.variable(taken)
         sizes = [_VAST]
@@ -91,21 +95,21 @@ class ConvTranspose1d(AnyReference):
         return _configurations(sizes, taken)
 
     def corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
-        """Edges of the sizes, such as a kernel smaller than the stride, or one position."""
+        """Yield edges of the sizes, such as a kernel smaller than the stride, or one position."""
         return _configurations(grid.corners(grid.variable(taken)), taken)
 
     def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
-        """Weights of one output channel that a block's shared memory cannot hold."""
+        """Yield sizes whose weights of one output channel overfill a block's shared memory."""
         return _configurations(grid.shared_memory_corners(grid.variable(taken)), taken)
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterator[Configuration]:
-        """A covering array over the sizes that can be varied."""
+        """Yield a covering array over the sizes that can be varied."""
         return _configurations(grid.covering(grid.variable(taken), strength), taken)
 
     def aimed(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """One beside the problem's own sizes, and around the numbers."""
+        """Yield sizes one beside the problem's own, and around the numbers."""
         sizes, varied = Convolution.of(own), grid.variable(taken)
         yield from _configurations(aimed.neighbours(sizes, varied), taken)
         yield from _configurations(aimed.around(numbers, sizes, varied), taken)
@@ -113,22 +117,22 @@ class ConvTranspose1d(AnyReference):
     def many_tiles(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """The own sizes, with tiles of the largest block among the numbers."""
+        """Yield the problem's own sizes, with tiles of the largest block among the numbers."""
         return _configurations(aimed.many_tiles(numbers, Convolution.of(own)), taken)
 
     def many_turns(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """The own sizes, with more tiles of a larger block."""
+        """Yield the problem's own sizes, with more tiles of a larger block."""
         return _configurations(aimed.many_turns(numbers, Convolution.of(own)), taken)
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration:
-        """Sizes between the grid's and beyond."""
+        """Return random sizes, between those of the grid and beyond."""
         sizes = drawn.any_convolution(grid.variable(taken), chance)
         return next(_configurations([sizes], taken))
 
     def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
-        """None: see `drawn`."""
+        """Return None, since `drawn` knows the valid sizes."""
         del sizes, chance
         return None
 
@@ -139,19 +143,19 @@ class ConvTranspose1d(AnyReference):
         numbers: Sequence[int],
         chance: random.Random,
     ) -> Configuration:
-        """Up to three sizes are others."""
+        """Return a configuration with up to three other sizes."""
         sizes = drawn.near(Convolution.of(base), grid.variable(taken), numbers, chance)
         return next(_configurations([sizes], taken))
 
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterator[Configuration]:
-        """Towards what is neutral, and towards 1."""
+        """Yield sizes nearer to the neutral ones, and nearer to 1."""
         sizes = Convolution.of(configuration)
         return _configurations(drawn.simpler(sizes, grid.variable(taken)), taken)
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """Of any valid sizes that a submission with these parameters can be asked for."""
+        """Return any valid sizes that a submission with these parameters can be asked for."""
         sizes = grid.spelled(name)
         if sizes is None:
             return None
@@ -159,26 +163,26 @@ class ConvTranspose1d(AnyReference):
         return configuration if self.spell(configuration) == name else None
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
-        """None: its sizes are varied by what they mean."""
+        """Return nothing: the sizes are varied by what they mean."""
         del sizes, strength
         return ()
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
-        """None: its shapes are cut, to a small batch and length."""
+        """Return nothing: its shapes are cut, to a small batch and length."""
         del sizes
         return iter(())
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
-        """All of them."""
+        """Return all runs."""
         del configuration
         return runs
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """All of them."""
+        """Return all runs."""
         return runs
 
     def spell(self, configuration: Configuration) -> str:
-        """Kernel and stride, then what is not neutral, then the shapes."""
+        """Return an id of kernel size and stride, then what is not neutral, then the shapes."""
         return grid.spell(Convolution.of(configuration))
 
     def expected(
@@ -187,18 +191,18 @@ class ConvTranspose1d(AnyReference):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Expected:
-        """Higham's bound, element by element; rigorous."""
-        # It keeps nothing of a call: one model serves them all.
+        """Return the output with Higham's bound of each element, which is rigorous."""
+        # A transposed convolution keeps nothing of a call, so one model serves all of them.
         return rigorous(new_instance(), weights, inputs)
 
     def need(self, configuration: Configuration) -> Need:
-        """Counted from the sizes."""
+        """Return the work and data of a call, counted from the sizes."""
         return need_of(Convolution.of(configuration))
 
     def linear_map(
         self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
     ) -> ConvolutionMap:
-        """It is one, whatever its sizes."""
+        """Return the convolution as a linear map, which it is for all sizes."""
         weight, bias = weight_and_bias({name: value.to(device) for name, value in weights.items()})
         return ConvolutionMap(Convolution.of(configuration), weight, bias)
 
@@ -209,27 +213,30 @@ class ConvTranspose1d(AnyReference):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
-        """Its weight and its input; of a bias, single bits are lost in honest sums, too."""
+        """Return the weight and the input.
+
+        The bias is not tested for lost bits, since right sums lose single bits of it as well.
+        """
         del new_instance
         weight, _ = weight_and_bias(weights)
         return factors_of(Convolution.of(configuration), weight, inputs[0])
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """The fewer terms its sums have, the more bits."""
+        """Return the largest exact input, which has more bits if sums have fewer terms."""
         return largest_exact_input(Convolution.of(configuration))
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
-        """Whether the weights of one output channel are more than a thread block can keep."""
+        """Return whether the weights of one output channel exceed a block's shared memory."""
         sizes = Convolution.of(configuration)
         channels = sizes.in_channels // sizes.groups
         return _NUMBER_BYTES * channels * sizes.kernel_size > _MOST_SHARED_MEMORY
 
     def work(self, configuration: Configuration) -> int:
-        """Multiply-adds."""
+        """Return the number of multiply-adds."""
         return Convolution.of(configuration).work
 
     def facts(self, configuration: Configuration) -> Mapping[str, object]:
-        """Parameters, then the other sizes, then what relates them."""
+        """Return the parameters, then the other sizes, then relations of sizes."""
         c = Convolution.of(configuration)
         sizes = asdict(c)
         parameters = {name: sizes[name] for name in self.neutral}
@@ -248,12 +255,12 @@ class ConvTranspose1d(AnyReference):
     def computation(
         self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Gather:
-        """Gathering: every output looks for the inputs that reach it."""
+        """Return the computation by gathering: every output looks for the inputs that reach it."""
         (x,) = inputs
         return Gather.of(Convolution.of(configuration), x, *weight_and_bias(weights))
 
     def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
-        """By the known mistakes in the formula of the length, or by another number of channels."""
+        """Return a known mistake in the formula of the length, or in the number of channels."""
         return explain_shapes([(Convolution.of(one), shape) for one, shape in wrong])
 
 

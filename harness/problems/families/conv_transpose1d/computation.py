@@ -1,4 +1,4 @@
-"""A transposed convolution as kernels compute it, each step of which a mistake can change."""
+"""A transposed convolution in the steps of a kernel, each of which a mistake can change."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,13 +9,14 @@ from torch import Tensor
 
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
+# From numerators and a stride to input positions, and a mask of those that have an input.
 Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide as is right: only positions that the stride divides have an input, and 0 divides none.
+    """Divide as a right kernel does: only a position that the stride divides has an input.
 
-    A stride of 0 is another number in its place.
+    A stride of 0, another number in the stride's place, divides none.
     """
     if stride == 0:
         return numerator, torch.zeros_like(numerator, dtype=torch.bool)
@@ -23,7 +24,7 @@ def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
 
 
 def rounding_down(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide without asking whether it divides; negative positions are refused before."""
+    """Divide without a test of divisibility; negative positions are refused before."""
     return numerator.div(stride, rounding_mode="floor"), numerator >= 0
 
 
@@ -33,13 +34,13 @@ def multiplying(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
 
 
 def undivided(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Take the numerator for the position itself."""
+    """Use the numerator itself as the position."""
     del stride
     return multiplying(numerator, 1)
 
 
 def truncating(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide as C++ does, without asking whether it divides: -1 / 2 is 0."""
+    """Divide as C++ does, without a test of divisibility: -1 / 2 is 0."""
     return numerator.div(stride, rounding_mode="trunc"), torch.ones_like(
         numerator, dtype=torch.bool
     )
@@ -49,29 +50,32 @@ def _as_it_is(y: Tensor) -> Tensor:
     return y
 
 
-# Output channels of each group that refute a mistake as well as all of them.
+# This many output channels of each group refute a mistake about as well as all of them.
 _SAMPLED = 4
 
 
 @dataclass(frozen=True)
 class Gather:
-    """A transposed convolution as a kernel does it; tensors are float64.
+    """A transposed convolution as a kernel computes it; all tensors are float64.
+
+    It gathers: each output position looks for the inputs that reach it. The fields below are the
+    steps that a mistake can change.
 
     Attributes:
-        x: Input (batch, in_channels, length). NaN is here, and in the weight, what a mistake reads
-            out of bounds: the simulator gives that to the kernel.
+        x: Input (batch, in_channels, length). In the input and the weight, NaN stands for what a
+            mistake reads out of bounds: the simulator gives NaN to the kernel as well.
         weight: Weight (in_channels, out_channels / groups, kernel_size).
         bias: Bias (out_channels,), or None.
-        sizes: What the convolution was asked for; the output has its shape, whatever a mistake
-            makes of the numbers below.
-        stride: As in `nn.ConvTranspose1d`, in input steps per output step.
-        padding: Output positions cropped from the left end.
+        sizes: The sizes that the convolution was asked for. They decide the output's shape,
+            whatever a mistake makes of the numbers below.
+        stride: As in `nn.ConvTranspose1d`, in output steps per input step.
+        padding: Number of output positions cropped from the left end.
         dilation: Distance between taps.
-        numerator: Gives, for output positions (output length, 1) and taps (kernel_size,), what the
-            stride divides.
-        divide: Gives, for numerators (output length, kernel_size), input positions and a mask.
-        finish: What becomes of the output.
-        is_absolute: Whether all numbers count by their absolute values.
+        numerator: Gives the number that the stride divides, for output positions (output length, 1)
+            and taps (kernel_size,).
+        divide: Gives input positions and a mask, for numerators (output length, kernel_size).
+        finish: Changes the output at the end.
+        is_absolute: True if all numbers count by their absolute values.
     """
 
     x: Tensor
@@ -90,7 +94,7 @@ class Gather:
     def of(
         cls, sizes: Convolution, x: Tensor, weight: Tensor, bias: Tensor | None = None
     ) -> "Gather":
-        """The right one: takes the sizes at their word, and the numbers in float64 on the CPU."""
+        """Return the right computation; tensors are converted to float64 on the CPU."""
         return cls(
             x=_exact(x),
             weight=_exact(weight),
@@ -103,27 +107,27 @@ class Gather:
 
     @property
     def terms(self) -> float:
-        """The most terms that an output sums, as `problems.mistakes.Computation` has it."""
+        """The most terms that an output sums, as in `problems.mistakes.Computation`."""
         return self.weight.shape[0] * self.weight.shape[2] + 1.0
 
     @cached_property
     def scale(self) -> float:
-        """More than any sum of so many terms is, whatever a mistake makes of them."""
+        """A bound of any sum of so many terms, whatever a mistake makes of them."""
         bias = 0.0 if self.bias is None else float(self.bias.abs().max())
         taps = self.weight.abs().amax(1).sum()
         return float(taps * self.x.abs().max()) + 2 * bias
 
     @property
     def work(self) -> int:
-        """Multiply-adds, as of `sizes`."""
+        """Number of multiply-adds, as in `sizes`."""
         return self.sizes.work
 
     def absolute(self) -> "Gather":
-        """Give the one whose sums are the sums of absolute values."""
+        """Return the computation that sums absolute values."""
         return replace(self, is_absolute=True)
 
     def output(self) -> Tensor:
-        """Compute by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
+        """Return the output by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
 
         Returns:
             The output (batch, out_channels, output length), float64.
@@ -131,7 +135,10 @@ class Gather:
         return self.finish(self._summed(self.sizes.out_channels // self.sizes.groups))
 
     def sample(self) -> tuple[Tensor, Tensor]:
-        """A few output channels of each group, unless the output is still to be changed."""
+        """Return a few output channels of each group, and their indices.
+
+        If `finish` still changes the output, all channels are returned.
+        """
         outputs = self.sizes.out_channels // self.sizes.groups
         if self.finish is not _as_it_is or outputs <= _SAMPLED:
             return self.output(), torch.arange(self.sizes.out_channels)
@@ -139,16 +146,16 @@ class Gather:
         return self._summed(_SAMPLED), channels.flatten()
 
     def _summed(self, outputs: int) -> Tensor:
-        """The first so many output channels of each group, before they are finished."""
+        """Return the first `outputs` channels of each group, before `finish`."""
         sizes = self.sizes
         count = torch.abs if self.is_absolute else torch.positive
         x, weight = count(self.x), count(self.weight)
         bias = None if self.bias is None else count(self.bias)
         t = torch.arange(sizes.output_length).unsqueeze(1)
-        # Not the sizes': whose arguments are swapped takes others.
+        # The taps are those of the weight, not of the sizes: swapped arguments change their number.
         k = torch.arange(weight.shape[-1])
         position, has_input = self.divide(self.numerator(self, t, k), self.stride)
-        # Not the sizes' either.
+        # The length is that of the input, for the same reason.
         length = x.shape[-1]
         has_input = has_input & (position >= 0) & (position < length)
         taps = x[:, :, position.clamp(0, length - 1)].where(has_input, 0.0)
@@ -156,7 +163,8 @@ class Gather:
             y = self._products(taps, weight, outputs)
         else:
             y = self._products(taps.nan_to_num(), weight.nan_to_num(), outputs)
-            # What no tap reads does not count, though nothing times NaN is NaN.
+            # An output is NaN only if a tap reads NaN. In the plain product, an unread NaN times 0
+            # would make it NaN as well, so NaN is counted by itself.
             read = has_input.double().expand_as(taps)
             outside = self._products(taps.isnan().double(), torch.ones_like(weight), outputs)
             outside += self._products(read, weight.isnan().double(), outputs)
@@ -166,12 +174,12 @@ class Gather:
         return y.flatten(1, 2)
 
     def _products(self, taps: Tensor, weight: Tensor, outputs: int) -> Tensor:
-        """Sum the products of what the taps read with the weights, in groups.
+        """Return the sums of products of the read inputs with the weights, in groups.
 
         Args:
-            taps: (batch, in_channels, output length, taps).
+            taps: Inputs that the taps read (batch, in_channels, output length, taps).
             weight: As the computation's, but with as many taps.
-            outputs: How many channels of each group.
+            outputs: Number of output channels of each group.
 
         Returns:
             (batch, groups, outputs, output length).
@@ -183,7 +191,7 @@ class Gather:
         return torch.einsum("ngctk,gcok->ngot", grouped, by_group)
 
     def parts(self) -> Mapping[str, Tensor]:
-        """Edges, phases of the stride, groups."""
+        """Return masks of the output's edges, phases of the stride, and groups, by name."""
         sizes = self.sizes
         t = torch.arange(sizes.output_length).unsqueeze(1)
         k = torch.arange(sizes.kernel_size)
@@ -205,6 +213,7 @@ class Gather:
         }
 
 
+# From a computation, output positions and taps to what the stride divides.
 Numerator = Callable[[Gather, Tensor, Tensor], Tensor]
 
 

@@ -1,4 +1,4 @@
-"""Transposed convolutions drawn at random, so that nobody knows all that a submission meets."""
+"""Transposed convolutions drawn at random, so that a submission cannot know all its cases."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
+# Multiply-adds that simulate within seconds, as in `grid`.
 _MAX_WORK = 1_500_000
 
-# The largest value of each, from 1; of those that may be 0, from 0.
+# The largest value of each size. The least is 1, or 0 for those in `_FROM_ZERO`.
 _MOST: Mapping[str, int] = {
     "stride": 7,
     "kernel_size": 19,
@@ -27,18 +28,18 @@ _MOST: Mapping[str, int] = {
 }
 _FROM_ZERO = ("padding", "output_padding")
 _MOST_GROUPS = 6
-# Sizes that change at a time, beside one that is near.
+# The largest number of sizes that `near` changes at once.
 _MOST_CHANGES = 3
 _TRIES = 64
 
 
 def any_convolution(varied: Iterable[str], chance: random.Random) -> Convolution:
-    """Draw sizes until they are valid, and not too much to simulate.
+    """Return random sizes that are valid and not too much work to simulate.
 
     Args:
-        varied: Names of the parameters that may leave their neutral value; one of them that is no
-            parameter of this submission is left at a small one.
-        chance: Where they come from.
+        varied: Names of the parameters that may leave their neutral value. Sizes that are not among
+            them keep a small value.
+        chance: Source of the sizes.
     """
     allowed = set(varied)
     while True:
@@ -63,13 +64,16 @@ _SMALL: Mapping[str, Any] = {
 
 
 def _one(name: str, most: int, chance: random.Random) -> int:
-    """Small ones are more frequent: each order of magnitude is as likely as another."""
+    """Draw a size up to `most`.
+
+    Each order of magnitude is equally likely, so small sizes are frequent.
+    """
     low = 0 if name in _FROM_ZERO else 1
     return low - 1 + round(math.exp(chance.random() * math.log(most - low + 1)))
 
 
 def _grouped(sizes: Convolution, groups: int) -> Convolution:
-    """The nearest sizes that have so many groups."""
+    """Return the nearest sizes that have so many groups."""
     inputs, outputs = (
         groups * max(1, channels // groups) for channels in (sizes.in_channels, sizes.out_channels)
     )
@@ -79,17 +83,17 @@ def _grouped(sizes: Convolution, groups: int) -> Convolution:
 def near(
     base: Convolution, varied: Iterable[str], numbers: Sequence[int], chance: random.Random
 ) -> Convolution:
-    """Change a few sizes of a convolution.
+    """Return a convolution with a few of its sizes changed.
 
     Args:
-        base: Where to start.
+        base: The convolution to start from.
         varied: Names of the parameters that may leave their neutral value.
-        numbers: Those that a submission's text states: its blocks, tiles and special widths.
-        chance: Where the choice comes from.
+        numbers: Integers in a submission's text, such as its blocks, tiles and special widths.
+        chance: Source of the choice.
 
     Returns:
-        Valid sizes, that are no more work than `base` or than any that are drawn; `base` itself
-        where it has no such neighbour.
+        Valid sizes that are not more work than `base`, or than any that are drawn. `base` itself,
+        if no such neighbour was found.
     """
     allowed = sorted({*varied} & {*_MOST, "bias", "groups"})
     most_work = max(_MAX_WORK, base.work)
@@ -105,13 +109,14 @@ def near(
 def _changed(
     sizes: Convolution, name: str, numbers: Sequence[int], chance: random.Random
 ) -> Convolution:
+    """Return the sizes with one of them changed at random."""
     if name == "bias":
         return replace(sizes, bias=not sizes.bias)
     if name == "groups":
         return _grouped(sizes, chance.randint(1, _MOST_GROUPS))
     value: int = getattr(sizes, name)
     ways = [_one(name, _MOST[name], chance), value - 1, value + 1, 2 * value]
-    # As often as all others together: a special width is one in many.
+    # A stated number is as likely as all others together, since a special width is one in many.
     ways += [chance.choice(numbers) + chance.choice((-1, 0, 0, 1)) for _ in ways if numbers]
     least = 0 if name in _FROM_ZERO else 1
     changed: dict[str, Any] = {name: max(least, chance.choice(ways))}
@@ -119,14 +124,14 @@ def _changed(
 
 
 def simpler(sizes: Convolution, varied: Iterable[str]) -> Iterator[Convolution]:
-    """Give what is left where one size is smaller, or a parameter neutral.
+    """Yield convolutions in which one size is smaller, or one parameter is neutral.
 
     Args:
-        sizes: Where to start.
+        sizes: The sizes to start from.
         varied: Names of the parameters that may change.
 
     Yields:
-        Valid sizes: of each the least possible first, then half as far away, and so on.
+        Valid sizes. Each size takes its least value first, then one half as far away, and so on.
     """
     allowed = set(varied)
     if sizes.bias and "bias" in allowed:

@@ -1,4 +1,4 @@
-"""The two operands of a transposed convolution, as `problems.factors` has them."""
+"""The two operands of a transposed convolution, as `problems.factors` defines them."""
 
 import torch
 from torch import Tensor
@@ -9,13 +9,13 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 
 def factors_of(sizes: Convolution, weight: Tensor, x: Tensor) -> tuple[Factor, Factor]:
-    """Give its weight and its input.
+    """Return the convolution's weight and input.
 
-    The weight's has the input less its mean: where all inputs are positive, the mean of them tells
-    of single weights only what is the same for all, and hides the rest.
+    The weight's image is computed with the input less its mean. If all inputs are positive, their
+    mean says the same of all weights, and hides what is special to each.
 
     Args:
-        sizes: The convolution's.
+        sizes: The convolution's sizes.
         weight: (in_channels, out_channels / groups, kernel_size), float32.
         x: (batch, in_channels, length), float32.
     """

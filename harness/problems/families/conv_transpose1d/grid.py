@@ -1,4 +1,4 @@
-"""Which transposed convolutions a submission is checked with: corners, and a covering array."""
+"""The transposed convolutions that a submission is checked with: corners, and a covering array."""
 
 import functools
 import re
@@ -9,14 +9,18 @@ from harness.problems.covering import cover
 from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
-# Above this, simulating a case takes seconds; no pair and no triple of values needs more.
+# Above this many multiply-adds, simulating a case takes seconds. No pair and no triple of values
+# needs more.
 _MAX_WORK = 1_500_000
 
-# Padding that crops the output to the positions that every tap reaches: dilation * (kernel - 1).
+# Symbolic values, since they depend on other values of the row. The first is the padding that crops
+# the output to positions that every tap reaches: dilation * (kernel - 1).
 _FULL = "full"
-# Depthwise: one group for each input channel.
+# One group for each input channel, as in a depthwise convolution.
 _EACH = "each"
 
+# The values of each parameter. The product of all of them has 552,960 rows, so only their pairs or
+# triples are covered.
 _LEVELS: Mapping[str, Sequence[Any]] = {
     "stride": (1, 2, 3, 8),
     "kernel_size": (3, 1, 2, 5, 16),
@@ -33,7 +37,7 @@ _LEVELS: Mapping[str, Sequence[Any]] = {
 
 
 def corners(varied: Iterable[str]) -> Iterator[Convolution]:
-    """Give the edge shapes that need nothing but the varied parameters.
+    """Yield edge shapes that need no other parameters than the varied ones.
 
     Args:
         varied: Names of the parameters that may leave their neutral value.
@@ -45,14 +49,21 @@ def corners(varied: Iterable[str]) -> Iterator[Convolution]:
 
 
 def shared_memory_corners(varied: Iterable[str]) -> Iterator[Convolution]:
-    """Give those that overfill a thread block's shared memory, as `corners` does.
+    """Yield edge shapes that overfill a thread block's shared memory.
 
-    To a kernel that uses none they are many thousand steps of one loop, and nothing else.
+    For a kernel without shared memory they are only a loop of many thousand steps.
+
+    Args:
+        varied: As in `corners`.
+
+    Yields:
+        Valid convolutions; the same ones in every run.
     """
     return _allowed(_FILL_SHARED_MEMORY, varied)
 
 
 def _allowed(edges: Iterable[Mapping[str, Any]], varied: Iterable[str]) -> Iterator[Convolution]:
+    """Yield the edges that the varied parameters can make."""
     allowed = set(varied)
     base: dict[str, Any] = {"in_channels": 3, "out_channels": 8, "batch": 1, "length": 17}
     for corner in edges:
@@ -60,11 +71,11 @@ def _allowed(edges: Iterable[Mapping[str, Any]], varied: Iterable[str]) -> Itera
             yield Convolution(**{**base, **corner})
 
 
-# As many as 16 bits count.
+# Number of values that 16 bits can have.
 _MANY = 65_536
 
 _CORNERS: Sequence[Mapping[str, Any]] = (
-    # A kernel smaller than the stride: some outputs get nothing.
+    # A kernel smaller than the stride: some outputs have no terms.
     {"kernel_size": 2, "stride": 3},
     {"kernel_size": 1, "stride": 8, "length": 5},
     {"kernel_size": 3, "stride": 8, "padding": 2, "output_padding": 7},
@@ -82,28 +93,29 @@ _CORNERS: Sequence[Mapping[str, Any]] = (
     {"kernel_size": 2, "padding": 1, "length": 2},
     {"kernel_size": 1, "padding": 8, "length": 17},
     {"kernel_size": 1, "stride": 2, "padding": 1, "output_padding": 1, "length": 2},
-    # As many groups as channels, with one and with several outputs for each.
+    # As many groups as input channels, with one output channel for each and with several.
     {"kernel_size": 3, "groups": 8, "in_channels": 8},
     {"kernel_size": 3, "groups": 3, "in_channels": 3, "out_channels": 33, "stride": 2},
     {"kernel_size": 5, "groups": 33, "in_channels": 33, "out_channels": 33, "bias": True},
     # The largest output padding, from the stride and from the dilation.
     {"kernel_size": 3, "stride": 3, "output_padding": 2},
     {"kernel_size": 2, "dilation": 3, "output_padding": 2},
-    # More output positions than a block has threads, and not a multiple of anything.
+    # More output positions than a block has threads, and not a multiple of a block or vector.
     {"kernel_size": 3, "length": 301, "in_channels": 1, "out_channels": 2},
     {"kernel_size": 3, "stride": 2, "length": 523, "in_channels": 2, "out_channels": 1},
-    # More than 16 bits count, and than a grid has blocks along y and z.
+    # More output positions than 16 bits count, or than a grid has blocks along y and z.
     {"kernel_size": 3, "length": _MANY + 3, "in_channels": 1, "out_channels": 1},
-    # The same number of outputs for a kernel that looks at the whole input for each of them.
+    # As many outputs, but a short input, for a kernel that reads all of it for each output.
     {"kernel_size": 3, "length": _MANY // 256 + 3, "in_channels": 1, "out_channels": 256},
-    # More weights than 16 bits count, of more channels than a block has threads.
+    # More weights than 16 bits count, and more channels than a block has threads.
     {"kernel_size": 1, "length": 1, "in_channels": 257, "out_channels": 259},
-    # More rows than the problem's own batch on the simulator, and than a tile or a grid has.
+    # More rows than the problem's own batch has on the simulator, and than a tile or a grid has.
     {"kernel_size": 3, "batch": 65, "length": 5},
 )
 
-# A thread block has 48 KiB of shared memory without asking, and 227 KiB at most. The weights of one
-# output channel are more than that: a kernel that keeps them there has to ask, or to decline.
+# A thread block has 48 KiB of shared memory by default, and 227 KiB at most. The weights of one
+# output channel fill more than each: a kernel that keeps them there has to request more memory, or
+# to decline.
 _FILL_SHARED_MEMORY: Sequence[Mapping[str, Any]] = (
     {"kernel_size": 99, "in_channels": 129, "out_channels": 1, "length": 2},
     {"kernel_size": 255, "in_channels": 229, "out_channels": 1, "length": 2},
@@ -111,15 +123,15 @@ _FILL_SHARED_MEMORY: Sequence[Mapping[str, Any]] = (
 
 
 def variable(taken: Iterable[str]) -> frozenset[str]:
-    """Names of what can be varied: constructor parameters that are taken, and the input's sizes."""
+    """Return the names of what can be varied: parameters that are taken, and the input's sizes."""
     return frozenset(taken) & _LEVELS.keys() | {"batch", "length"}
 
 
 def covering(varied: Iterable[str], strength: int) -> tuple[Convolution, ...]:
-    """Cover every feasible combination of `strength` values of the varied parameters.
+    """Return convolutions that cover each feasible combination of `strength` values.
 
     Args:
-        varied: Names of parameters; the others keep their neutral value.
+        varied: Names of the varied parameters; the others keep their neutral value.
         strength: 2 for pairs, 3 for triples.
 
     Returns:
@@ -128,7 +140,7 @@ def covering(varied: Iterable[str], strength: int) -> tuple[Convolution, ...]:
     return _covering(frozenset(varied), strength)
 
 
-# Triples take a second to search, and every submission with one signature asks for the same.
+# Searching triples takes a second. Submissions with the same signature need the same ones.
 @functools.lru_cache(maxsize=16)
 def _covering(varied: frozenset[str], strength: int) -> tuple[Convolution, ...]:
     levels = {name: values for name, values in _LEVELS.items() if name in varied}
@@ -138,7 +150,11 @@ def _covering(varied: frozenset[str], strength: int) -> tuple[Convolution, ...]:
 
 
 def _is_feasible(known: Mapping[str, Any]) -> bool:
-    """Whether nothing that is already known of a row breaks a rule of PyTorch or is too much."""
+    """Return whether the known values of a row break no rule of PyTorch and are not too much work.
+
+    The row may be incomplete. A rule whose values are not all known counts as kept, so that the
+    search can go on.
+    """
     checks = (_output_padding_fits, _groups_divide, _has_output, _is_affordable)
     return all(check(known) for check in checks)
 
@@ -172,7 +188,7 @@ def _is_affordable(known: Mapping[str, Any]) -> bool:
 
 
 def _resolve(row: Mapping[str, Any]) -> Convolution:
-    """Replace the symbolic values of a row by what they stand for."""
+    """Replace the symbolic values of a row by the numbers that they stand for."""
     row = dict(row)
     if row["padding"] == _FULL:
         row["padding"] = row["dilation"] * (row["kernel_size"] - 1)
@@ -182,7 +198,7 @@ def _resolve(row: Mapping[str, Any]) -> Convolution:
 
 
 def spell(c: Convolution) -> str:
-    """Spell the sizes: "k3-s2-p1-g8-bias-b1x8x17-to8", leaving out what is neutral."""
+    """Return an id such as "k3-s2-p1-g8-bias-b1x8x17-to8", without what is neutral."""
     parts = [f"k{c.kernel_size}", f"s{c.stride}"]
     for letter, name in (("p", "padding"), ("op", "output_padding"), ("d", "dilation")):
         if getattr(c, name) != NEUTRAL[name]:
@@ -200,12 +216,12 @@ _SPELLED = re.compile(
     r"-b(?P<batch>\d+)x(?P<in_channels>\d+)x(?P<length>\d+)-to(?P<out_channels>\d+)",
     re.ASCII,
 )
-# No size of a case has more digits.
+# No case's id is longer. The limit keeps a name from stating numbers of any length.
 _MOST_SPELLED = 120
 
 
 def spelled(name: str) -> Convolution | None:
-    """Give the sizes that `spell` gives a name to; None for what is no name of valid sizes.
+    """Return the sizes whose id a name is, or None if it is not the id of valid sizes.
 
     >>> spelled("k3-s2-p1-g8-bias-b1x8x17-to8").stride
     2

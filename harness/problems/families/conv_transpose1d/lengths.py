@@ -8,11 +8,12 @@ from typing import Any
 
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
+# The sizes in the formula that a kernel may take for one another.
 _REPLACED = ("stride", "padding", "output_padding", "dilation", "kernel_size")
 
 
 def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
-    """One of the sizes in the place of another."""
+    """Yield mistakes that use one size in place of another."""
     for target in _REPLACED:
         for source in (*_REPLACED, "groups"):
             if source != target:
@@ -21,7 +22,7 @@ def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
 
 
 def _ones() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
-    """1 in the place of one of the sizes."""
+    """Yield mistakes that use 1 in place of a size."""
     for target in ("padding", "output_padding"):
         yield f"1 stands for {target}", partial(_with_one, target=target)
 
@@ -32,7 +33,7 @@ def _with_one(c: Convolution, target: str) -> int:
 
 
 def _swapped() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
-    """Two of the sizes in each other's place."""
+    """Yield mistakes that swap two sizes."""
     for one, other in itertools.combinations(_REPLACED, 2):
         yield f"{one} and {other} are swapped", partial(_with_swapped, one=one, other=other)
 
@@ -120,12 +121,15 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         "stride counts as one more than it is, perhaps by another default",
         lambda c: replace(c, stride=c.stride + 1).output_length,
     ),
-    # Where a dilation is 1 in every case, that stands there just as well.
+    # These come before the replacements: a dilation that is 1 in every case would explain the same.
     *_ones(),
     *_replaced(),
     *_swapped(),
 )
-"""What each known mistake in the formula makes of the output length."""
+"""Each known mistake in the formula, and the output length that it gives.
+
+If several fit, the earlier is named.
+"""
 
 
 CHANNEL_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
@@ -134,17 +138,17 @@ CHANNEL_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
     ("in_channels * groups", lambda c: c.in_channels * c.groups),
     ("out_channels * groups", lambda c: c.out_channels * c.groups),
 )
-"""What stands for the number of output channels."""
+"""Numbers that a mistake uses as the number of output channels."""
 
 
 def explain_shapes(wrong: Sequence[tuple[Convolution, tuple[int, ...]]]) -> str:
-    """Say which mistake gives some wrong shapes.
+    """Return the mistake that gives some wrong shapes.
 
     Args:
-        wrong: The sizes of cases, and the shape that each got, of three dimensions.
+        wrong: The sizes of cases, and the shape that each output had, of three dimensions.
 
     Returns:
-        One sentence, empty when no known mistake explains all of them.
+        One sentence, empty if no known mistake explains all of them.
     """
     if all(shape[:2] == (sizes.batch, sizes.out_channels) for sizes, shape in wrong):
         return explain_lengths([(sizes, shape[2]) for sizes, shape in wrong])
@@ -163,13 +167,13 @@ def explain_shapes(wrong: Sequence[tuple[Convolution, tuple[int, ...]]]) -> str:
 
 
 def explain_lengths(wrong: Sequence[tuple[Convolution, int]]) -> str:
-    """Say which mistake in the formula of the output length gives some wrong lengths.
+    """Return the mistake in the formula of the output length that gives some wrong lengths.
 
     Args:
-        wrong: The sizes of cases with a wrong shape, and the output length that each got.
+        wrong: The sizes of cases with a wrong shape, and the length that each output had.
 
     Returns:
-        One sentence, empty when no known mistake explains all of them.
+        One sentence, empty if no known mistake explains all of them.
     """
     for mistake, length in LENGTH_MISTAKES:
         if wrong and all(length(sizes) == actual for sizes, actual in wrong):

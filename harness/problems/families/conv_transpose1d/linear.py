@@ -1,4 +1,4 @@
-"""What follows from a transposed convolution being linear: its bound, and its adjoint."""
+"""The error bound and the adjoint of a transposed convolution, which follow from linearity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,20 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 
 def weight_and_bias(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-    """Find the weight (in_channels, out_channels / groups, kernel_size) and the bias, if any.
+    """Return the weight (in_channels, out_channels / groups, kernel_size) and the bias, if any.
 
     Args:
-        weights: By their name in `Model`'s state_dict.
+        weights: Weights by their name in `Model`'s state_dict.
     """
     by_last = {name.rpartition(".")[2]: value for name, value in weights.items()}
     return by_last["weight"], by_last.get("bias")
 
 
 def rigorous(instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Sums:
-    """A transposed convolution is linear: |w| on |x| sums absolute values, ones on ones count.
+    """Return a run's output with all that its rigorous bound needs.
 
-    A weight of 0 is no term: whatever it is added to stays as it is.
+    The convolution is linear, so it computes these itself: |w| on |x| sums absolute values, and
+    ones on ones count the terms. A weight of 0 is not a term, since adding it changes nothing.
     """
     absolute = {name: weight.abs() for name, weight in weights.items()}
     ones = {name: weight.sign().abs() for name, weight in weights.items()}
@@ -44,10 +45,10 @@ def _largest(tensors: Iterable[Tensor]) -> float:
 
 @dataclass(frozen=True)
 class ConvolutionMap:
-    """y = A x + b, on the device of its weight.
+    """A transposed convolution as the map y = A x + b, on the device of its weight.
 
     Attributes:
-        sizes: The convolution's.
+        sizes: The convolution's sizes.
         weight: (in_channels, out_channels / groups, kernel_size), float32.
         bias: (out_channels,), float32, or None.
     """
@@ -57,7 +58,7 @@ class ConvolutionMap:
     bias: Tensor | None
 
     def adjoint(self, signs: Tensor) -> Tensor:
-        """The adjoint of a transposed convolution is an ordinary one.
+        """Return A' r. The adjoint of a transposed convolution is an ordinary convolution.
 
         Args:
             signs: r (out_channels, output length), float64.
@@ -74,15 +75,15 @@ class ConvolutionMap:
             dilation=sizes.dilation,
             groups=sizes.groups,
         )
-        # What output padding appends may let one position more come back than there are inputs.
+        # With output padding, the convolution may return one position more than there are inputs.
         return y[0, :, : sizes.length]
 
     def offset(self, signs: Tensor) -> float:
-        """Give <r, b>, of which each position of a channel has the channel's bias."""
+        """Return <r, b>, where each position of a channel has the channel's bias."""
         return 0.0 if self.bias is None else float((signs.sum(1) * self.bias.double()).sum())
 
     def squared_bounds(self, arithmetic: Arithmetic) -> float:
-        """Sum the squares of every output's bound, for one row of inputs up to 1."""
+        """Return the sum of the squares of all outputs' bounds, for one row of inputs up to 1."""
         sizes, weight = self.sizes, self.weight
         terms = (weight.shape[0] // sizes.groups) * sizes.kernel_size + 1
         # The magnitude is at most the sum of the absolute weights that meet in an output channel.

@@ -1,4 +1,9 @@
-"""Known mistakes in kernels for transposed convolution; adding one is adding a line to a table."""
+"""Known mistakes in kernels for transposed convolution; to add one, add an entry to the table.
+
+Each mistake is a function from one `Gather` to another, so that several can be made in turn. The
+diagnosis searches single mistakes, then pairs and triples. A mistake with `comes_alone` is only
+tried as a single one, which keeps the pairs and triples few.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +37,7 @@ def _first_group(channels: Tensor, groups: int, dim: int) -> Tensor:
 
 
 def _without(tensor: Tensor, position: int) -> Tensor:
-    """Zero one position of the last dimension."""
+    """Set one position of the last dimension to zero."""
     changed = tensor.clone()
     changed[..., position] = 0.0
     return changed
@@ -45,7 +50,7 @@ def _bias_of_group(c: Gather) -> Gather:
 
 
 def _testing_output_position(c: Gather) -> Gather:
-    """Test t, and not t + padding - k * dilation, for divisibility by the stride."""
+    """Test t for divisibility by the stride, not t + padding - k * dilation."""
     t = torch.arange(c.sizes.output_length).unsqueeze(1)
 
     def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
@@ -67,13 +72,13 @@ def _position_of_a_convolution(c: Gather) -> Gather:
 
 
 def _only_indivisible(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Skip the taps that the stride divides, and take the others."""
+    """Skip the taps that the stride divides, and use the others."""
     position, has_input = rounding_down(numerator, stride)
     return position, has_input & (numerator % stride != 0)
 
 
 def _place_in_group(c: Gather) -> Tensor:
-    """Of each input channel, from 0; (in_channels,)."""
+    """Return the index of each input channel in its group; (in_channels,)."""
     return torch.arange(c.sizes.in_channels) % (c.sizes.in_channels // c.sizes.groups)
 
 
@@ -90,18 +95,18 @@ def _first_channel_left_out(c: Gather) -> Gather:
 
 
 def _of_first_channel(channels: Tensor, groups: int, dim: int) -> Tensor:
-    """Repeat the first channel of each group in place of all of that group's."""
+    """Repeat the first channel of each group in place of all its channels."""
     firsts = [of_group.narrow(dim, 0, 1) for of_group in channels.chunk(groups, dim)]
     count = channels.shape[dim] // groups
     return torch.cat(firsts, dim).repeat_interleave(count, dim)
 
 
 def _until(c: Gather, is_end: Callable[[Tensor, Tensor], Tensor]) -> Gather:
-    """End the loop over the taps at the first one of an output where something holds.
+    """End the loop over the taps of an output at the first tap for which a condition holds.
 
     Args:
         c: The computation.
-        is_end: Gives, for numerators and positions (output length, kernel_size), where it holds.
+        is_end: The condition, for numerators and positions (output length, kernel_size).
     """
 
     def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
@@ -112,22 +117,22 @@ def _until(c: Gather, is_end: Callable[[Tensor, Tensor], Tensor]) -> Gather:
 
 
 def _remainder(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Take the remainder for the position; where it is tested, that is 0."""
+    """Use the remainder as the position; where a test requires it, the remainder is 0."""
     return numerator % stride, (numerator >= 0) & (numerator % stride == 0)
 
 
 def _quotient_tested(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Test the quotient in place of the remainder: only the first position is left."""
+    """Test the quotient, not the remainder, so that only the first position is left."""
     return numerator // stride, (numerator >= 0) & (numerator // stride == 0)
 
 
 def _one_tested(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Test whether the remainder is 1; divided by a stride of 1 there is none such."""
+    """Test whether the remainder is 1, which it never is for a stride of 1."""
     return numerator // stride, (numerator >= 0) & (numerator % stride == 1)
 
 
 def _multiplied(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Multiply by the stride, behind the right test."""
+    """Multiply by the stride, after the right test."""
     return numerator * stride, (numerator >= 0) & (numerator % stride == 0)
 
 
@@ -136,7 +141,7 @@ def _every_other_tap(c: Gather) -> Gather:
 
 
 def _last_term_only(c: Gather) -> Gather:
-    """Keep of each output's terms that of the last channel at the last tap that has an input."""
+    """Keep only one term of each output: the last channel's at the last tap that has an input."""
 
     def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
         position, divides = c.divide(numerator, stride)
@@ -149,7 +154,7 @@ def _last_term_only(c: Gather) -> Gather:
 
 
 def _bias_overwritten(c: Gather) -> Gather:
-    """As above, the bias being lost wherever there is a term."""
+    """Keep only the last term, and the bias only where there is no term."""
     if c.bias is None:
         return _last_term_only(c)
     bias = (c.bias.abs() if c.is_absolute else c.bias).unsqueeze(1)
@@ -159,7 +164,7 @@ def _bias_overwritten(c: Gather) -> Gather:
 
 
 def _first_half(count: int, places: Tensor) -> Tensor:
-    """Whether a loop that steps by two, and reads the next one at each step, comes by."""
+    """Return which places are read if a loop steps by two but its pointers step by one."""
     return places < (count + 1) // 2
 
 
@@ -173,12 +178,15 @@ def _second_half_of_taps_left_out(c: Gather) -> Gather:
     return replace(c, weight=c.weight * _first_half(c.sizes.kernel_size, taps))
 
 
-# Input channels that kernels take at a time: k of a matrix instruction, or some of these.
+# Numbers of input channels that kernels process at a time: k of a matrix instruction, or multiples.
 _BLOCKS = (2, 4, 8, 16, 32)
 
 
 def _blocks() -> Iterator[Mistake[Gather]]:
-    """Every other block of input channels left out, as where two buffers take turns."""
+    """Yield mistakes that leave out every other block of input channels.
+
+    A kernel makes them if two buffers do not take turns as they should.
+    """
     for size in _BLOCKS:
         for place, words in enumerate(("first", "second")):
             yield Mistake(
@@ -201,12 +209,12 @@ def _bias_of_first_channel(c: Gather) -> Gather:
 
 
 def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
-    """Read memory where one index is multiplied by another factor; beyond its end is NaN.
+    """Read memory with one index multiplied by another factor; beyond the end there is NaN.
 
     Args:
-        tensor: What lies there, contiguous; (..., length).
-        dim: Which of its indices.
-        factor: By how many elements each step of it leads on.
+        tensor: The contents of the memory, contiguous; (..., length).
+        dim: The dimension of that index.
+        factor: Number of elements that one step of the index goes on.
     """
     size = tensor.shape[dim]
     places = torch.arange(tensor.numel()).view(tensor.shape)
@@ -219,7 +227,7 @@ def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
 
 
 def _weight_by(c: Gather, dim: int, factor: int) -> Gather:
-    """Index each group's weights (channels, outputs, taps) with another factor."""
+    """Read each group's weights (channels, outputs, taps) with another factor for an index."""
     groups = c.weight.contiguous().chunk(c.sizes.groups, 0)
     return replace(c, weight=torch.cat([_read_at(group, dim, factor) for group in groups]))
 
@@ -234,13 +242,13 @@ Factor = Callable[[Convolution], int]
 def _factors(
     what: str, right: str, ways: Sequence[tuple[str, Factor]], change: Callable[..., Gather]
 ) -> Iterator[Mistake[Gather]]:
-    """An index of memory with another factor.
+    """Yield mistakes that multiply an index by another factor.
 
     Args:
-        what: Which index, in which tensor.
-        right: Its factor.
-        ways: What it may be, and how much that is.
-        change: Takes a computation and `factor`.
+        what: The index and its tensor, in words.
+        right: The right factor, in words.
+        ways: Wrong factors: in words, and as functions of the sizes.
+        change: Changes a computation; it takes the `factor` as well.
     """
     for words, factor in ways:
         yield Mistake(
@@ -260,7 +268,7 @@ def _outputs(c: Convolution) -> int:
 
 
 def _indices() -> Iterator[Mistake[Gather]]:
-    """Factors of indices that are mistyped: one left out, or + or / for *."""
+    """Yield mistyped factors of indices: one factor left out, or + or / in place of *."""
     yield from _factors(
         "input channel in the weight's index",
         "(out_channels / groups) * kernel_size",
@@ -305,7 +313,10 @@ def _indices() -> Iterator[Mistake[Gather]]:
 
 
 def _lengths() -> Iterator[Mistake[Gather]]:
-    """Another number for the input's length: where its rows begin, and where they end."""
+    """Yield mistakes that use another number as the input's length.
+
+    It decides where the rows of the input begin and end.
+    """
     for words, length in (
         ("kernel_size", lambda c: c.kernel_size),
         ("the batch", lambda c: c.batch),
@@ -323,7 +334,7 @@ def _lengths() -> Iterator[Mistake[Gather]]:
 
 
 def _with_rows_of(c: Gather, length: Factor) -> Gather:
-    """Read the input's memory in rows of another length; beyond its end is NaN."""
+    """Read the input's memory in rows of another length; beyond the end there is NaN."""
     rows = torch.arange(c.sizes.batch * c.sizes.in_channels).view(*c.x.shape[:2], 1)
     places = rows * length(c.sizes) + torch.arange(length(c.sizes))
     size = c.x.numel()
@@ -332,8 +343,8 @@ def _with_rows_of(c: Gather, length: Factor) -> Gather:
 
 
 def _substitutions() -> Iterator[Mistake[Gather]]:
-    """One number of a convolution in the place of another, as a swapped or mistyped argument."""
-    # Of the others in its place something else is known.
+    """Yield mistakes that use one number in place of another, as with swapped arguments."""
+    # The substitutions that are left out here are known mistakes of other names.
     for target, sources in (
         ("stride", ("padding", "output_padding", "dilation", "groups", "kernel_size")),
         ("padding", ("stride", "dilation", "groups", "kernel_size")),
@@ -354,7 +365,7 @@ def _substituted(c: Gather, target: str, source: str) -> Gather:
 
 
 def _stride_and_taps_swapped(c: Gather) -> Gather:
-    """Loop over as many taps as the stride is, in rows of so many; beyond their end is NaN."""
+    """Loop over `stride` taps, in rows of as many; beyond their end there is NaN."""
     taps = c.sizes.stride
     size = c.weight.shape[0] * c.weight.shape[1] * taps
     read = torch.full((size,), torch.nan, dtype=c.weight.dtype)
@@ -364,7 +375,7 @@ def _stride_and_taps_swapped(c: Gather) -> Gather:
 
 
 def _stride_and_taps_swapped_in_rows(c: Gather) -> Gather:
-    """As above, the rows being as long as they are: beyond one stands the next."""
+    """Loop over `stride` taps, in rows of the right length; beyond one row is the next."""
     taps = torch.arange(c.sizes.stride)
     rows = torch.arange(c.weight.shape[0] * c.weight.shape[1]).view(*c.weight.shape[:2], 1)
     places = rows * c.sizes.kernel_size + taps
@@ -374,7 +385,7 @@ def _stride_and_taps_swapped_in_rows(c: Gather) -> Gather:
 
 
 def _weight_channel_divided(c: Gather) -> Gather:
-    """Index each group's weights with channel / (outputs * taps)."""
+    """Read each group's weights at channel / (outputs * taps)."""
     outputs, taps = c.weight.shape[1:]
 
     def read(group: Tensor) -> Tensor:
@@ -386,7 +397,7 @@ def _weight_channel_divided(c: Gather) -> Gather:
 
 
 MISTAKES: tuple[Mistake[Gather], ...] = (
-    # First: what is left of nothing fits many another.
+    # This comes first: many other mistakes fit where no product is left.
     Mistake(
         "bias alone",
         "No product is summed: every output is its bias, or 0 without one.",
@@ -792,4 +803,4 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         lambda c: replace(c, finish=_channels_last),
     ),
 )
-"""The known mistakes; where several explain an output, the earlier is named first."""
+"""The known mistakes. If several explain an output, the earlier is named first."""

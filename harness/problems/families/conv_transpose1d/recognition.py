@@ -1,4 +1,4 @@
-"""Whether a reference is one `nn.ConvTranspose1d` and nothing else."""
+"""Recognition of references that are one `nn.ConvTranspose1d` and nothing else."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -16,13 +16,14 @@ _PROBE_LENGTH = 4
 def is_transposed_convolution(
     model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
 ) -> bool:
-    """Whether `Model` gives what its only module with parameters, a ConvTranspose1d, gives.
+    """Return whether `Model` only calls a ConvTranspose1d, its only module with parameters.
 
-    Looking at the modules is not enough: a reference may put an activation after the convolution,
-    and then the error bound of a plain sum does not hold.
+    Both are called and their outputs compared. The modules alone do not show it: a reference may
+    apply an activation after the convolution, and the error bound of a plain sum does not hold
+    then.
 
     Raises:
-        Exception: Whatever `Model` raises on a small input.
+        Exception: Any exception that `Model` raises on a small input.
     """
     owners = [m for m in model.modules() if any(True for _ in m.parameters(recurse=False))]
     if len(owners) != 1 or type(owners[0]) is not nn.ConvTranspose1d:
@@ -36,6 +37,7 @@ def is_transposed_convolution(
 
 
 def _same_as(model: nn.Module, convolution: nn.ConvTranspose1d) -> bool:
+    """Return whether model and convolution give the same bits for a short random input."""
     generator = torch.Generator().manual_seed(0)
     length = _PROBE_LENGTH + 2 * cast("int", convolution.padding[0])
     x = torch.randn(1, convolution.in_channels, length, generator=generator)

@@ -9,7 +9,14 @@ from harness.problems.configuration import Configuration
 
 @dataclass(frozen=True)
 class Convolution:
-    """The sizes of one transposed convolution of x (batch, in_channels, length)."""
+    """The sizes of one transposed convolution of x (batch, in_channels, length).
+
+    The other sizes are the arguments of `nn.ConvTranspose1d`.
+
+    Attributes:
+        batch: Number of rows of the input.
+        length: Number of positions of the input.
+    """
 
     in_channels: int
     out_channels: int
@@ -25,7 +32,7 @@ class Convolution:
 
     @classmethod
     def of(cls, configuration: Configuration) -> Self:
-        """The sizes of a configuration; what it lacks is neutral."""
+        """Return the sizes of a configuration; parameters that it lacks are neutral."""
         batch, _, length = configuration.input_shapes[0]
         known = {field.name for field in fields(cls)}
         given: dict[str, Any] = {k: v for k, v in configuration.arguments.items() if k in known}
@@ -57,17 +64,20 @@ class Convolution:
 
     @property
     def most_terms(self) -> int:
-        """Products that meet in one output at most: of taps, those whose places differ by strides.
+        """The largest number of products in one output's sum.
+
+        The products are of taps whose places differ by whole strides.
 
         >>> Convolution(8, 1, 5, 1, 9, stride=4, dilation=2).most_terms
         24
         """
+        # Taps this many apart reach the same output from different input positions.
         apart = self.stride // math.gcd(self.stride, self.dilation)
         return self.in_channels // self.groups * math.ceil(self.kernel_size / apart)
 
     @property
     def is_valid(self) -> bool:
-        """Whether PyTorch accepts these sizes, and they give an output that is not empty."""
+        """True if PyTorch accepts these sizes and the output is not empty."""
         return (
             self.output_length >= 1
             and self.output_padding < max(self.stride, self.dilation)

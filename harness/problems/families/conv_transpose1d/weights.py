@@ -1,4 +1,4 @@
-"""The weights of a transposed convolution with which sums are exact, or of a single product."""
+"""Weights of a transposed convolution for exact sums, and for sums of one product."""
 
 import torch
 from torch import Generator, Tensor, nn
@@ -19,7 +19,7 @@ _ZERO_SHARE = 0.1
 
 
 def largest_exact_input(sizes: Convolution) -> int:
-    """The largest odd number that inputs have where weights are `exact_weights`."""
+    """Return the largest odd number among inputs for the weights `exact_weights`."""
     if _has_exact_products(sizes):
         return WIDEST_EXACT
     return largest_exact(min(sizes.most_terms, _MOST_EXACT_TERMS))
@@ -28,9 +28,9 @@ def largest_exact_input(sizes: Convolution) -> int:
 def exact_weights(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Draw weights from {-1, 0, 1} and a bias, of which float32 holds every sum.
+    """Draw weights from {-1, 0, 1} and a bias, so that float32 holds every sum.
 
-    The bias has 12 bits; where there are single products, as many as the inputs.
+    The bias has 12 bits. If each sum has one product, it has as many bits as the inputs.
     """
     sizes = Convolution.of(configuration)
     has_products = _has_exact_products(sizes)
@@ -46,9 +46,10 @@ def exact_weights(
 
 
 def _has_exact_products(sizes: Convolution) -> bool:
-    """Whether exact runs have single products of wide inputs, and not sums of narrower ones.
+    """Return whether each sum of an exact run has one product of wide inputs.
 
-    Half of the lengths have: a run more would take as long as any.
+    Otherwise it has many products of narrower inputs. The length decides, half of the lengths each
+    way, since a further run for this would take as long as any.
     """
     return sizes.length % 2 == 1
 
@@ -61,10 +62,10 @@ def _signs(like: Tensor, generator: Generator) -> Tensor:
 def lone_weights(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Draw weights, all but so many of them zero that no sum has more than one product.
+    """Draw weights of which so many are zero that each sum has at most one product.
 
-    The bound of a sum grows with its terms, and what is lost of operands grows with their root: of
-    few terms a bound tells more. Biases stay, and are other than as initialised.
+    A sum's bound grows with the number of terms, but the effect of lost operand bits only with its
+    root. So the bound of few terms shows more. Biases stay dense, and differ from the initial ones.
     """
     sizes = Convolution.of(configuration)
     return {
@@ -74,12 +75,14 @@ def lone_weights(
 
 
 def _lone(weight: Tensor, sizes: Convolution, generator: Generator) -> Tensor:
-    """Keep one product of each sum: taps whose places differ by whole strides share their sums.
+    """Keep one product of each sum, chosen at random among the taps that share it.
+
+    Taps share their sums if their places differ by whole strides.
 
     Args:
         weight: (in_channels, out_channels / groups, kernel_size).
-        sizes: The convolution's.
-        generator: Where the choice comes from.
+        sizes: The convolution's sizes.
+        generator: Source of the choice.
     """
     channels = weight.shape[0] // sizes.groups
     by_output = weight.view(sizes.groups, channels, *weight.shape[1:])
@@ -89,28 +92,28 @@ def _lone(weight: Tensor, sizes: Convolution, generator: Generator) -> Tensor:
     for phase in sorted(set(phases.tolist())):
         taps = phases == phase
         among = torch.where(taps, rank, -1.0)
-        # The largest among channels and taps, of each group and output channel.
+        # Keep the largest rank among channels and taps, for each group and output channel.
         kept |= taps & (among == among.amax(dim=(1, 3), keepdim=True))
     return torch.where(kept, by_output, 0.0).view_as(weight)
 
 
 def _sparse(like: Tensor, groups: int, generator: Generator) -> Tensor:
-    """Draw from {-1, 0, 1}, at most 4095 of them nonzero in each output's sum, and at least one.
+    """Draw from {-1, 0, 1}, so that each output's sum has 1 to 4095 weights other than 0.
 
-    With inputs and bias of at most 4095 in absolute value, 4096 terms sum to less than 2**24:
-    every partial sum is an integer that float32 holds.
+    With inputs and bias of at most 4095 in absolute value, 4096 terms sum to less than 2**24. Every
+    partial sum is then an integer that float32 holds.
 
     Args:
         like: The weight (in_channels, out_channels / groups, kernel_size).
-        groups: The convolution's.
-        generator: Where the values come from.
+        groups: The convolution's groups.
+        generator: Source of the values.
     """
     channels, outputs, taps = like.shape[0] // groups, like.shape[1], like.shape[2]
     shape = (groups, outputs, channels * taps)
-    # Few zeros: a term that is left out shows where its weight is not one.
+    # Zeros are few: a kernel that leaves out a term is seen only where the weight is not 0.
     values = 2 * torch.randint(0, 2, shape, generator=generator) - 1
     values = torch.where(torch.rand(shape, generator=generator) < _ZERO_SHARE, 0, values)
-    # Rank the terms of each output channel at random; those beyond the allowed number are zero.
+    # Rank the terms of each output channel at random, and set those beyond the limit to zero.
     rank = torch.rand(shape, generator=generator).argsort(-1).argsort(-1)
     values = torch.where(rank >= _MOST_EXACT_TERMS, 0, values)
     values = torch.where((rank == 0) & (values == 0), 1, values)
