@@ -73,6 +73,7 @@ def family_of(
         Exception: Any exception that the reference raises.
     """
     fitting = [one for one in known().values() if one.recognises(model, arguments, inputs)]
+    # A family that derives from another one is the more special of the two.
     special = [
         one
         for one in fitting

@@ -88,7 +88,7 @@ class Sizes(Protocol):
 
 
 class Family(Protocol):
-    """What the harness has to know of a kind of references.
+    """The interface of one kind of references.
 
     `taken` are those of the problem's own constructor arguments that the submission takes as well.
     """

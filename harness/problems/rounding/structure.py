@@ -130,6 +130,7 @@ def put(
     if kwargs or (len(what) > 1 and what[-1] is True):
         return gathered(rounding, operator, x, where, *what, **kwargs)
     if operator.overloadpacket.__name__ == "index_put" and len(where) == 1:
+        # x[mask] = number is a `where`, of which the condition may be uncertain.
         mask, source = where[0], what[0]
         if mask.value.dtype is torch.bool and source.value.numel() == 1:
             shape = (*mask.value.shape, *(1,) * (x.value.dim() - mask.value.dim()))
@@ -285,6 +286,7 @@ def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> T
         raise NoRuleError("what drops imaginary parts")
     if value.is_complex():
         value = value.to(torch.complex128)
+    # The exact value stays float64. Rounding to float32 is part of the error.
     if value.dtype is torch.float32:
         value = value.double()
     if x.error is not None and x.value.is_floating_point() and not value.is_floating_point():

@@ -42,6 +42,7 @@ def any_convolution(varied: Iterable[str], chance: random.Random) -> Convolution
         chance: Source of the sizes.
     """
     allowed = set(varied)
+    # Invalid sizes are drawn again, since the rules of PyTorch relate several sizes.
     while True:
         known = {name: _one(name, most, chance) for name, most in _MOST.items() if name in allowed}
         sizes = Convolution(**{**_SMALL, **known})
