@@ -74,7 +74,7 @@ def factors_of(traced: Traced) -> tuple[Factor, ...]:
     if not all(_is_drawn(traced.tensors[place]) for place in places):
         return ()
     plain = [_Operand(traced, traced.tensors, place) for place in places]
-    # If all numbers of an operand are cut off, the output shifts in proportion to their last places.
+    # If all numbers of an operand are cut off, the output shifts in proportion to their last bits.
     # Both operands' shifts are taken out of the errors before these are tested.
     shifts = torch.stack([each.image(_last_places(each.values)).flatten() for each in plain], 1)
     even = torch.linalg.qr(shifts)[0]
