@@ -1,4 +1,4 @@
-"""How fast submissions are on a GPU: measured beside their baselines, kept, and compared.
+"""Speed of submissions on a GPU: measured beside their baselines, stored, and compared.
 
-Whether they are right is in judging/; the order of submissions is in leaderboard/.
+Correctness is judged in judging/. The order of submissions is in leaderboard/.
 """

@@ -1,4 +1,4 @@
-"""Who is timed: a submission or a baseline, each kind in a worker of its own."""
+"""Contenders of a measurement: submissions and baselines, each in a worker of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.worker.answers import findings_of
 
 
 class ContenderError(RuntimeError):
-    """A contender cannot be timed; the message says why, in one line."""
+    """A contender that cannot be timed; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Sample:
     """One timed call.
 
     Attributes:
-        milliseconds: Of the device's work.
-        output: On the GPU, until the next call of anybody.
-        findings: What the call shows beside its numbers.
+        milliseconds: Device time of the call's work.
+        output: The output, on the GPU. It is valid until the next call of any contender.
+        findings: Findings that the call shows beside its numbers.
     """
 
     milliseconds: float
@@ -43,31 +43,31 @@ class Sample:
 
 
 class Contender(Protocol):
-    """One that can be called."""
+    """A submission or a baseline whose calls can be timed."""
 
     name: str
 
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """One timed call.
+        """Time one call.
 
         Args:
-            inputs: On the GPU.
-            moved: Whether they are to lie elsewhere than for the last call.
-            seconds: For the call, if not as long as any step.
+            inputs: The inputs, on the GPU.
+            moved: Whether the inputs must lie at other addresses than in the last call.
+            seconds: The deadline of this call; by default that of any step.
 
         Raises:
-            ContenderError: It raised, or answered nonsense.
-            WorkerFailure: Its worker died or took too long.
+            ContenderError: The call raised an exception or returned something invalid.
+            WorkerFailure: The worker died or took too long.
         """
 
 
 class TimedSubmission:
-    """A submission; its device's process has launched what it asked for, and says how long it took.
+    """A submission whose launches are made and timed by its device process.
 
     Raises (when it is made):
-        ContenderError: It raises, or its weights do not fit.
+        ContenderError: The submission raises an exception, or its weights do not fit.
         WorkerFailure: Its worker died or took too long.
     """
 
@@ -80,7 +80,7 @@ class TimedSubmission:
         weights: Mapping[str, Tensor],
         output_shape: Sequence[int],
     ) -> None:
-        """Import the submission, and construct `ModelNew` with these weights."""
+        """Import the submission and construct its `ModelNew` with these weights."""
         self.name = name
         self._conversation = conversation
         self._elements = math.prod(output_shape)
@@ -96,7 +96,7 @@ class TimedSubmission:
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """One timed call, which is a checked one as well."""
+        """Time one call, and check it as every other call is checked."""
         with _faults():
             answer = self._conversation.ask(
                 "time",
@@ -129,12 +129,12 @@ class TimedSubmission:
 
 
 class TimedBaseline:
-    """The reference, in one precision; raises as `TimedSubmission` does."""
+    """The reference in one precision; it raises the same errors as `TimedSubmission`."""
 
     def __init__(
         self, name: str, conversation: Conversation, precision: str, output_shape: Sequence[int]
     ) -> None:
-        """Of a worker whose model is there."""
+        """Use a worker that has already constructed its model."""
         self.name = name
         self._conversation = conversation
         self._precision = precision
@@ -143,7 +143,7 @@ class TimedBaseline:
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """One timed call; where its inputs lie says nothing to it."""
+        """Time one call. `moved` has no effect: a baseline's inputs always lie in the window."""
         del moved
         window = own_window()
         placed = window.put(inputs, room=self._output_bytes)
@@ -163,7 +163,7 @@ class TimedBaseline:
 
 
 def prepare_baseline(conversation: Conversation, weights: Mapping[str, Tensor]) -> None:
-    """Construct `Model` with these weights; raises as `TimedSubmission` does."""
+    """Construct `Model` with these weights; raise the same errors as `TimedSubmission`."""
     with _faults():
         conversation.construct()
         conversation.send_weights(weights)

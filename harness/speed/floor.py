@@ -11,7 +11,7 @@ import torch
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 
-# Enough for a steady rate, and far more than any cache holds.
+# A gibibyte reaches a steady rate, and is far larger than any cache.
 _COPY_BYTES = 1 << 30
 _MATRIX_SIZE = 8192
 _REPEATS = 10
@@ -19,12 +19,12 @@ _REPEATS = 10
 
 @dataclass(frozen=True)
 class Rates:
-    """What a GPU reached here and now.
+    """The rates that this GPU reached in this run.
 
     Attributes:
-        bytes_per_second: Of a large copy, bytes read plus written.
-        flops_per_second: Of a large matrix product in bfloat16, the fastest arithmetic that a
-            result of any precision class can be made with.
+        bytes_per_second: Rate of a large copy; bytes read plus bytes written.
+        flops_per_second: Rate of a large matrix product in bfloat16. This is the fastest arithmetic
+            that can produce a result of any precision class.
     """
 
     bytes_per_second: float
@@ -33,24 +33,24 @@ class Rates:
 
 @dataclass(frozen=True)
 class LeastWork:
-    """What a problem takes at least.
+    """The least work that a problem requires.
 
     Attributes:
-        bytes: Of reading every input and weight once and writing the output once.
-        flops: Two for each term of each output that exists; 0 where that is not known.
+        bytes: Bytes of reading every input and weight once and writing the output once.
+        flops: Two for each term of each output element; 0 if the number of terms is unknown.
     """
 
     bytes: int
     flops: int
 
     def floor_ms(self, rates: Rates) -> float:
-        """Milliseconds; the larger of moving the bytes and doing the operations."""
+        """Return the larger of the time for the bytes and the time for the operations, in ms."""
         moving = self.bytes / rates.bytes_per_second
         return 1e3 * max(moving, self.flops / rates.flops_per_second)
 
 
 def measured_rates() -> Rates:
-    """Measure the GPU that torch uses; takes about a tenth of a second."""
+    """Measure the GPU that torch uses; this takes about a tenth of a second."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     copying = _fastest_ms(lambda: target.copy_(source))
@@ -64,7 +64,7 @@ def measured_rates() -> Rates:
 
 
 def least_work(problem: Problem, case: Case, weight_bytes: int, output_bytes: int) -> LeastWork:
-    """What a case takes, given the bytes of its weights and of its output."""
+    """Return the least work of a case, given the bytes of its weights and of its output."""
     inputs = sum(
         math.prod(shape) * getattr(torch, dtype).itemsize
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)

@@ -1,4 +1,4 @@
-"""Time submissions and baselines together on this machine's GPU."""
+"""Timing of submissions and baselines together on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ W = TypeVar("W", bound=Worker)
 
 
 def baseline_name(kind: BaselineKind, precision: str) -> str:
-    """How a baseline is called in results and tables."""
+    """Return the name of a baseline in results and tables, such as "eager tf32"."""
     return f"{kind} {precision}"
 
 
 def measure(plan: SpeedPlan) -> Measurement:
     """Time all contenders of a plan in the same rounds.
 
-    A baseline that fails or takes too long for its first call is left out, and that is told.
+    A baseline is left out if it fails or if its first call takes too long; the result lists it.
 
     Raises:
-        ContenderError: A submission cannot be timed, or gave a wrong output; its worker died or
-            took too long; or two processes cannot share memory on this GPU.
+        ContenderError: A submission cannot be timed or returned a wrong output, a submission's
+            worker died or took too long, or two processes cannot share memory on this GPU.
         OSError: A file cannot be read.
-        ValueError: The reference is none.
+        ValueError: The file is not a reference.
     """
     with _one_kind_of_error():
         return _measure(plan)
@@ -89,7 +89,8 @@ def _measure(plan: SpeedPlan) -> Measurement:
             torch.empty(shape, dtype=getattr(torch, dtype), device="cuda")
             for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)
         ]
-        # Once for all: what others have open is not to be given back meanwhile.
+        # The window gets its final size here. A later resize would free memory that other processes
+        # have open.
         own_window().make_room(end_of(inputs) + 2 * output_bytes)
         stack.callback(own_window().close)
         speed_run = SpeedRun(
@@ -101,7 +102,7 @@ def _measure(plan: SpeedPlan) -> Measurement:
 
 
 class _Contenders:
-    """The contenders' workers, which start up side by side. Use as a context manager."""
+    """Context manager over the contenders' workers, which start up side by side."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class _Contenders:
                 kind: self._begin(BaselineWorker(self._problem.path, kind, deadlines))
                 for kind in self._plan.kinds
             }
-            # Nothing went wrong: they live until the end.
+            # All workers started, so `__exit__` closes them, not this `with` statement.
             self._stack = self._stack.pop_all()
         return self
 
@@ -151,7 +152,7 @@ class _Contenders:
         return worker
 
     def submissions(self) -> list[Contender]:
-        """Ready to be called; raises what `TimedSubmission` does."""
+        """Return the submissions, ready to be timed; raise the same errors as `TimedSubmission`."""
         contenders: list[Contender] = []
         for entry, worker in zip(self._plan.entries, self._submissions, strict=True):
             worker.start()
@@ -168,7 +169,7 @@ class _Contenders:
         return contenders
 
     def baselines(self) -> list[Contender]:
-        """Those that can be constructed; the others are left out, and why."""
+        """Return the baselines that can be constructed; add the others to `left_out`."""
         contenders: list[Contender] = []
         for kind, worker in self._baselines.items():
             conversation = Conversation(worker, self._case)

@@ -1,4 +1,4 @@
-"""What one run on a GPU tells of its contenders."""
+"""The data of one measurement on a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.speed.result import Look, Timing
 
 @dataclass(frozen=True)
 class Conditions:
-    """The machine, and how it was while it measured; fields as in `SpeedResult`."""
+    """The machine and its state during the measurement; the fields are as in `SpeedResult`."""
 
     device: str
     driver: str
@@ -28,14 +28,14 @@ class Measurement:
     """Contenders that were timed together, in random order in every round.
 
     Attributes:
-        timings: By the contender's name; samples of one round stand at the same position.
-        findings: What is suspicious about a contender's times or outputs, by its name.
-        conditions: Of the run.
+        timings: Times by the contender's name. Samples of one round stand at the same position.
+        findings: Suspicious facts about a contender's times or outputs, by its name.
+        conditions: The machine and its state.
         floor_ms, bytes, flops: As in `SpeedResult`.
-        discarded: Rounds thrown away because the GPU was throttled.
+        discarded: Number of rounds discarded because the GPU was throttled.
         measured_at: UTC, ISO 8601.
-        left_out: Baselines that could not be timed, each with the reason, in a line.
         looks: As in `SpeedResult`.
+        left_out: Baselines that could not be timed, one line each, with the reason.
     """
 
     timings: Mapping[str, Timing]

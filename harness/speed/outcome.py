@@ -1,4 +1,4 @@
-"""The result of one submission on one problem, from what was measured and what was checked."""
+"""The speed result of one submission, made from its measurement and its check."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from harness.speed.statistics import ratio_of
 
 
 def speed_result(report: Report, precision: Precision, measured: Measurement) -> SpeedResult:
-    """What is kept of a measurement.
+    """Return the result to store for a submission.
 
     Args:
-        report: The submission's, which passed.
-        precision: Its class.
-        measured: With the submission among the contenders, under its name.
+        report: The report of the submission, which passed.
+        precision: The precision class of the submission.
+        measured: A measurement that has the submission among its contenders, under its name.
 
     Raises:
-        ContenderError: There is no baseline to compare with.
+        ContenderError: The measurement has no baseline to compare with.
     """
     own = measured.timings[report.submission]
     baselines = {n: t for n, t in measured.timings.items() if n != report.submission}
@@ -55,12 +55,13 @@ def speed_result(report: Report, precision: Precision, measured: Measurement) ->
 
 
 def fastest_of_class(baselines: Mapping[str, Timing], precision: Precision) -> str:
-    """The name of the fastest baseline that may round as much as the class.
+    """Return the name of the fastest baseline whose precision is comparable to the class.
 
-    TF32 is the least precise that the reference is timed with.
+    The class `fp32` is compared with fp32 baselines alone. Every other class is compared with TF32
+    ones, because TF32 is the least precise arithmetic in which the reference is timed.
 
     Raises:
-        ContenderError: There is none.
+        ContenderError: No such baseline was timed.
     """
     allowed = "fp32" if precision == "fp32" else "tf32"
     medians = {n: t.median_ms for n, t in baselines.items() if n.endswith(allowed)}

@@ -1,4 +1,4 @@
-"""What is to be measured: plain data, which another process or machine can do."""
+"""The plan of a measurement: plain data that another process or machine can execute."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.records.comparison import Precision
 
 @dataclass(frozen=True)
 class Entry:
-    """A submission that takes part.
+    """A submission that is timed.
 
     Attributes:
-        name: Unique among the contenders.
-        path: Its file.
-        precision: The class that it was found to be of; its outputs are held to it.
+        name: A name that is unique among the contenders.
+        path: The submission's file.
+        precision: The precision class that the check found. Timed outputs must satisfy its bound.
     """
 
     name: str
@@ -28,16 +28,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class SpeedPlan:
-    """What is to be measured.
+    """One measurement to make.
 
     Attributes:
-        request: Of the first entry's file, which tells what arguments constructors take, on the
-            reference: how to build and how long to wait. Its cases are not looked at.
-        entries: Who takes part.
-        kinds: Which baselines do.
-        seconds: For the rounds, at most.
-        width: The rounds end when half the 95 % interval of every contender's ratio to the first
-            entry is a smaller fraction than this.
+        request: A request for the first entry's file on the reference. The file decides which
+            arguments constructors take; the request says how to build and how long to wait. Its
+            cases are not used.
+        entries: The submissions to time.
+        kinds: The kinds of baseline to time.
+        seconds: The most time that the rounds may take, in seconds.
+        width: Relative precision at which the rounds end. Half the 95 % interval of every
+            contender's ratio to the first entry must be a smaller fraction than this.
     """
 
     request: Request

@@ -1,6 +1,6 @@
-"""A measured speed as it is kept: one JSON line for each submission, problem and run.
+"""Stored speeds: one JSON line for each submission, problem and run.
 
-Lines are added, never changed: the newest that was made of a file's very content counts.
+Lines are added, never changed. The newest line for a file's exact content counts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from harness.system import codec
 from harness.system.files import append_line
 
 SCHEMA = 1
-"""Of the JSON form.
+"""Version of the JSON form.
 
 1: the first.
 """
 
+# Two results' times may be compared only if these fields are equal. The clock is not among them: it
+# varies within a run, and hits a run's contenders alike.
 _COMPARABLE = ("device", "driver", "torch", "cudnn", "problem", "problem_hash", "schema")
 
 
@@ -28,9 +30,9 @@ class Timing:
     """Device times of one contender.
 
     Attributes:
-        median_ms: Of the samples.
-        interval_ms: Its 95 % confidence interval.
-        samples_ms: Every sample that counts, in the order of the rounds.
+        median_ms: Median of the samples, in ms.
+        interval_ms: 95 % confidence interval of the median, in ms.
+        samples_ms: All samples of rounds that count, in the order of the rounds, in ms.
     """
 
     median_ms: float
@@ -40,15 +42,15 @@ class Timing:
 
 @dataclass(frozen=True)
 class Look:
-    """How the GPU was after one round.
+    """The state of the GPU after one round.
 
     Attributes:
-        clock_mhz: Of the multiprocessors.
-        power_watts: Drawn.
-        temperature_celsius: Of the chip.
-        reasons: What kept the clock from being higher.
-        is_counted: Whether the round's samples were kept: not where heat or the power supply had
-            slowed it down.
+        clock_mhz: Clock of the multiprocessors.
+        power_watts: Power draw.
+        temperature_celsius: Temperature of the chip.
+        reasons: The reasons why the clock was not higher.
+        is_counted: Whether the round's samples were kept. They are discarded if heat or the power
+            supply slowed the GPU down.
     """
 
     clock_mhz: float
@@ -59,7 +61,7 @@ class Look:
 
 
 def milliseconds(timing: Timing) -> str:
-    """A median with half its 95 % interval, in two digits of the latter.
+    """Format a median with half its 95 % interval, to two digits of the latter.
 
     >>> milliseconds(Timing(4.2371, (4.2255, 4.2501), ()))
     '4.237 ± 0.013'
@@ -77,33 +79,33 @@ class SpeedResult:
     """One submission's speed on one problem.
 
     Attributes:
-        submission: Its name.
+        submission: Name of the submission.
         content_hash: SHA-256 of its file.
-        problem: The problem's name.
+        problem: Name of the problem.
         problem_hash: SHA-256 of the reference's file.
-        precision: The submission's class over the whole grid, the timed shape included.
+        precision: Precision class of the submission over the whole grid, including the timed shape.
         median_ms, interval_ms, samples_ms: As in `Timing`.
-        speedup: The median of the fastest baseline of its own class over the submission's.
-        speedup_interval: Its 95 % confidence interval.
-        baseline: Which one that is.
-        baselines: All of them by name, such as "eager tf32"; measured in the same run.
-        floor_ms: What no kernel can beat: bytes at the measured bandwidth of copying, or operations
-            at the measured rate of the fastest arithmetic, whichever takes longer.
-        bytes: Of reading every input and weight once and writing the output once.
+        speedup: Median of the fastest baseline of its own class over the submission's median.
+        speedup_interval: 95 % confidence interval of the speedup.
+        baseline: Name of that fastest baseline.
+        baselines: All baselines by name, such as "eager tf32", measured in the same run.
+        floor_ms: Time that no kernel can beat: the bytes at the measured bandwidth of copying, or
+            the operations at the measured rate of the fastest arithmetic, whichever takes longer.
+        bytes: Bytes of reading every input and weight once and writing the output once.
         flops: Floating-point operations of the terms that exist.
-        build_seconds: Of compiling its extensions, when that was done.
-        findings: What is suspicious about the times, one line each; empty for a result to trust.
-        rounds: Samples of each contender.
-        discarded: Rounds thrown away because the GPU was throttled.
-        device: The GPU's name.
+        build_seconds: Time that compiling its extensions took when they were built.
+        findings: Suspicious facts about the times, one line each; empty if the result is trusted.
+        rounds: Number of samples of each contender.
+        discarded: Number of rounds discarded because the GPU was throttled.
+        device: Name of the GPU.
         driver, cuda, torch, cudnn: Versions.
-        clocks_mhz: Median clock of the multiprocessors while measuring.
-        power_watts, temperature_celsius: Medians while measuring.
-        bandwidth_gbs: Of a large copy, bytes read plus written, in 10^9 a second.
-        harness: Version.
+        clocks_mhz: Median clock of the multiprocessors during the measurement.
+        power_watts, temperature_celsius: Medians during the measurement.
+        bandwidth_gbs: Bandwidth of a large copy, bytes read plus written, in 10^9 bytes a second.
+        harness: Version of the harness.
         measured_at: UTC, ISO 8601.
-        looks: At the GPU, one after each round, in their order; none in results from before they
-            were kept.
+        looks: State of the GPU after each round, in order; empty in results from before looks were
+            stored.
     """
 
     submission: str
@@ -141,30 +143,30 @@ class SpeedResult:
 
     @property
     def timing(self) -> Timing:
-        """The submission's own."""
+        """The submission's own times."""
         return Timing(self.median_ms, self.interval_ms, self.samples_ms)
 
     @property
     def floor_fraction(self) -> float:
-        """The floor over the median: 1 is as fast as can be."""
+        """The floor over the median; 1 is as fast as possible."""
         return self.floor_ms / self.median_ms
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """Return one line of JSON."""
         return codec.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> SpeedResult:
-        """Make a result from what `to_json` gave.
+        """Make a result from the output of `to_json`.
 
         Raises:
-            ValueError: It is of another schema, or no result at all.
+            ValueError: The text has another schema or is not a result.
         """
         return codec.decode_of_schema(text, cls, SCHEMA, "speed result", "measure it again")
 
 
 def why_not_comparable(first: SpeedResult, second: SpeedResult) -> str | None:
-    """What keeps two results' times from being compared, or None: they were measured alike."""
+    """Return why two results' times cannot be compared, or None if they were measured alike."""
     for name in _COMPARABLE:
         mine, theirs = getattr(first, name), getattr(second, name)
         if mine != theirs:
@@ -173,10 +175,10 @@ def why_not_comparable(first: SpeedResult, second: SpeedResult) -> str | None:
 
 
 def append(result: SpeedResult, folder: Path) -> Path:
-    """Add a result to those of its problem; answers the file.
+    """Append a result to the file of its problem, and return the file's path.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The file cannot be written.
     """
     path = folder / f"{result.problem}.jsonl"
     append_line(path, result.to_json())
@@ -184,7 +186,7 @@ def append(result: SpeedResult, folder: Path) -> Path:
 
 
 def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
-    """The results of a problem, the oldest first; lines of another schema are left out."""
+    """Yield the results of a problem, oldest first; skip lines of another schema."""
     path = folder / f"{problem}.jsonl"
     if not path.exists():
         return
@@ -196,5 +198,5 @@ def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
 
 
 def of_problems(folder: Path, problems: Iterable[str]) -> list[SpeedResult]:
-    """The results of several problems, as `read` gives them."""
+    """Return the results of several problems, in the order of `read`."""
     return [result for problem in sorted(problems) for result in read(folder, problem)]

@@ -1,4 +1,4 @@
-"""One number for a program that learns from scores, and what it is made of."""
+"""The reward: one number for a program that learns from scores, and its components."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from harness.speed.result import SpeedResult
 
 @dataclass(frozen=True)
 class Reward:
-    """What most people want of a submission.
+    """The score of a submission.
 
     Attributes:
-        value: 0 where it is not right. Of what is right, the lower end of the speedup's 95 %
-            interval, so that noise earns nothing; 1 where no speed to be trusted was measured.
+        value: 0 if the submission is wrong. Otherwise the lower end of the speedup's 95 % interval,
+            so that noise earns nothing, or 1 if no trustworthy speed was measured.
         is_right: Whether nothing is wrong in any case that ran.
-        precision: The tightest class that held in every case; None where that is not known.
-        speedup: Over the fastest baseline of its own class; None where none was measured.
-        speedup_interval: Its 95 % confidence interval.
-        findings: What the sanitizers and the checks of whose work it is found, and what is
-            suspicious about the times; each once.
+        precision: The tightest class that held in every case; None if it is unknown.
+        speedup: Speedup over the fastest baseline of its own class; None if it was not measured.
+        speedup_interval: 95 % confidence interval of the speedup.
+        findings: Findings of the sanitizers and of the own-work checks, and suspicious facts about
+            the times; each once.
     """
 
     value: float
@@ -33,14 +33,14 @@ class Reward:
 
 
 def reward(report: Report, speed: SpeedResult | None = None) -> Reward:
-    """The reward of a submission.
+    """Return the reward of a submission.
 
     Args:
-        report: Of its check.
-        speed: What was measured of it, where that was done.
+        report: The report of its check.
+        speed: Its measured speed, or None if it was not timed.
 
     Raises:
-        ValueError: The speed is that of other contents, or on another problem.
+        ValueError: The speed belongs to another content or another problem.
     """
     found = [finding.message for case in report.cases for finding in case.findings]
     if speed is None:
@@ -52,7 +52,7 @@ def reward(report: Report, speed: SpeedResult | None = None) -> Reward:
             f"the speed is not of what was checked: {report.submission} on {report.problem}; "
             "measure it again"
         )
-    # Times that are not to be believed are no speed.
+    # A speed with findings is not trusted, so it counts as not measured.
     value = 1.0 if speed.findings else speed.speedup_interval[0]
     return Reward(
         value if report.is_right else 0.0,

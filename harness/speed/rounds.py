@@ -1,4 +1,4 @@
-"""Rounds of timed calls, contenders in random order, every call with values of its own."""
+"""Rounds of timed calls: contenders in random order, every call with new values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from harness.problems.values import runs_for
 from harness.speed.contender import Contender, Sample
 from harness.speed.result import Look
 
-# Warm-up ends when so many calls in a row bring no time below the least by more than this.
+# Warm-up ends after this many calls in a row that are not faster than the fastest by more than
+# `_STEADY`.
 _STEADY_CALLS = 3
 _STEADY = 0.01
 _MOST_WARM_UPS = 30
 
-# Of the calls, so many have their inputs elsewhere than the call before.
+# The share of calls whose inputs lie at other addresses than in the call before.
 _MOVED_SHARE = 0.5
 
 Verify = Callable[[Contender, Sample], None]
@@ -34,12 +35,12 @@ Verify = Callable[[Contender, Sample], None]
 class Stage:
     """The inputs of each call.
 
-    They are drawn from what checked calls are drawn from, so that no look at them tells a timed
-    call.
+    They come from the distributions of checked calls. So a submission cannot recognise a timed call
+    by its inputs.
     """
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
-        """Tensors on the GPU, of the inputs' shapes and dtypes, that nobody else uses."""
+        """Take tensors on the GPU of the inputs' shapes and dtypes, for this stage's use alone."""
         self._inputs = inputs
         self._generator = torch.Generator("cuda")
         self._chance = secrets.SystemRandom()
@@ -50,10 +51,11 @@ class Stage:
         distribution: Distribution = "uniform",
         seconds: float | None = None,
     ) -> Sample:
-        """One call with new inputs; raises as the contender does.
+        """Time one call with new inputs; raise the same errors as the contender.
 
-        Half the time they lie where they did: who remembers what came of an address is wrong then,
-        and who computes from an earlier one else.
+        Half of the calls find their inputs at the addresses of the call before. A submission that
+        caches results by address is wrong in that half. One that still reads an earlier address is
+        wrong in the other half.
         """
         self._generator.manual_seed(secrets.randbits(63))
         for tensor in self._inputs:
@@ -66,7 +68,7 @@ class Stage:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Of the last call."""
+        """The inputs of the last call."""
         return tuple(self._inputs)
 
 
@@ -97,7 +99,7 @@ _DRAW: Mapping[Distribution, Callable[[Tensor, torch.Generator], object]] = {
     "integers": lambda tensor, generator: tensor.random_(-7, 8, generator=generator),
     "spike": _spike,
     "bump": _bump,
-    # Odd integers of 12 bits, and of either sign.
+    # Odd integers up to 12 bits and a sign.
     "exact": lambda tensor, generator: (
         tensor.random_(-2048, 2048, generator=generator).mul_(2).add_(1)
     ),
@@ -105,30 +107,30 @@ _DRAW: Mapping[Distribution, Callable[[Tensor, torch.Generator], object]] = {
 
 
 def draw(distribution: Distribution, tensor: Tensor, generator: torch.Generator) -> None:
-    """Fill a tensor of floating-point numbers, on the generator's device."""
+    """Fill a floating-point tensor on the generator's device from a distribution."""
     _DRAW[distribution](tensor, generator)
 
 
-# Most rounds are with what the problem itself draws. Power and clocks may depend on the values, so
-# all contenders of a round get the same kind.
+# Most rounds use the distribution of the problem's own inputs. Power and clocks may depend on the
+# values, so all contenders of a round get the same distribution.
 _OTHERS_SHARE = 0.25
 
 
 def any_distribution(problem: Problem, chance: random.Random) -> Distribution:
-    """What the inputs of a round are drawn from."""
+    """Return the distribution of a round's inputs."""
     if chance.random() >= _OTHERS_SHARE:
         return "uniform"
-    # What float16 overflows to says nothing of what it computes.
+    # Values that overflow float16 to infinity would not show what a submission computes.
     return chance.choice([r.distribution for r in runs_for(problem) if not r.is_beyond_half])
 
 
 @dataclass
 class Samples:
-    """What the rounds gave so far.
+    """Times and GPU states of the rounds so far.
 
     Attributes:
-        times: Milliseconds by contender, one for each round.
-        looks: At the GPU, one after each round, also after those that were thrown away.
+        times: Milliseconds by contender, one for each round that counts.
+        looks: State of the GPU after each round, including discarded rounds.
     """
 
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -136,17 +138,17 @@ class Samples:
 
     @property
     def counted(self) -> list[Look]:
-        """Those after rounds that count."""
+        """The looks after rounds that count."""
         return [look for look in self.looks if look.is_counted]
 
     @property
     def discarded(self) -> int:
-        """Rounds that were thrown away because the GPU was throttled."""
+        """Number of rounds discarded because the GPU was throttled."""
         return len(self.looks) - len(self.counted)
 
 
 def warm_up(stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify) -> None:
-    """Call until the times stop falling."""
+    """Call a contender until its times stop falling."""
     least = math.inf
     steady = calls = 0
     while steady < _STEADY_CALLS and calls < _MOST_WARM_UPS:
@@ -166,7 +168,7 @@ def run_rounds(
     is_enough: Callable[[Samples], bool],
     seconds: float,
 ) -> Samples:
-    """Rounds until it is enough, or time is up.
+    """Run rounds until `is_enough` returns true or time is up.
 
     A round in which the GPU was throttled counts for none of the contenders.
     """
@@ -175,6 +177,8 @@ def run_rounds(
     chance = secrets.SystemRandom()
     end = time.monotonic() + seconds
     while time.monotonic() < end and not is_enough(samples):
+        # All contenders are called in each round, in random order. Running one after the other
+        # would charge drift of the clock and of temperature to whichever contender comes last.
         chance.shuffle(order)
         distribution = any_distribution(problem, chance)
         taken: dict[str, Sample] = {}

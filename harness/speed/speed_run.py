@@ -1,4 +1,4 @@
-"""The course of one measurement: warm-up, rounds, and what tells whether to believe them."""
+"""The course of one measurement: warm-up, rounds, and the checks that make it trustworthy."""
 
 from __future__ import annotations
 
@@ -27,19 +27,23 @@ from harness.speed.statistics import median_of, ratio_of
 from harness.speed.verify import Checksum, FullCheck
 from harness.worker.supervisor import WorkerFailure
 
+# Rounds before the first look at the intervals, and rounds between two looks. Each look costs a
+# bootstrap for every contender.
 _LEAST_ROUNDS = 11
 _LOOK_EVERY = 5
 
-# Of the calls that count, this share is compared in full; drawn at random.
+# This share of the calls that count is compared in full. They are drawn at random after the call,
+# so that a submission cannot know them.
 _FULL_SHARE = 0.02
 
-# A cold cache and a copy's best bandwidth leave no room for times below this part of the floor.
+# With a cold cache, and against the best bandwidth of a copy, no honest time falls below this share
+# of the floor.
 _BELOW_FLOOR = 0.9
 
 
 @dataclass
 class _Findings:
-    """What was noticed, each thing once."""
+    """Findings by contender, each line once."""
 
     by_name: dict[str, list[str]] = field(default_factory=dict)
 
@@ -84,7 +88,10 @@ class SpeedRun:
         baselines: Sequence[Contender],
         left_out: Sequence[str],
     ) -> Measurement:
-        """Warm-up and rounds, and what they say; `left_out` are baselines that are none of them."""
+        """Warm up, run the rounds, and return the measurement.
+
+        `left_out` has a line for each baseline that could not be constructed.
+        """
         seconds = self._plan.request.deadlines.first_call
         for contender in entrants:
             warm_up(self._stage, contender, seconds, self._verify)
@@ -113,7 +120,7 @@ class SpeedRun:
         return self._measurement(samples, lines)
 
     def _verify(self, contender: Contender, sample: Sample) -> None:
-        """Hold a submission's output against the reference, and see whose work it is."""
+        """Check a submission's output against the reference, and check that the work is its own."""
         name, output = contender.name, sample.output
         precision = self._precision.get(name)
         if precision is None:
@@ -197,7 +204,7 @@ def _checksums(
     weights: Mapping[str, Tensor],
     output_shape: Sequence[int],
 ) -> Mapping[Precision, Checksum]:
-    """One for each class among the submissions; none where the reference is no linear map."""
+    """Return a checksum for each class among the submissions; empty if `Model` is not linear."""
     device = torch.device("cuda")
     linear_map = problem.family.linear_map(case, weights, device)
     if linear_map is None:
@@ -207,6 +214,6 @@ def _checksums(
 
 
 def timing_of(samples: Sequence[float]) -> Timing:
-    """The median of samples, with its interval."""
+    """Return the median of samples with its confidence interval."""
     median = median_of(samples)
     return Timing(median.value, (median.low, median.high), tuple(samples))

@@ -1,4 +1,4 @@
-"""What samples of device time say, and how sure that is."""
+"""Estimates from samples of device time, with their confidence intervals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 CONFIDENCE = 0.95
 _RESAMPLES = 2000
-# Bootstrapping is random; the same samples are to give the same interval every time.
+# The bootstrap draws at random. A fixed seed gives the same interval for the same samples.
 _SEED = 0
 
 
@@ -28,12 +28,13 @@ class Interval:
 
 
 def median_of(samples: Sequence[float]) -> Interval:
-    """The median, with the distribution-free interval from the samples' order.
+    """Return the median with its distribution-free interval from the order of the samples.
 
-    The ranks are those of a binomial distribution (Hahn and Meeker, Statistical Intervals, 5.2);
-    fewer than six samples give the whole range.
+    The ranks are those of a binomial distribution (Hahn and Meeker, Statistical Intervals, 5.2).
+    Fewer than six samples give the whole range.
     """
-    # Imported late: it takes as long as all else that a command line which measures nothing needs.
+    # scipy is imported late. Its import takes as long as everything else that a command without
+    # measurements needs.
     from scipy import stats
 
     ordered = np.sort(samples)
@@ -43,7 +44,7 @@ def median_of(samples: Sequence[float]) -> Interval:
 
 
 def ratio_of(numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
-    """The ratio of two medians; the interval is a percentile bootstrap's."""
+    """Return the ratio of two medians, with the interval of a percentile bootstrap."""
     return _quotient((numerators,), (denominators,))
 
 
@@ -53,15 +54,15 @@ def ratio_of_ratios(
     denominators: Sequence[float],
     denominators_baseline: Sequence[float],
 ) -> Interval:
-    """The ratio of two medians of different runs, each over what its own run's baseline took.
+    """Return the ratio of two medians from different runs, each relative to its run's baseline.
 
-    Clock and heat differ between runs, and hit a run's contenders alike.
+    Clock and temperature differ between runs, but affect all contenders of a run alike.
     """
     return _quotient((numerators, denominators_baseline), (denominators, numerators_baseline))
 
 
 def _quotient(over: Sequence[Sequence[float]], under: Sequence[Sequence[float]]) -> Interval:
-    """The product of some medians over that of others."""
+    """Return the product of the medians of `over`, divided by that of `under`."""
     samples = [np.asarray(each) for each in (*over, *under)]
 
     def quotient(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -74,7 +75,7 @@ def _quotient(over: Sequence[Sequence[float]], under: Sequence[Sequence[float]])
     value = float(quotient(*samples))
     if min(map(len, samples)) < 2:
         return Interval(value, value, value)
-    # Imported late, as above.
+    # Imported late, as in `median_of`.
     from scipy import stats
 
     found = stats.bootstrap(

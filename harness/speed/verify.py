@@ -1,11 +1,14 @@
-"""Whether what a timed call returned is right: in full for some calls, by a checksum for all.
+"""Checks of a timed call's output: a checksum for every call, a full comparison for some.
 
-The checksum is Freivalds' idea (1977) for a linear map. With signs r that the submission never
-sees, <r, y> must be <A' r, x> for y = A x, where A' is the adjoint, which is applied once. That
-costs one pass over x and y for each call, whatever A costs. Of errors e, each within its bound b,
-Hoeffding's inequality says P(|<r, e>| > t |b|) <= 2 exp(-t t / 2) for random signs; t = 8 makes a
-wrong accusation rarer than one in 10^13. What it does not see, a few wrong elements among many, the
-full comparison of calls chosen afterwards does.
+The checksum is Freivalds' idea (1977) for a linear map y = A x. It uses random signs r that the
+submission never sees. <r, y> must equal <A' r, x>, where A' is the adjoint, which is applied once.
+This costs one pass over x and y for each call, whatever A costs.
+
+Let e be errors, each within its bound b. Hoeffding's inequality gives P(|<r, e>| > t |b|) <= 2
+exp(-t t / 2) for random signs. With t = 8, a false alarm is rarer than one in 10^13.
+
+The checksum does not see a few wrong elements among many. The full comparison of calls that are
+chosen afterwards does.
 """
 
 from __future__ import annotations
@@ -28,14 +31,14 @@ from harness.problems.values import Values
 from harness.records.comparison import Comparison, Precision
 
 _DEVIATIONS = 8.0
-# Elements that are converted to float64 at a time.
+# Number of elements that are converted to float64 at a time.
 _SLICE = 1 << 26
 
 _RUN = Run("timed", "uniform", "A")
 
 
 class Checksum:
-    """Checks outputs of one linear map."""
+    """A checksum of the outputs of one linear map."""
 
     def __init__(
         self,
@@ -44,8 +47,8 @@ class Checksum:
         precision: Precision,
         device: torch.device,
     ) -> None:
-        """Of outputs of that shape, which were found to be of that class; on the map's device."""
-        # torch's own generators start from a seed that everybody knows.
+        """Draw the signs for outputs of this shape and precision class, on the map's device."""
+        # torch's default generators start from a public seed, so the seed is drawn here.
         secret = torch.Generator(device).manual_seed(secrets.randbits(63))
         drawn = torch.randint(
             0, 2, tuple(output_shape[1:]), generator=secret, device=device, dtype=torch.int8
@@ -58,25 +61,26 @@ class Checksum:
         self._allowed = _DEVIATIONS * math.sqrt(linear_map.squared_bounds(arithmetic))
 
     def error(self, x: Tensor, y: Tensor) -> float:
-        """The largest error of any row's checksum, as a fraction of what is allowed.
+        """Return the largest error of any row's checksum, as a fraction of the allowed error.
 
-        NaN where the output is not finite.
+        The result is NaN if the output is not finite.
 
         Args:
-            x: Input (batch, ...), on the checksum's device.
-            y: What is to be its output (batch, ...).
+            x: Input of shape (batch, ...), on the checksum's device.
+            y: Output of shape (batch, ...) to check.
         """
         expected = _products(x, self._adjoint) + self._offset
         difference = (_products(y, self._signs) - expected).abs()
-        # The bounds are linear in the largest input, but for the bias and what is lost near zero.
+        # The bounds hold for inputs up to 1 and grow linearly with the largest input. The terms of
+        # the bias and of underflow do not shrink, so the factor is at least 1.
         low, high = (float(bound) for bound in x.aminmax())
         allowed = self._allowed * max(1.0, -low, high)
-        # An infinity or NaN anywhere is in the sum of its row.
+        # An infinity or NaN in any element reaches the sum of its row.
         return float(difference.max()) / allowed if difference.isfinite().all() else math.nan
 
 
 def _products(rows: Tensor, vector: Tensor) -> Tensor:
-    """The float64 product of each row, flattened, with a vector."""
+    """Return the float64 product of each flattened row with a vector."""
     flat = rows.flatten(1)
     step = max(1, _SLICE // flat.shape[1])
     parts = [flat[i : i + step].double() @ vector for i in range(0, len(flat), step)]
@@ -85,7 +89,7 @@ def _products(rows: Tensor, vector: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FullCheck:
-    """Compares whole outputs with the oracle, on the GPU."""
+    """A comparison of whole outputs with the oracle, on the GPU."""
 
     problem: Problem
     case: Case
@@ -93,6 +97,6 @@ class FullCheck:
     device: torch.device
 
     def comparison(self, inputs: tuple[Tensor, ...], output: Tensor) -> Comparison:
-        """As every case is judged."""
+        """Judge the output as every case is judged."""
         values = Values(self.weights, inputs)
         return judge(self.problem, self.case, _RUN, values, output, self.device)
