@@ -1,4 +1,4 @@
-"""A real GPU through its driver: clocks, the record of its kernels, shares of its memory.
+"""A real GPU through its driver: memory, streams, device times, clocks.
 
-The simulated one is in simulator/; what two processes share of it is in worker/shared.py.
+The simulated device is in simulator/. The servers that processes share are in system/shared.py.
 """

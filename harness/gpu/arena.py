@@ -1,4 +1,4 @@
-"""Allocations of a GPU's memory, with guard zones behind them and poison in them."""
+"""Allocations of a GPU's memory, with a guard zone behind each and poison in all of them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,26 @@ from harness.simulator.hardware.memory import (
 )
 
 GUARD_BYTES = 256
-"""Behind each allocation, whose bytes are to stay as they are."""
+"""Size of the guard zone behind each allocation; its bytes must stay unchanged."""
 
 _ADDRESSES = 1 << 40
 _WANTED = 0x2000_0000_0000
 _LEAST_BLOCK = 512
-# Smaller ones are cut from blocks of this size.
+# Smaller blocks are cut from a slab of this size, because pages of their own would waste memory:
+# the driver maps at least a granule of them.
 _SLAB = 2 << 20
 _WORD = 4
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A piece of memory that one allocation at a time has; `handle` is of pages of its own."""
+    """A piece of memory that one allocation at a time owns.
+
+    Attributes:
+        start: First address.
+        size: Size in bytes.
+        handle: Handle of the block's own pages, or None if it is cut from a slab.
+    """
 
     start: int
     size: int
@@ -43,13 +50,16 @@ class _Block:
 
 
 class Arena:
-    """What is allocated in one range of addresses.
+    """The allocations in one range of addresses.
 
-    Freed blocks are kept for allocations of the same size, whose addresses come again then.
+    A freed block is kept for later allocations of the same size, which then get its address again.
+
+    Overruns are found in two ways. The guard zone shows a write just behind an allocation.
+    Addresses without memory behind each page-backed block turn a far access into a fault.
     """
 
     def __init__(self, driver: Driver, limit: int, stopwatch: Stopwatch) -> None:
-        """`limit` is the most bytes that may be live at a time."""
+        """Reserve the addresses; at most `limit` bytes are allocated at a time."""
         self._driver = driver
         self._stopwatch = stopwatch
         self._poisoned: set[int] = set()
@@ -66,14 +76,14 @@ class Arena:
         self._pattern: Tensor | None = None
 
     def allocate(self, nbytes: int, *, owned: bool) -> int:
-        """The address of so many bytes and a guard zone behind them, all of it `POISON`.
+        """Return the address of `nbytes` bytes and a guard zone behind them, all of it `POISON`.
 
         Args:
-            nbytes: How many.
-            owned: Whether host code that asked for them has to free them.
+            nbytes: Size in bytes.
+            owned: Whether host code requested the memory and must free it.
 
         Raises:
-            OutOfDeviceMemory: there are not so many.
+            OutOfDeviceMemory: Less memory is left.
         """
         if nbytes <= 0 or self.live_bytes + nbytes > self.limit:
             raise OutOfDeviceMemory(
@@ -94,10 +104,10 @@ class Arena:
         return block.start
 
     def free(self, address: int) -> Allocation:
-        """Give an allocation back; answers what it was.
+        """Free an allocation and return its record.
 
         Raises:
-            NotAnAllocation: `address` is not the start of one.
+            NotAnAllocation: `address` is not the start of a live allocation.
         """
         if address not in self._blocks:
             raise NotAnAllocation(f"0x{address:x} is not the start of a live allocation")
@@ -108,7 +118,7 @@ class Arena:
         return replace(freed, is_live=False)
 
     def poison_free(self) -> None:
-        """Let what is allocated from free blocks be `POISON` already."""
+        """Fill all free blocks with `POISON` in advance, so that a timed call need not."""
         for blocks in self._free.values():
             for block in blocks:
                 if block.start not in self._poisoned:
@@ -116,7 +126,7 @@ class Arena:
                     self._poisoned.add(block.start)
 
     def add_variable(self, address: int, nbytes: int) -> None:
-        """Let a module's variable count as an allocation, which nobody frees."""
+        """Record a module's variable as an allocation that is never freed."""
         if address not in self._live:
             self._live[address] = Allocation(
                 address, nbytes, is_live=True, serial=next(self._serials)
@@ -124,16 +134,16 @@ class Arena:
             insort(self._starts, address)
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation that holds the address."""
+        """Return the allocation that contains the address, or None."""
         at = bisect_right(self._starts, address) - 1
         found = self._live[self._starts[at]] if at >= 0 else None
         return found if found and address < found.end else None
 
     def within(self, address: int, nbytes: int) -> Allocation:
-        """The allocation that holds so many bytes.
+        """Return the allocation that contains `nbytes` bytes from the address.
 
         Raises:
-            NotAnAllocation: none does.
+            NotAnAllocation: No allocation contains them.
         """
         found = self.find(address)
         if found is None or nbytes < 0 or address + nbytes > found.end:
@@ -141,11 +151,11 @@ class Arena:
         return found
 
     def leaks(self) -> list[Allocation]:
-        """What host code asked for with cudaMalloc and has not freed."""
+        """Return the allocations that host code made with cudaMalloc and has not freed."""
         return [each for each in self._live.values() if each.is_owned]
 
     def overwritten(self) -> list[Allocation]:
-        """Allocations whose guard zone is not as it was; the zones are renewed."""
+        """Return the allocations whose guard zone has changed, and restore the zones."""
         allocations = [self._live[start] for start in self._blocks]
         if not allocations:
             return []
@@ -178,12 +188,12 @@ class Arena:
         return self._free[size].pop()
 
     def _make(self, size: int) -> None:
-        """Have at least one more free block of that size."""
+        """Add at least one free block of that size."""
         if size < _SLAB:
             slab = self._block(_SLAB)
             self._poisoned.discard(slab.start)
             parts = range(slab.start, slab.start + _SLAB, size)
-            # The last address first, so that addresses are given out as they rise.
+            # `pop` takes the last block, so a reversed list gives out ascending addresses.
             self._free[size] += [_Block(start, size, None) for start in reversed(parts)]
             return
         try:
@@ -195,11 +205,11 @@ class Arena:
             except DriverError as error:
                 raise OutOfDeviceMemory(f"{size} bytes: {error}") from None
         self._free[size].append(_Block(self._next, size, handle))
-        # Addresses without memory are between any two.
+        # A gap of addresses without memory follows each block, so that an overrun of it faults.
         self._next += size + self._pages.granularity
 
     def _trim(self) -> None:
-        """Give back the memory of free blocks that have pages of their own."""
+        """Return the memory of free page-backed blocks to the driver."""
         self._driver.call("cuCtxSynchronize")
         torch.cuda.empty_cache()
         for blocks in self._free.values():
@@ -215,7 +225,7 @@ def _with_pages(blocks: Iterable[_Block]) -> list[_Block]:
 
 
 def _size_of_block(nbytes: int, granularity: int) -> int:
-    """Of the block for so many bytes and a guard zone.
+    """Return the size of the block for an allocation of `nbytes` bytes and its guard zone.
 
     >>> [_size_of_block(nbytes, 2 << 20) for nbytes in (1, 256, 257, 1 << 20, 2 << 20)]
     [512, 512, 1024, 2097152, 4194304]

@@ -1,4 +1,4 @@
-"""A GPU's L2 cache without anything that a call could find there."""
+"""Emptying of a GPU's L2 cache, so that no timed call finds its data there."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import torch
 
 from harness.gpu.driver import Driver
 
-# Times of the cache's size that are read to empty it.
+# The bytes read to empty the cache, in multiples of its size.
 _FLUSHES = 2
 
 
 class ColdCache:
-    """Of the GPU that torch takes."""
+    """The L2 cache of the GPU that torch uses."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -20,9 +20,10 @@ class ColdCache:
         self._flush = torch.zeros(words, dtype=torch.int64, device="cuda")
 
     def empty(self) -> None:
-        """Empty it; persisting lines are none afterwards.
+        """Evict everything from the cache, including persisting lines.
 
-        What is only read leaves nothing behind that a call would have to write back first.
+        It is emptied by reads. Writes would leave dirty lines, and the timed call would have to
+        write them back first.
         """
         self._driver.forget_persisting_lines()
         self._flush.amax()

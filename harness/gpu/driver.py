@@ -1,6 +1,6 @@
-"""The few calls of the CUDA driver that torch does not offer, through ctypes.
+"""The CUDA driver's functions that torch does not offer, called through ctypes.
 
-The driver's interface is stable across releases. Every call works in the context that torch makes
+The driver's interface is stable across releases. Every call uses the context that torch makes
 current in a thread with its first operation on the GPU.
 """
 
@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 _HANDLE_BYTES = 64
-# CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag that there is.
+# CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag that exists.
 _LAZY_PEER_ACCESS = 1
 # CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTALLOC_DEVICEMAP
 _FOR_KERNELS = ctypes.c_uint(0x01 | 0x02)
 
-# How NumPy's array interface calls the types of inputs and outputs.
+# Names of the dtypes of inputs and outputs in NumPy's array interface.
 _TYPE_NAMES = {
     torch.float64: "<f8",
     torch.float32: "<f4",
@@ -31,11 +31,11 @@ _TYPE_NAMES = {
 
 
 class DriverError(RuntimeError):
-    """A call of the driver failed; the message names it and CUDA's error.
+    """A failed call of the driver; the message has the function's name and CUDA's error.
 
     Attributes:
-        status: The CUresult, whose numbers are those of cudaError_t.
-        text: What CUDA says of it.
+        status: The CUresult. Its numbers are those of cudaError_t.
+        text: CUDA's description of the error.
     """
 
     def __init__(self, name: str, status: int, text: str) -> None:
@@ -50,7 +50,7 @@ class _IpcHandle(ctypes.Structure):
 
 @dataclass(frozen=True)
 class _Memory:
-    """Device memory as torch.as_tensor takes it."""
+    """Device memory in the form that `torch.as_tensor` accepts."""
 
     address: int
     shape: tuple[int, ...]
@@ -68,35 +68,35 @@ class _Memory:
 
 
 class Driver:
-    """libcuda."""
+    """The driver library, libcuda."""
 
     def __init__(self) -> None:
-        # torch's context becomes this thread's.
+        # This makes torch's context current in this thread.
         torch.zeros(1, device="cuda")
         self._library = ctypes.CDLL("libcuda.so.1")
 
     def allocate(self, nbytes: int) -> int:
-        """The address of memory that torch's allocator knows nothing of.
+        """Return the address of memory outside torch's allocator.
 
-        A block of that allocator can hold other tensors too, and another process that opens one
-        of them sees the whole block.
+        A block of torch's allocator can contain other tensors too. Another process that opens one
+        of these tensors sees the whole block.
         """
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
         return address.value
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory that `allocate` returned."""
         self.call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def export(self, address: int) -> str:
-        """What another process needs to see this memory, in hexadecimal."""
+        """Return the handle with which another process opens this memory, in hexadecimal."""
         handle = _IpcHandle()
         self.call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
         return bytes(handle).hex()
 
     def open(self, handle: str) -> int:
-        """The address at which this process sees another's memory."""
+        """Return the address of another process's memory in this process."""
         address = ctypes.c_uint64()
         opened = _IpcHandle.from_buffer_copy(bytes.fromhex(handle))
         flags = ctypes.c_uint(_LAZY_PEER_ACCESS)
@@ -104,15 +104,15 @@ class Driver:
         return address.value
 
     def close(self, address: int) -> None:
-        """The inverse of `open`."""
+        """Close memory that `open` returned."""
         self.call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
 
     def forget_persisting_lines(self) -> None:
-        """Let nothing stay in the L2 cache for having been marked as persisting."""
+        """Reset persisting lines of the L2 cache to normal ones."""
         self.call("cuCtxResetPersistingL2Cache")
 
     def kernel(self, ptx: bytes, name: bytes) -> int:
-        """A kernel of some PTX, which stays loaded as long as the process lives."""
+        """Load a kernel from PTX and return it; it stays loaded for the life of the process."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
         self.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name))
@@ -120,7 +120,7 @@ class Driver:
         return function.value
 
     def launch(self, kernel: int, blocks: int, threads: int, words: Sequence[int]) -> None:
-        """Enqueue a kernel whose arguments are 64-bit words on torch's current stream."""
+        """Enqueue a kernel on torch's current stream; its arguments are 64-bit words."""
         values = (ctypes.c_uint64 * len(words))(*words)
         start, size = ctypes.addressof(values), ctypes.sizeof(ctypes.c_uint64)
         arguments = (ctypes.c_void_p * len(words))(*(start + size * i for i in range(len(words))))
@@ -135,9 +135,9 @@ class Driver:
         )
 
     def host_word(self) -> ctypes.c_uint64:
-        """A word of this process's that kernels see at the same address, 0 so far.
+        """Return a word of host memory, set to 0, that kernels see at the same address.
 
-        It is there as long as the process is.
+        It exists for the life of the process.
         """
         address = ctypes.c_void_p()
         size = ctypes.sizeof(ctypes.c_uint64)
@@ -148,7 +148,7 @@ class Driver:
         return word
 
     def call(self, name: str, *arguments: object) -> None:
-        """Call a function of the driver; raises `DriverError` where it does not succeed."""
+        """Call a function of the driver; raise `DriverError` if it fails."""
         status = getattr(self._library, name)(*arguments)
         if status:
             text = ctypes.c_char_p()
@@ -157,10 +157,10 @@ class Driver:
 
 
 def current_stream() -> ctypes.c_void_p:
-    """Torch's, as the driver has it."""
+    """Return torch's current stream as a driver handle."""
     return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
 
 def tensor_at(address: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """A contiguous tensor on memory that is there already, and stays as long as it is used."""
+    """Return a contiguous tensor over existing memory, which must outlive the tensor."""
     return torch.as_tensor(_Memory(address, shape, dtype), device="cuda")

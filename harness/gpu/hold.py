@@ -1,4 +1,4 @@
-"""Keep every multiprocessor of a GPU busy until what is to be timed is queued behind that."""
+"""A kernel that keeps every multiprocessor busy while the work to be timed is queued behind it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import torch
 from harness.gpu.driver import Driver
 
 _THREADS = 1024
-# A host that waits for the device while it is held would wait for ever. Some 60 ms, in which
-# hundreds of launches are queued.
+# The kernel gives up after this many cycles, some 60 ms, in which hundreds of launches are queued.
+# Without a limit, a host that waits for the held device would wait for ever.
 _MOST_CYCLES = 100_000_000
 
-# Threads that fill a multiprocessor leave no room for a block of any other kernel, whatever its
-# stream. One thread of each looks, and sleeps between, so that the others do not heat the chip.
+# The threads fill each multiprocessor, so that no block of another kernel fits, whatever its
+# stream. Holding one stream alone would let work on others start early. One thread of each block
+# polls the flag and sleeps in between, so that polling does not heat the chip.
 _PTX = b"""
 .version 7.0
 .target sm_75
@@ -48,7 +49,11 @@ together:
 
 
 class Hold:
-    """A kernel that does nothing, everywhere at once, until it is let go."""
+    """A kernel that occupies the whole GPU, without work of its own, until `end`.
+
+    Each `begin` gets the next ticket. A kernel waits until the flag reaches its ticket, so a late
+    one that was already released does not wait.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -60,15 +65,15 @@ class Hold:
         self._flag = driver.host_word()
 
     def begin(self) -> None:
-        """Enqueue it on torch's current stream.
+        """Enqueue the kernel on torch's current stream.
 
         Raises:
-            harness.gpu.driver.DriverError: The driver refuses.
+            harness.gpu.driver.DriverError: The driver refuses the launch.
         """
         self._ticket += 1
         arguments = (ctypes.addressof(self._flag), self._ticket, _MOST_CYCLES)
         self._driver.launch(self._kernel, self._blocks, _THREADS, arguments)
 
     def end(self) -> None:
-        """Let the device go on to what was queued meanwhile."""
+        """Release the device to the work that was queued meanwhile."""
         self._flag.value = self._ticket

@@ -1,7 +1,7 @@
-"""Who may use how much of a GPU's memory: an account that all harness processes of a user share.
+"""Shares of a GPU's memory: an account that all harness processes of a user share.
 
-A case at a problem's own size takes gigabytes, in the process that judges and in the worker. As
-many at a time as fit go on; the others wait until one of them gives its share back.
+A case at a problem's own size takes gigabytes, both in the judging process and in the worker. As
+many cases run at a time as fit. The others wait until a share is returned.
 """
 
 from __future__ import annotations
@@ -20,37 +20,41 @@ from typing import IO
 import torch
 
 _LOOK_SECONDS = 0.1
-# Contexts of processes, and what else is on the GPU, need the rest.
+# The rest is for the contexts of processes and for other programs on the GPU.
 _SHARED_OUT = 0.75
 # Measured on an H100: the first problem, whose inputs and output are 4.0 GiB, takes 19.2 GiB. The
-# device process keeps what it has freed, so that a share is held until it ends.
+# device process keeps freed memory, so a share is held until that process ends.
 _COPIES = 4.0
 _OF_TWO_PROCESSES = 3 << 29
 
 
 def of_current_gpu() -> Account:
-    """The account of the GPU that this process computes on."""
+    """Return the account of the GPU that this process computes on."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return Account(str(properties.uuid), int(_SHARED_OUT * properties.total_memory))
 
 
 def need(elements: int) -> int:
-    """Bytes that a case takes with so many numbers in inputs, weights and output together."""
+    """Return the bytes that a case needs, from the elements of inputs, weights and output."""
     return int(4 * elements * _COPIES) + _OF_TWO_PROCESSES
 
 
 def evaluations_that_fit() -> int:
-    """How many evaluations at a time leave room for one case at a problem's own size."""
+    """Return how many evaluations at a time leave room for one case at a problem's own size."""
     total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     return max(1, int((1 - _SHARED_OUT) * total) // _OF_TWO_PROCESSES)
 
 
 class Account:
-    """Of one GPU.
+    """The account of one GPU, in a locked JSON file.
+
+    A file survives processes, and a process may be killed while it holds a share. So entries are
+    kept by process, and entries of processes that no longer exist do not count.
 
     Args:
-        name: The GPU's, unique on this machine.
+        name: Name of the GPU, unique on this machine.
         capacity: Bytes that all shares together may take.
+        folder: Folder of the file; by default the folder of temporary files.
     """
 
     def __init__(self, name: str, capacity: int, folder: Path | None = None) -> None:
@@ -60,9 +64,9 @@ class Account:
 
     @contextmanager
     def share(self, size: int) -> Iterator[None]:
-        """Wait until so many bytes are free, and hold them.
+        """Wait until `size` bytes are free, and hold them within the context.
 
-        What is larger than all of the memory is let in when nobody else has a share.
+        A request above the capacity is granted when no other process holds a share.
         """
         while not self._take(size):
             time.sleep(_LOOK_SECONDS)
@@ -73,7 +77,7 @@ class Account:
 
     @property
     def held(self) -> int:
-        """Bytes that are lent now."""
+        """Bytes that processes hold now."""
         with self._entries() as (_, entries):
             return sum(entries.values())
 
@@ -93,12 +97,12 @@ class Account:
 
     @contextmanager
     def _entries(self) -> Iterator[tuple[IO[str], dict[str, int]]]:
-        """The shares of processes that are there, by process; nobody else looks meanwhile."""
+        """Yield the file, locked, and the shares of living processes by process."""
         with self._path.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             known: dict[str, int] = {}
-            # What a killed process left half-written is as good as nothing.
+            # A killed process may leave half a file; its content is dropped.
             with contextlib.suppress(ValueError):
                 known = json.load(file)
             yield file, {key: size for key, size in known.items() if _is_there(key)}
@@ -111,7 +115,7 @@ def _write(file: IO[str], entries: dict[str, int]) -> None:
 
 
 def _own_key() -> str:
-    """This process, which no later one of the same number is."""
+    """Return the key of this process; a later process with the same number has another key."""
     return f"{os.getpid()} {_started(os.getpid())}"
 
 
@@ -121,10 +125,10 @@ def _is_there(key: str) -> bool:
 
 
 def _started(process: int) -> str:
-    """When a process started, in the kernel's clock ticks; empty where there is none."""
+    """Return the start time of a process in the kernel's clock ticks; empty if none exists."""
     try:
         status = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return ""
-    # The name, in parentheses, may hold anything; the start time is the 20th field behind it.
+    # The name, in parentheses, may contain anything. The start time is the 20th field after it.
     return status.rpartition(")")[2].split()[19]

@@ -1,4 +1,4 @@
-"""Pages of a GPU's memory at addresses of our own, by the driver's virtual memory management."""
+"""Pages of a GPU's memory at chosen addresses, through the driver's virtual memory management."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ctypes
 from harness.gpu.driver import Driver
 
 _PINNED = 1
-"""CU_MEM_ALLOCATION_TYPE_PINNED, which is all of a GPU's memory."""
+"""CU_MEM_ALLOCATION_TYPE_PINNED, the type of all GPU memory."""
 _DEVICE = 1
 """CU_MEM_LOCATION_TYPE_DEVICE."""
 _READ_AND_WRITE = 3
@@ -15,13 +15,13 @@ _READ_AND_WRITE = 3
 
 
 class _Location(ctypes.Structure):
-    """`CUmemLocation`."""
+    """The driver's `CUmemLocation`."""
 
     _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
 
 
 class _Properties(ctypes.Structure):
-    """`CUmemAllocationProp`."""
+    """The driver's `CUmemAllocationProp`."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -33,22 +33,22 @@ class _Properties(ctypes.Structure):
 
 
 class _Access(ctypes.Structure):
-    """`CUmemAccessDesc`."""
+    """The driver's `CUmemAccessDesc`."""
 
     _fields_ = (("location", _Location), ("flags", ctypes.c_int))
 
 
 class Pages:
-    """One range of addresses, parts of which have memory behind them.
+    """One reserved range of addresses, parts of which are backed by memory.
 
     Attributes:
-        base: The first address.
-        size: Bytes of addresses.
-        granularity: What sizes and places of parts are multiples of, in bytes.
+        base: First address.
+        size: Size of the range in bytes.
+        granularity: Unit of the sizes and places of parts, in bytes.
     """
 
     def __init__(self, driver: Driver, size: int, wanted: int) -> None:
-        """Reserve so many bytes of addresses, at `wanted` if the driver lets it be there."""
+        """Reserve `size` bytes of addresses, at `wanted` if the driver allows that."""
         self._driver = driver
         device = ctypes.c_int()
         driver.call("cuCtxGetDevice", ctypes.byref(device))
@@ -75,10 +75,10 @@ class Pages:
         self.size = size
 
     def back(self, address: int, nbytes: int) -> int:
-        """Put memory behind addresses; answers its handle, for `strip`.
+        """Map new memory to addresses and return its handle, for `strip`.
 
         Raises:
-            harness.gpu.driver.DriverError: there is none left.
+            harness.gpu.driver.DriverError: No memory is left.
         """
         handle = ctypes.c_uint64()
         self._driver.call(
@@ -95,6 +95,6 @@ class Pages:
         return handle.value
 
     def strip(self, address: int, nbytes: int, handle: int) -> None:
-        """Take that memory from its addresses, which nobody uses any more, and give it back."""
+        """Unmap memory from its addresses, which must not be in use any more, and free it."""
         self._driver.call("cuMemUnmap", ctypes.c_uint64(address), ctypes.c_size_t(nbytes))
         self._driver.call("cuMemRelease", ctypes.c_uint64(handle))

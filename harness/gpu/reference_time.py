@@ -1,4 +1,4 @@
-"""How long the reference takes, where a submission took too long to be timed."""
+"""The reference's time, measured when a submission takes too long to be timed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.problems.problem import Problem
 
 
 def reference_seconds(problem: Problem, case: Case) -> float | None:
-    """Seconds of one eager call of `Model` on the GPU, the second one; None where it cannot run."""
+    """Return the seconds of the second eager call of `Model` on the GPU; None if it cannot run."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             model = problem.model(**case.arguments).cuda()

@@ -1,4 +1,4 @@
-"""Which CUDA a machine with a GPU can run."""
+"""CUDA releases that a machine with a GPU can run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from harness.compiler.toolchain import CudaOfGpu
 
 
 def cuda_here() -> CudaOfGpu | None:
-    """The CUDA of this machine's driver and of its torch; None where torch sees no GPU."""
+    """Return the CUDA of this machine's driver and torch; None if torch sees no GPU."""
     return cuda_of_gpu() if torch.cuda.is_available() else None
 
 
 def cuda_of_gpu() -> CudaOfGpu:
-    """The CUDA of the driver, and the one that torch was built for.
+    """Return the CUDA release of the driver, and the one that torch was built for.
 
-    The driver's own call needs no context; https://docs.nvidia.com/cuda/cuda-driver-api,
-    "cuDriverGetVersion". It tells what a compatibility package in front of the driver supports.
+    The driver's function needs no context; https://docs.nvidia.com/cuda/cuda-driver-api,
+    "cuDriverGetVersion". If a compatibility package stands in front of the driver, it returns the
+    release that the package supports.
     """
     version = ctypes.c_int()
     ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))

@@ -1,4 +1,4 @@
-"""Streams of a GPU beside torch's default one, all of which one stopwatch times."""
+"""A GPU's streams beside torch's default one, all timed by one stopwatch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCKING, _NON_BLOCKING = 0, 1
 
 
 class SideStreams:
-    """They are known by numbers, as are the events that are recorded on them."""
+    """Side streams by number, and the events recorded on them by ticket."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -24,7 +24,7 @@ class SideStreams:
         self._start: torch.cuda.Event | None = None
 
     def create(self, stream: int, *, is_blocking: bool) -> None:
-        """Have another one; a blocking one and the default one wait for each other."""
+        """Create a stream; a blocking stream and the default stream wait for each other."""
         handle = ctypes.c_void_p()
         flags = ctypes.c_uint(_BLOCKING if is_blocking else _NON_BLOCKING)
         self._driver.call("cuStreamCreate", ctypes.byref(handle), flags)
@@ -34,38 +34,39 @@ class SideStreams:
             made.wait_event(self._start)
 
     def destroy(self, stream: int) -> None:
-        """Let one go when its work is done."""
-        # What the others are timed with has to have an end that they can wait for.
+        """Destroy a stream when its work is done."""
+        # The stopwatch's end event is recorded on the default stream, so that stream must wait for
+        # this one's work.
         torch.cuda.default_stream().wait_stream(self._streams[stream])
         handle = self._streams.pop(stream).cuda_stream
         self._driver.call("cuStreamDestroy_v2", ctypes.c_void_p(handle))
 
     def on(self, stream: int) -> AbstractContextManager[None]:
-        """Around work for that stream."""
+        """Return a context in which work goes to that stream."""
         return torch.cuda.stream(self._of(stream))
 
     def record(self, ticket: int, stream: int) -> None:
-        """Let `ticket` stand for what the stream has been asked for so far."""
+        """Record an event under `ticket` after the work that the stream has so far."""
         self._events[ticket] = self._of(stream).record_event()
 
     def wait(self, stream: int, ticket: int) -> None:
-        """Let what the stream is asked for next run after that."""
+        """Make the stream's next work wait for the event under `ticket`."""
         if event := self._events.get(ticket):
             self._of(stream).wait_event(event)
 
     def forget_tickets(self) -> None:
-        """None that was given so far is asked for again."""
+        """Drop all tickets; none of them is used again."""
         self._events.clear()
 
     def fork(self, start: torch.cuda.Event) -> None:
-        """Let what is asked for next on any of them, and on those to come, run after `start`."""
+        """Make the next work on every stream, including streams created later, wait for `start`."""
         self._start = start
         if self._streams:
             for stream in self._all():
                 stream.wait_event(start)
 
     def join(self) -> None:
-        """Let what is asked for next on torch's current stream run after all that was asked for."""
+        """Make the next work on torch's current stream wait for all work so far."""
         if self._streams:
             current = torch.cuda.current_stream()
             for stream in self._all():

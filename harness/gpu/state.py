@@ -1,4 +1,4 @@
-"""How a GPU is doing: clocks, power, temperature, and whether it is being held back."""
+"""The state of a GPU: clock, power, temperature, and throttling."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 
 @dataclass(frozen=True)
 class State:
-    """One look at a GPU.
+    """The state of a GPU at one moment.
 
     Attributes:
-        clock_mhz: Of the multiprocessors.
-        power_watts: Drawn now.
-        temperature_celsius: Of the chip.
-        reasons: What keeps its clock from being higher, but for having nothing to do.
+        clock_mhz: Clock of the multiprocessors.
+        power_watts: Power draw.
+        temperature_celsius: Temperature of the chip.
+        reasons: The reasons why its clock is not higher, apart from idling.
     """
 
     clock_mhz: float
@@ -27,10 +27,10 @@ class State:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether heat or the power supply slow it down.
+        """True if heat or the power supply slows the GPU down.
 
-        The ordinary power limit does not count: heavy kernels reach it, and it hits all contenders
-        alike.
+        The ordinary power limit does not count. Heavy kernels reach it, and it affects all
+        contenders alike.
         """
         return not _THROTTLING.isdisjoint(self.reasons)
 
@@ -52,7 +52,7 @@ _REASONS: Mapping[int, str] = {
 
 
 def reasons_in(bits: int) -> tuple[str, ...]:
-    """NVML's reasons for a clock, in words.
+    """Return NVML's reasons for a clock, in words.
 
     >>> reasons_in(0x1 | 0x4 | 0x20)
     ('heat, by the driver', 'power limit')
@@ -61,7 +61,7 @@ def reasons_in(bits: int) -> tuple[str, ...]:
 
 
 class Monitor:
-    """Looks at the GPU that torch uses. Use as a context manager."""
+    """Context manager that reads the state of the GPU that torch uses."""
 
     def __enter__(self) -> Monitor:
         pynvml.nvmlInit()
@@ -73,11 +73,11 @@ class Monitor:
         pynvml.nvmlShutdown()
 
     def driver(self) -> str:
-        """The driver's version."""
+        """Return the driver's version."""
         return str(pynvml.nvmlSystemGetDriverVersion())
 
     def state(self) -> State:
-        """Look."""
+        """Return the GPU's state now."""
         reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._gpu)
         return State(
             clock_mhz=float(pynvml.nvmlDeviceGetClockInfo(self._gpu, pynvml.NVML_CLOCK_SM)),
@@ -90,7 +90,7 @@ class Monitor:
 
 
 def describe_gpu() -> dict[str, str | float]:
-    """The GPU that torch uses, and what times on it depend on."""
+    """Return the GPU that torch uses, and the versions and clock that its times depend on."""
     with Monitor() as monitor:
         state = monitor.state()
         return {

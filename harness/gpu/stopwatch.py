@@ -1,4 +1,4 @@
-"""How long a GPU works on what is queued: without what the host needs for queueing it."""
+"""Device time of queued work, without the time that the host needs to queue it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _Span = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
 class Stopwatch:
-    """Device time of the work of one call, on whatever streams.
+    """Device time of one call's work on all streams.
 
-    Work is queued behind a hold of the whole device, so that it runs without a gap once that ends.
-    Where the host waits for the device in between, each part is held and timed by itself. Outside
-    of `begin` and `stop` nothing is held or timed.
+    The whole device is held while work is queued, so the work then runs without gaps. If the host
+    waits for the device in between, each part is held and timed separately. Nothing is held or
+    timed outside of `begin` and `stop`.
+
+    Events around work that is not held would measure the host as well: the device would wait for
+    each launch.
     """
 
     def __init__(self, driver: Driver, beside: SideStreams) -> None:
         self._driver = driver
         self._beside = beside
-        # The first call makes it: most devices time nothing.
+        # The first timed call creates it, since most devices time nothing.
         self._hold: Hold | None = None
         self._is_running = self._is_waiting = False
         self._open: torch.cuda.Event | None = None
@@ -33,7 +36,7 @@ class Stopwatch:
         self._uncounted: list[_Span] = []
 
     def begin(self) -> None:
-        """Time what is queued from now on."""
+        """Start to time the work that is queued."""
         torch.cuda.synchronize()
         self._hold = self._hold or Hold(self._driver)
         self._counted, self._uncounted = [], []
@@ -41,7 +44,7 @@ class Stopwatch:
 
     @contextmanager
     def queueing(self, *, waits: bool = False) -> Iterator[None]:
-        """Around what queues work; `waits` where the host waits for the device in it."""
+        """Enclose code that queues work; `waits` is true if the host waits for the device in it."""
         if not self._is_running:
             yield
             return
@@ -60,11 +63,12 @@ class Stopwatch:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Around what queues work that is not the call's own."""
+        """Enclose code that queues work other than the call's own; its time is subtracted."""
         if self._open is None and not self._is_waiting:
             yield
             return
-        # Nothing runs beside it, whose time would not count either.
+        # All streams wait for each other here. Otherwise time of the call's own work that runs at
+        # the same moment would be subtracted too.
         self._beside.join()
         start = _now()
         try:
@@ -75,10 +79,10 @@ class Stopwatch:
             self._beside.fork(end)
 
     def stop(self) -> float:
-        """Milliseconds of the device's work since `begin`, all of which is done now; 0 for none.
+        """Wait for the device, and return the milliseconds of its work since `begin`; 0 for none.
 
         Raises:
-            torch.AcceleratorError: a kernel has broken the context.
+            torch.AcceleratorError: A kernel has broken the context.
         """
         self._pause()
         self._is_running = False
@@ -86,7 +90,7 @@ class Stopwatch:
         return _sum(self._counted) - _sum(self._uncounted)
 
     def _start(self) -> None:
-        """Hold the device, if it is not held already."""
+        """Hold the device if it is not held already."""
         if self._open is None and self._hold:
             with torch.cuda.stream(torch.cuda.default_stream()):
                 self._hold.begin()
@@ -94,7 +98,7 @@ class Stopwatch:
             self._beside.fork(self._open)
 
     def _pause(self) -> None:
-        """Let the device do what is queued, to the last of which the time counts."""
+        """Release the device to the queued work, and end this timed part behind it."""
         if self._open is not None and self._hold:
             with torch.cuda.stream(torch.cuda.default_stream()):
                 self._beside.join()

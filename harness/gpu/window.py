@@ -1,4 +1,4 @@
-"""Memory of one process on a GPU that another one opens: tensors of gigabytes need not travel."""
+"""GPU memory of one process that another process opens, so that large tensors are not sent."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from harness.messages.channel import DTYPES
 from harness.system.shared import Shared
 
 WORTHWHILE_BYTES = 16 << 20
-"""Fewer go through a socket as fast."""
+"""Size from which a window is faster than a socket."""
 
 _STEP = 512
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 Placed = list[dict[str, Any]]
-"""Of each tensor in a window its offset in bytes, shape and dtype, as plain data."""
+"""Plain data with the offset in bytes, the shape and the dtype of each tensor in a window."""
 
 
 class Window:
-    """The memory, in the process that it belongs to."""
+    """The memory, in the process that owns it."""
 
     is_alive = True
-    """As servers of this process have it."""
+    """True always; `Shared` asks this of every server."""
 
     def __init__(self) -> None:
         self._driver = Driver()
         self._address = self._size = 0
         self.handle = ""
-        """By which the other process finds it; another one after `make_room`."""
+        """The handle by which the other process opens the memory; `make_room` changes it."""
 
     def make_room(self, nbytes: int) -> None:
-        """Have so many bytes at least; what was there is of no use any more.
+        """Make the window at least `nbytes` large; a larger window loses its content.
 
         Raises:
-            harness.gpu.driver.DriverError: there are not so many, or processes cannot share memory.
+            harness.gpu.driver.DriverError: Too little memory is left, or processes cannot share
+                memory.
         """
         if nbytes <= self._size:
             return
@@ -48,16 +49,16 @@ class Window:
         self.handle = self._driver.export(self._address)
 
     def put(self, tensors: Sequence[Tensor], room: int = 0) -> Placed:
-        """Copy tensors there, once there is room for them, and for so many bytes behind them."""
+        """Copy tensors into the window, enlarged if needed, and leave `room` bytes behind them."""
         self.make_room(end_of(tensors) + room)
         return _copied(self._address, tensors)
 
     def at(self, placed: Placed) -> tuple[Tensor, ...]:
-        """What is there, until something else is."""
+        """Return tensors over the window's memory, valid until it is overwritten."""
         return _tensors(self._address, placed)
 
     def close(self) -> None:
-        """Give the memory back; who needs it again makes room."""
+        """Free the memory; `make_room` allocates it again."""
         if self._size:
             self._driver.free(self._address)
         self._address = self._size = 0
@@ -68,12 +69,12 @@ _windows: Shared[None, Window] = Shared(lambda _: Window())
 
 
 def own_window() -> Window:
-    """This process's: whatever it says to other processes, it says to one at a time."""
+    """Return this process's only window; its conversations use it one at a time."""
     return _windows.get(None)
 
 
 class OpenedWindow:
-    """The memory, in the other process."""
+    """The memory, in the process that opens it."""
 
     def __init__(self) -> None:
         self._driver = Driver()
@@ -81,12 +82,12 @@ class OpenedWindow:
         self._address = 0
 
     def at(self, handle: str, placed: Placed) -> tuple[Tensor, ...]:
-        """What is there, until something else is."""
+        """Return tensors over the window's memory, valid until it is overwritten."""
         self._open(handle)
         return _tensors(self._address, placed)
 
     def put(self, handle: str, tensors: Sequence[Tensor], behind: int = 0) -> Placed:
-        """Copy tensors there, for which there is room from so many bytes on."""
+        """Copy tensors into the window from offset `behind` on, where room was left for them."""
         self._open(handle)
         return _copied(self._address, tensors, behind)
 
@@ -99,12 +100,12 @@ class OpenedWindow:
 
 
 def room_for(nbytes: int, count: int) -> int:
-    """Bytes that so many tensors of so many bytes take at most."""
+    """Return the most bytes that `count` tensors of `nbytes` bytes in total take."""
     return nbytes + count * _STEP
 
 
 def end_of(tensors: Sequence[Tensor]) -> int:
-    """Where something can be put behind tensors, in bytes."""
+    """Return an offset behind tensors at which more can be stored, in bytes."""
     whole = room_for(sum(tensor.nbytes for tensor in tensors), len(tensors))
     return -(-whole // _STEP) * _STEP
 

@@ -1,4 +1,4 @@
-"""What the harness's processes send each other: framed messages with deadlines, digests, kinds.
+"""Messages between the harness's processes: frames with deadlines, digests, and their kinds.
 
-Who sends what, and what becomes of it, is in worker/ and device/; here nothing is run or judged.
+The processes that send and handle them are in worker/ and device/. Nothing is run or judged here.
 """

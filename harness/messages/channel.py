@@ -1,7 +1,10 @@
 """Messages between the supervisor and a worker: a JSON header and raw tensor bytes.
 
 A message is a 4-byte little-endian length, that many bytes of JSON, and the bytes of the tensors
-that the JSON's `tensors` lists, in order. Nothing is ever unpickled.
+that the JSON's `tensors` lists, in order.
+
+The other side may be hostile. So nothing is ever unpickled, and every size is checked before memory
+is allocated for it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-# By name: who replaces json's functions has no say in what is sent.
+# Imported by name: code that replaces json's functions later does not affect messages.
 from json import dumps, loads
 from typing import Any
 
@@ -24,9 +27,9 @@ MAX_HEADER_BYTES = 16 << 20
 MAX_TENSORS = 4096
 MAX_DIMENSIONS = 64
 MAX_TENSOR_BYTES = 16 << 30
-"""Of all tensors of a message together, where the receiver does not expect less."""
+"""Limit of all tensors of a message together, unless the receiver expects less."""
 
-# Deeper than any answer is, and flat enough for recursion.
+# Deeper than any message of the harness, and shallow enough for recursion.
 _MOST_LEVELS = 32
 _MOST_DIGITS = 20
 
@@ -50,24 +53,24 @@ DTYPES: dict[str, torch.dtype] = {
 
 
 class ProtocolError(ValueError):
-    """The other side sent something that is no message."""
+    """A received message that is not valid."""
 
 
 class Disconnected(ConnectionError):
-    """The other side is gone."""
+    """A closed connection: the other side is gone."""
 
 
 class DeadlineExceeded(TimeoutError):
-    """No whole message came in time."""
+    """A deadline that passed before a whole message was sent or received."""
 
 
 Answer = tuple[dict[str, Any], Sequence[torch.Tensor]]
-"""What a message is answered with: a header and tensors."""
+"""A header and tensors that answer a message."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message; `tensors` are on the CPU and contiguous."""
+    """One message; its tensors are on the CPU and contiguous."""
 
     header: dict[str, Any]
     tensors: tuple[torch.Tensor, ...] = ()
@@ -80,19 +83,19 @@ class Channel:
         self._socket = connection
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     def has_unread(self) -> bool:
-        """Whether bytes lie here that nobody has read."""
+        """Return whether received bytes have not been read yet."""
         self._socket.settimeout(0)
         try:
             return bool(self._socket.recv(1, socket.MSG_PEEK))
-        except OSError:  # nothing, or nobody any more
+        except OSError:  # no bytes, or the other side is gone
             return False
 
     def send(
@@ -104,8 +107,8 @@ class Channel:
         """Send one message until `deadline`, a time of `time.monotonic()`.
 
         Raises:
-            DeadlineExceeded: the other side did not take it in time.
-            Disconnected: the other side is gone.
+            DeadlineExceeded: The other side did not read it in time.
+            Disconnected: The other side is gone.
         """
         contiguous = [tensor.detach().cpu().contiguous() for tensor in tensors]
         described = [
@@ -123,9 +126,9 @@ class Channel:
         """Wait for one message until `deadline`, a time of `time.monotonic()`.
 
         Raises:
-            DeadlineExceeded: it did not come in time.
-            Disconnected: the other side is gone.
-            ProtocolError: what came is not a message, or larger than it may be.
+            DeadlineExceeded: No whole message came in time.
+            Disconnected: The other side is gone.
+            ProtocolError: The message is invalid, or larger than allowed.
         """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
         if length > MAX_HEADER_BYTES:
@@ -181,7 +184,7 @@ class Channel:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """A stranger's header, checked so that it can be computed with, written and walked through."""
+    """Return an untrusted header, checked so that it is safe to compute with, write and walk."""
     try:
         header = loads(
             data, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_fraction
@@ -199,7 +202,10 @@ def _refuse_constant(name: str) -> float:
 
 
 def _whole(digits: str) -> int:
-    """Of larger ones Python makes no float, and of much larger ones no text."""
+    """Return the integer, which may have at most `_MOST_DIGITS` digits.
+
+    Python converts much larger integers neither to a float nor to text.
+    """
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)

@@ -1,4 +1,4 @@
-"""Digests of tensors: whether what was handed over is still what it was."""
+"""Digests of tensors, which show whether a tensor still has its bits."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import hashlib
 import torch
 from torch import Tensor
 
-# Of larger tensors all numbers are summed as bits, and some are digested.
+# Larger tensors get a cheaper digest: the sum of all words and SHA-256 of every 997th byte. It
+# needs no transfer of gigabytes to the CPU.
 _WHOLE_BYTES = 1 << 24
 _STEP = 997
 
 
 def digest(tensor: Tensor) -> str:
-    """The same for the same bits, on whatever device they are."""
+    """Return a digest that is equal for equal bits, on whatever device they are."""
     values = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     if values.numel() <= _WHOLE_BYTES:
         return hashlib.sha256(values.cpu().numpy().data).hexdigest()

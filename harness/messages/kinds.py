@@ -1,4 +1,4 @@
-"""Kinds of what a worker is and says: of faults, and of baselines."""
+"""Kinds of faults that a worker reports, and kinds of baselines."""
 
 from typing import Literal, get_args
 
@@ -10,13 +10,13 @@ ClaimedKind = Literal[
     "out of memory",
     "exception",
 ]
-"""Of faults that a worker tells."""
+"""Kinds of faults that a worker reports itself."""
 NOBODY_ASKED = "nobody asked cudaGetLastError()"
-"""In the message of a fault that a submission itself has not noticed."""
+"""Part of the message of a fault that the submission itself did not notice."""
 FaultKind = ClaimedKind | Literal["library", "budget"]
-"""The last two the device alone can know."""
+"""All kinds of faults; the last two only the device can detect."""
 
 BaselineKind = Literal["eager", "cudnn.benchmark", "torch.compile"]
 BASELINE_KINDS: tuple[BaselineKind, ...] = get_args(BaselineKind)
 BASELINE_PRECISIONS = ("fp32", "tf32")
-"""What each kind of baseline is timed with: without TF32, and allowed to use it."""
+"""Precisions in which each kind of baseline is timed: without TF32, and with TF32 allowed."""
