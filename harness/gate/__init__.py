@@ -1,4 +1,4 @@
-"""New versions of submissions against older ones: right where those were, and as fast.
+"""The gate: new versions of submissions must be as right and as fast as the old ones.
 
-Only the comparison is here; the evaluations are those of every other command.
+This package has the comparison alone. The evaluations are those of every other command.
 """

@@ -1,4 +1,4 @@
-"""What is known of the base: a file to run again, or what was recorded of one."""
+"""The base side of a comparison: files to run again, or records of a run."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from harness.speed.result import SpeedResult
 from harness.system.errors import HarnessError
 
 Key = tuple[str, str]
-"""The names of a submission and a problem."""
+"""Names of a submission and a problem."""
 
 
 @dataclass(frozen=True)
 class Before:
-    """One submission on one problem, as it was.
+    """One submission on one problem, in its base version.
 
     Attributes:
         content_hash: SHA-256 of the submission's file.
-        problem_hash: SHA-256 of the reference's file; empty where there was none.
-        submission: Its file, where it can be run.
-        report: What was recorded of a check of it.
-        result: What was recorded of its speed.
+        problem_hash: SHA-256 of the reference's file; empty if the base has another file or none.
+        submission: The submission, if its file can be run.
+        report: The recorded report of a check.
+        result: The recorded speed.
     """
 
     content_hash: str
@@ -36,17 +36,17 @@ class Before:
 
 
 class RecordError(HarnessError, ValueError):
-    """A file of records cannot be used; the message is one line."""
+    """A file of records that cannot be used; the message is one line."""
 
 
 def recorded(path: Path) -> Mapping[Key, Before]:
     """Read reports (`harness check --json`) and speed results, one JSON object a line.
 
-    Of several about one submission and problem the last report counts, and the newest result if it
-    is of the same content.
+    For each submission and problem, the last report counts. The newest speed result counts too if
+    it has the same content.
 
     Raises:
-        RecordError: A line is neither, or the file cannot be read.
+        RecordError: A line is neither a report nor a speed result, or the file cannot be read.
     """
     found_there = list(records(path))
     found: dict[Key, Before] = {}
@@ -65,10 +65,10 @@ def recorded(path: Path) -> Mapping[Key, Before]:
 
 
 def records(path: Path) -> Iterator[Report | SpeedResult]:
-    """Read a file of reports and speed results, one JSON object a line.
+    """Yield the reports and speed results of a file, one JSON object a line.
 
     Raises:
-        RecordError: A line is neither, or the file cannot be read.
+        RecordError: A line is neither a report nor a speed result, or the file cannot be read.
     """
     try:
         lines = path.read_text().splitlines()
@@ -85,7 +85,7 @@ def records(path: Path) -> Iterator[Report | SpeedResult]:
                 "revision, a file of `harness check --json`, or one of results/"
             )
         try:
-            # Only a report has cases.
+            # A report has cases; a speed result does not.
             yield (Report if "cases" in record else SpeedResult).from_json(line)
         except (ValueError, TypeError) as error:
             raise RecordError(

@@ -1,4 +1,4 @@
-"""Whether a new version is wrong where the old one was right."""
+"""Comparison of two versions' correctness."""
 
 from __future__ import annotations
 
@@ -12,23 +12,31 @@ from harness.records.comparison import PRECISIONS, Precision
 from harness.records.findings import describe_finding, failing_findings
 from harness.records.report import CaseReport, Report
 
-# What a sanitizer tells for information fails nothing, and is no reason to refuse either.
+# Severities of findings that make a version worse. A finding for information fails no check, so it
+# is not a reason to refuse either.
 _GRAVE = ("warning", "error")
 
 
 @dataclass(frozen=True)
 class Worse:
-    """What got worse, in one line, and the line of the submission that is to blame, if known."""
+    """A way in which a version got worse.
+
+    Attributes:
+        reason: One line.
+        line: Line of the submission's file that is to blame, if known.
+    """
 
     reason: str
     line: int | None = None
 
 
 def what_got_worse(base: Report, head: Report) -> Worse | None:
-    """Compare two checks case by case; None if nothing got worse.
+    """Compare two checks case by case; return None if nothing got worse.
 
-    A case that passed must pass, the whole if the whole did; the precision class may not fall; and
-    no check of the device may find what it did not find before.
+    - A case that passed must pass.
+    - A submission that passed as a whole must pass.
+    - The precision class must not fall.
+    - The device's checks must not find a new kind of problem.
     """
     pairs = _common(base, head)
     return (
@@ -40,14 +48,14 @@ def what_got_worse(base: Report, head: Report) -> Worse | None:
 
 
 def what_is_wrong(head: Report, least: Precision | None) -> Worse | None:
-    """Judge a check without one of the base, of which a precision class may be known."""
+    """Judge a check whose base has no report, but may have a precision class."""
     if not head.is_right:
         return Worse(f"{head.verdict}: {head.message}", _line(head.cases, head.path))
     return _fall(least, head.precision)
 
 
 def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
-    """The cases that passed in the base, with what became of them."""
+    """Return the cases that passed in the base, each with the same case of the head."""
     now = {_key(case): case for case in head.cases}
     return [
         (case, now[_key(case)])
@@ -57,7 +65,7 @@ def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
 
 
 def _key(case: CaseReport) -> str:
-    """The problem's own configuration is one case, cut down or not."""
+    """Return the key of a case; the own configuration has one key, whether reduced or not."""
     return "own" if case.label in OWN else case.id
 
 
@@ -65,7 +73,7 @@ def _of_cases(pairs: Sequence[tuple[CaseReport, CaseReport]], path: str) -> Wors
     lost = [head for _, head in pairs if head.verdict != "passed"]
     if not lost:
         return None
-    # What failed tells more than what was not run because of it.
+    # A failed case says more than one that was not run or was declined.
     first = min(lost, key=lambda case: case.verdict in ("not run", "declined"))
     others = f" ({len(lost)} cases that passed do not)" if len(lost) > 1 else ""
     reason = f"{first.id} passed and is {first.verdict} now: {first.message}{others}"
@@ -110,7 +118,7 @@ def _kind(finding: Finding) -> tuple[str, str]:
 
 
 def _line(cases: Iterable[CaseReport], path: str) -> int | None:
-    """Where the first finding that fails a case is."""
+    """Return the line of the first finding that fails a case."""
     for case in cases:
         for finding in failing_findings(case.findings):
             return _line_of(finding, path)
@@ -118,6 +126,6 @@ def _line(cases: Iterable[CaseReport], path: str) -> int | None:
 
 
 def _line_of(finding: Finding, path: str) -> int | None:
-    # What a submission includes has lines of its own.
+    # A finding in an included file has a line of that file.
     is_own = Path(finding.file or "").name == Path(path).name
     return finding.line if is_own else None

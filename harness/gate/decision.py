@@ -1,4 +1,4 @@
-"""What the gate says of one submission on one problem."""
+"""The gate's decision on one submission and one problem."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Outcome = Literal[
     "refused",
     "missing",
 ]
-"""What became of a submission.
+"""The outcome for a submission.
 
-faster, same, slower: By more than the threshold, or within it, as sure as the interval is.
-ambiguous: The evidence does not say.
-fixed: Right now and wrong before, so that there is nothing to compare the speed with.
+faster, same, slower: By more than the threshold, or within it, by the whole interval.
+ambiguous: The evidence does not decide.
+fixed: Right now and wrong before, so the speeds cannot be compared.
 new, removed: Only one side has it.
-refused: It got worse in what it computes.
-missing: There is nothing to compare with.
+refused: Its results got worse.
+missing: The base has nothing to compare with.
 """
 
 WORSE: tuple[Outcome, ...] = ("slower", "refused", "missing")
@@ -36,13 +36,13 @@ WORSE: tuple[Outcome, ...] = ("slower", "refused", "missing")
 
 @dataclass(frozen=True)
 class Change:
-    """What some evidence says of the speed of two right versions.
+    """The change of speed between two right versions, according to some evidence.
 
     Attributes:
-        outcome: What it comes to.
-        evidence: What was compared.
+        outcome: The outcome.
+        evidence: Kind of numbers that were compared.
         reason: One line with the numbers.
-        ratio: The head's time, or counter, over the base's, where there is one.
+        ratio: The head's time or counter over the base's, if both exist.
     """
 
     outcome: Outcome
@@ -53,15 +53,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Decision:
-    """One submission on one problem.
+    """The decision on one submission and one problem.
 
     Attributes:
-        submission: Its name.
-        problem: The problem's name; empty where the file is no submission at all.
-        change: What is said of it.
-        path: The head's file, where there is one.
-        line: The line of it that is to blame, where one is known.
-        head, base: The reports of both sides; None of what was not evaluated or recorded.
+        submission: Name of the submission.
+        problem: Name of the problem; empty if the file is not a submission.
+        change: The outcome with its reason.
+        path: The head's file, if it exists.
+        line: Line of that file that is to blame, if known.
+        head, base: Reports of both sides; None if a side was neither evaluated nor recorded.
     """
 
     submission: str
@@ -74,5 +74,5 @@ class Decision:
 
     @property
     def is_worse(self) -> bool:
-        """Whether it fails the gate."""
+        """True if the decision fails the gate."""
         return self.change.outcome in WORSE

@@ -1,4 +1,4 @@
-"""Where the numbers come from that two versions' speed is judged by."""
+"""Sources of the numbers by which two versions' speed is judged."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from harness.speed.measurement import Measurement
 from harness.speed.result import SpeedResult
 
 Measure = Callable[[speed_plan.SpeedPlan], Measurement]
-"""Times what a plan names, all in one run, as an engine does."""
+"""A function that times all entries of a plan in one run, as an engine does."""
 
 HEAD, BASE = "head", "base"
-# Of the threshold: how narrow the interval of the ratio has to be before the rounds end.
+# The rounds end when half the ratio's interval is this fraction of the threshold. A wider interval
+# would often cross the threshold, and the outcome would be ambiguous.
 _SHARP = 0.2
 
 
@@ -37,7 +38,7 @@ class Evidence(Protocol):
 
 
 def counted(pair: BothSides, head: Report, base: Report | None, threshold: float) -> Change:
-    """Compare what the kernels did on the simulator."""
+    """Compare the counters of both sides on the simulator."""
     del pair
     if base is None or base.counters is None or head.counters is None:
         return Change("missing", "counters", "one side was not counted on the simulator")
@@ -52,12 +53,12 @@ def counted(pair: BothSides, head: Report, base: Report | None, threshold: float
 
 @dataclass(frozen=True)
 class Measured:
-    """Compare times: both versions interleaved in one run.
+    """Comparison of device times; both versions are interleaved in one run.
 
     Attributes:
-        measure: What times them.
-        request: How a submission (its file) is run on a problem (its file).
-        seconds: For the rounds of a pair, at most.
+        measure: Function that times a plan.
+        request: Function that makes a request from a submission's file and a problem's file.
+        seconds: The most time that the rounds of a pair may take, in seconds.
     """
 
     measure: Measure
@@ -67,7 +68,7 @@ class Measured:
     def __call__(
         self, pair: BothSides, head: Report, base: Report | None, threshold: float
     ) -> Change:
-        """Measure and compare."""
+        """Measure both versions and compare them."""
         if base is None or base.precision is None or head.precision is None or pair.head is None:
             return Change("missing", "times", "one side cannot be run")
         plan = speed_plan.SpeedPlan(
@@ -95,9 +96,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Compare results that were measured before, in this folder and in the base's file.
+    """Comparison of speed results from this folder with those in the base's file.
 
-    Where the base's file has none of a pair, the counters of both sides count.
+    The counters of both sides are compared if the base's file has no result for a pair.
+
+    Attributes:
+        folder: Folder of this version's results.
     """
 
     folder: Path
@@ -105,7 +109,7 @@ class Recorded:
     def __call__(
         self, pair: BothSides, head: Report, base: Report | None, threshold: float
     ) -> Change:
-        """Look up and compare."""
+        """Look up the results of both versions and compare them."""
         before = pair.before.result if pair.before else None
         if before is None:
             return counted(pair, head, base, threshold)

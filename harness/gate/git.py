@@ -1,4 +1,4 @@
-"""Ask git: names and contents are bytes, and nothing of the repository's settings changes them."""
+"""Calls of git whose names and contents are bytes, independent of the repository's settings."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from harness.system.errors import HarnessError
 
 BLOB, LINK = "100", "120000"
-"""How the mode of a file begins, and the mode of a symbolic link."""
+"""First digits of a file's mode, and the mode of a symbolic link."""
 
 
 class RevisionError(HarnessError, ValueError):
-    """The revision cannot be had; the message is one line and says what to do."""
+    """A revision that is unavailable; the message is one line and says what to do."""
 
 
 def ask(folder: Path, *arguments: str) -> str:
-    """What git answers; bytes that are no UTF-8 are as in file names (`os.fsdecode`).
+    """Return the output of git; bytes that are not UTF-8 are decoded as by `os.fsdecode`.
 
     Raises:
-        RevisionError: It is not there, or says no.
+        RevisionError: git is not installed or fails.
     """
     try:
         done = subprocess.run([*_COMMAND, *arguments], cwd=folder, capture_output=True, check=True)
@@ -35,15 +35,15 @@ def ask(folder: Path, *arguments: str) -> str:
 
 
 def listed(folder: Path, *arguments: str) -> list[str]:
-    """What git answers with `-z`, in pieces."""
+    """Return the pieces of git's output with `-z`."""
     return [piece for piece in ask(folder, *arguments).split("\0") if piece]
 
 
 def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
-    """The contents of objects, as they are stored: without filters, encodings and line ends.
+    """Yield the contents of objects as they are stored, without filters, encodings and line ends.
 
     Raises:
-        RevisionError: One of them is not there.
+        RevisionError: An object does not exist.
     """
     with tempfile.TemporaryFile() as wanted:
         wanted.write("".join(f"{each}\n" for each in objects).encode())
@@ -64,7 +64,7 @@ def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
 
 
 def in_commit(root: Path, commit: str, below: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Mode and object of each file of a commit under some paths, by name."""
+    """Return the mode and object of each file of a commit under some paths, by name."""
     found = {}
     for line in listed(root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *below):
         facts, _, name = line.partition("\t")
@@ -74,7 +74,7 @@ def in_commit(root: Path, commit: str, below: Iterable[str]) -> dict[str, tuple[
 
 
 def in_index(root: Path, below: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Mode and object of each tracked file under some paths, by name."""
+    """Return the mode and object of each tracked file under some paths, by name."""
     found = {}
     for line in listed(root, "ls-files", "-z", "--stage", "--", *below):
         facts, _, name = line.partition("\t")
@@ -83,6 +83,6 @@ def in_index(root: Path, below: Iterable[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-# Names are names, not patterns: a file may be called `*.py`. An object is itself, whatever
-# refs/replace/ has in its place.
+# A file may be called `*.py`, so names are not patterns. Objects are read as they are, even if
+# refs/replace/ has a replacement for them.
 _COMMAND = ("git", "--literal-pathspecs", "--no-replace-objects")

@@ -1,4 +1,4 @@
-"""Which submissions to compare on which problems."""
+"""The plan of a gate: which submissions are compared on which problems."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class BothSides:
     """One submission on one problem, on both sides.
 
     Attributes:
-        submission: Its name.
-        problem: The problem as it is now; both sides are judged by it.
-        head: The submission as it is now, if it stands for the problem.
-        before: What is known of the base, if it did.
-        fault: Why the head's file, which is there, does not stand for the problem.
-        path: That file.
-        is_changed: Whether anything of it differs from the base.
-        unread: Why the base's file of this name, which is there, cannot be compared with.
+        submission: Name of the submission.
+        problem: The present problem, by which both sides are judged.
+        head: The present submission, if it fits the problem.
+        before: The base side, if the base's submission fits the problem.
+        fault: Why the head's file exists but does not fit the problem.
+        path: The head's file.
+        is_changed: Whether anything differs from the base.
+        unread: Why the base's file of this name exists but cannot be compared with.
     """
 
     submission: str
@@ -40,12 +40,12 @@ class BothSides:
 
 @dataclass(frozen=True)
 class GatePlan:
-    """What there is to compare.
+    """Everything to compare.
 
     Attributes:
-        pairs: Both sides of each.
-        rejected: The files that are no submissions and were none before.
-        renamed: Old names by new ones.
+        pairs: Both sides of each submission and problem.
+        rejected: Files that are not submissions and were not submissions in the base.
+        renamed: Old names by new names.
     """
 
     pairs: tuple[BothSides, ...]
@@ -56,10 +56,11 @@ class GatePlan:
 def in_tree(
     tree: Tree, submissions: Sequence[Submission], problems: Sequence[Problem]
 ) -> dict[Key, Before]:
-    """What an older tree has of each of its submissions."""
+    """Return the base side of each submission and problem in an older tree."""
     found = {}
     for problem in problems:
-        # Both versions are judged by the problem as it is now; of another one nothing is known.
+        # Both versions are judged by the present problem. An empty hash marks a problem that
+        # changed, so every submission on it counts as changed.
         problem_hash = problem.content_hash if _is_as_it_was(tree, problem.path) else ""
         for submission in submissions:
             if fits(submission, problem) is None:
@@ -75,7 +76,7 @@ def _is_as_it_was(tree: Tree, path: Path) -> bool:
 
 
 def unread(rejected: Iterable[Rejected]) -> dict[str, str]:
-    """Why files of the base cannot be read, by name; of those that may have been submissions."""
+    """Return why files of the base cannot be read, by name, if they may have been submissions."""
     return {each.path.stem: each.message for each in rejected if not each.is_other}
 
 
@@ -87,13 +88,13 @@ def plan(
     everything: bool,
     unread: Mapping[str, str] | None = None,
 ) -> GatePlan:
-    """BothSides both sides.
+    """Pair the submissions of the head with those of the base.
 
     Args:
-        head: What lies under the paths now.
-        problems: As they are now.
-        base: What is known of the base, by submission and problem.
-        everything: Whether what is unchanged counts as changed.
+        head: The submissions under the paths now.
+        problems: The present problems.
+        base: The base side, by submission and problem.
+        everything: Whether unchanged submissions count as changed.
         unread: Why files of the base cannot be read, by name.
     """
     renamed = _renamed(head, base)

@@ -1,4 +1,4 @@
-"""Which submission takes the place of which: a new name must not escape the comparison."""
+"""Pairing of renamed submissions, so that a new name does not escape the comparison."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from harness.gate.before import Before
 from harness.problems.discovery import Submission
 from harness.problems.source_numbers import without_comments
 
-# Of the lines of the shorter file.
+# The share of the shorter file's lines that two files must have in common.
 _ALIKE = 0.5
 
 
 def renames(gone: Mapping[str, Before], added: Mapping[str, Submission]) -> dict[str, str]:
-    """Pair submissions that are gone with new ones that hold the same, or half of it.
+    """Pair removed submissions with new ones that have the same content, or half of the lines.
 
     Args:
-        gone: What is known of those that only the base has, by name. Of what was recorded there is
-            no text to compare, only whether it is the same.
-        added: Those that only the head has, by name.
+        gone: Submissions that only the base has, by name. Records have no text, so only equal
+            content pairs them.
+        added: Submissions that only the head has, by name.
 
     Returns:
-        The old name of each new one that takes the place of an old one.
+        The old name of each new submission that replaces an old one.
     """
+    # All pairs are ranked and the best are taken first. Each name is used once.
     alike = [
         (_likeness(before, submission), new, old)
         for old, before in gone.items()
@@ -44,11 +45,12 @@ def _likeness(before: Before, submission: Submission) -> float:
         return 0.0
     old, new = (_code(each.path) for each in (before.submission, submission))
     blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
-    # Of the shorter one: what is added to a copy makes nothing else of it.
+    # The shorter file is the measure. Otherwise padding a copy would make it a different
+    # submission.
     return sum(block.size for block in blocks) / max(min(len(old), len(new)), 1)
 
 
 def _code(path: Path) -> list[str]:
-    """The lines of a file that say something, however they are indented."""
+    """Return the non-empty lines of a file, without comments and indentation."""
     lines = map(str.strip, without_comments(path.read_text()).splitlines())
     return [line for line in lines if line]

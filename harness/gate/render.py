@@ -12,23 +12,23 @@ from harness.gate.decision import Decision
 from harness.gate.speed import percent
 from harness.system.escape import markdown, one_line, workflow_message, workflow_property
 
-# The verdict comes first: a line of a submission's own making never starts one of the output's,
-# where GitHub would read it as a command.
+# The verdict comes first. So no line of the output starts with a submission's text, which GitHub
+# could read as a workflow command.
 _HEADERS = ("verdict", "problem", "submission", "change", "judged by", "why")
 
 
 def terminal(decisions: Sequence[Decision]) -> str:
-    """A table for a terminal, what fails first."""
+    """Return a table for a terminal, with failing decisions first."""
     return _table(decisions, "simple", one_line)
 
 
 def github(decisions: Sequence[Decision]) -> str:
-    """A table in GitHub's Markdown, what fails first."""
+    """Return a table in GitHub's Markdown, with failing decisions first."""
     return _table(decisions, "github", markdown)
 
 
 def summary(decisions: Sequence[Decision], unchanged: int) -> str:
-    """How many there are of each, in one line."""
+    """Return the number of each outcome, in one line."""
     counts = Counter(decision.change.outcome for decision in decisions)
     parts = [f"{count} {outcome}" for outcome, count in sorted(counts.items())]
     if unchanged:
@@ -37,7 +37,7 @@ def summary(decisions: Sequence[Decision], unchanged: int) -> str:
 
 
 def workflow_commands(decisions: Sequence[Decision]) -> Iterator[str]:
-    """Workflow commands that make GitHub show a decision beside the file."""
+    """Yield workflow commands that make GitHub show a decision beside the file."""
     for decision in decisions:
         change = decision.change
         if not decision.is_worse and change.outcome not in ("ambiguous", "removed"):

@@ -1,7 +1,7 @@
-"""Submissions as they were at a revision of a git repository, and as they are now.
+"""Submissions at a revision of a git repository, and in the working tree.
 
-Both sides are what git has stored, byte for byte. A checkout would follow the attributes of one of
-them (line ends, encodings, filters), and so let a change decide how the other is read.
+Both sides are the bytes that git has stored. A checkout would apply one side's attributes (line
+ends, encodings, filters). So a change could decide how the other side is read.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from harness.gate.git import RevisionError
 
 __all__ = ["RevisionError", "Side", "Tree", "content_at", "export"]
 
-# A link may lead to another; a chain that is longer than what systems follow leads nowhere.
+# A link may lead to another link. A chain that is longer than operating systems follow leads
+# nowhere.
 _MOST_LINKS = 40
 
 _Stored = Mapping[str, tuple[str, str]]
 _Found = dict[str, tuple[str, bytes]]
-"""Mode and content of each file, by name; a link's content is where it leads."""
+"""Mode and content of each file by name; the content of a link is its target."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """Some files and folders of a repository, as one of its versions has them.
+    """One version of some files and folders of a repository.
 
     Attributes:
-        folder: Where they lie, below the same names as in the repository.
-        files: Every file, by its name from the top folder: its mode and its content's hash.
-        outside: The links that lead out of the repository, with where they lead to. Nothing lies
-            there: what is behind them is no part of the version.
+        folder: Folder that has the files, under the same names as in the repository.
+        files: Mode and hash of the content of every file, by its name from the top folder.
+        outside: Targets of the links that lead out of the repository, by name. The folder does not
+            have these links, since their targets are not part of the version.
     """
 
     folder: Path
@@ -40,12 +41,12 @@ class Side:
     outside: Mapping[str, str]
 
     def where(self, name: str) -> Path | None:
-        """Where something lies; None if this version does not have it."""
+        """Return the place of a file or folder; None if this version does not have it."""
         there = self.folder / name
         return there if there.exists() else None
 
     def name(self, path: Path) -> str:
-        """What something that lies here is called in the repository."""
+        """Return the name in the repository of a path in this folder."""
         return str(path.relative_to(self.folder))
 
 
@@ -54,10 +55,10 @@ class Tree:
     """Two versions of some files and folders.
 
     Attributes:
-        commit: The older revision's full name.
-        root: The repository's top folder.
+        commit: Full name of the older revision.
+        root: Top folder of the repository.
         base: The older version.
-        head: What is there now, but for what git ignores.
+        head: The working tree, without the files that git ignores.
     """
 
     commit: str
@@ -66,26 +67,26 @@ class Tree:
     head: Side
 
     def name(self, path: Path) -> str | None:
-        """What a path of the working tree is called; None if it lies outside."""
+        """Return the name of a path of the working tree; None if it lies outside."""
         return _name(self.root, path)
 
     def changed(self) -> frozenset[str]:
-        """Names of the files that are not as they were; of those that are gone as well."""
+        """Return the names of files that changed or are gone."""
         names = self.base.files.keys() | self.head.files.keys()
         return frozenset(n for n in names if self.base.files.get(n) != self.head.files.get(n))
 
 
 def export(revision: str, paths: Sequence[Path], references: Sequence[Path], folder: Path) -> Tree:
-    """Put what lies under some paths, and what lay there at a revision, into a folder.
+    """Write the present and the older version of some paths into a folder.
 
     Args:
-        revision: Whatever git takes for a commit.
-        paths: Files and folders of one repository, there now or not.
-        references: More of them; one that lies outside of the repository is left out.
+        revision: Any name that git accepts for a commit.
+        paths: Files and folders of one repository; they may be missing now.
+        references: More of them. A reference outside of the repository is left out.
         folder: An empty folder.
 
     Raises:
-        RevisionError: There is no repository, no such revision, or a path lies outside.
+        RevisionError: The repository or the revision does not exist, or a path lies outside.
     """
     root = _root()
     commit = _commit(root, revision)
@@ -97,10 +98,10 @@ def export(revision: str, paths: Sequence[Path], references: Sequence[Path], fol
 
 
 def content_at(revision: str, path: Path) -> bytes | None:
-    """What a file held at a revision of the repository; None where it was not there.
+    """Return the content of a file at a revision; None if the revision does not have it.
 
     Raises:
-        RevisionError: There is no repository, no such revision, or the path lies outside.
+        RevisionError: The repository or the revision does not exist, or the path lies outside.
     """
     root = _root()
     name = _below(root, path)
@@ -132,7 +133,8 @@ def _below(root: Path, path: Path) -> str:
 
 
 def _name(root: Path, path: Path) -> str | None:
-    # By its words first: a link in the repository is a file of it, and may be new.
+    # The path is tried unresolved first, because a link inside the repository is itself a file of
+    # it, and may be new.
     here = Path(os.path.normpath(Path.cwd().resolve() / path))
     for there in (here, path.resolve()):
         if there.is_relative_to(root):
@@ -145,7 +147,7 @@ def _is_below(name: str, folders: Iterable[str]) -> bool:
 
 
 def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
-    """What a commit has under some paths, and what its links there lead to."""
+    """Return the files of a commit under some paths, and the files to which their links lead."""
     found: _Found = {}
     wanted = list(inside)
     for _ in range(_MOST_LINKS):
@@ -159,7 +161,7 @@ def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
 
 
 def _present(root: Path, inside: Sequence[str]) -> _Found:
-    """What is there now: what git has stored, but for what was changed since, or is new."""
+    """Return the files now: what git has stored, replaced by what changed or is new on disk."""
     stored = git.in_index(root, ())
     changed = set(git.listed(root, "diff-files", "-z", "--name-only"))
     found = {
@@ -176,7 +178,7 @@ def _present(root: Path, inside: Sequence[str]) -> _Found:
 
 
 def _read(root: Path, stored: _Stored) -> _Found:
-    """The contents of files; what is neither file nor link, a submodule, is left out."""
+    """Return the contents of files and links; leave out submodules."""
     files = {
         name: (mode, blob)
         for name, (mode, blob) in stored.items()
@@ -202,7 +204,7 @@ def _on_disk(root: Path, name: str) -> tuple[str, bytes] | None:
 
 
 def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
-    """What a link leads to in the repository; None of a file, and of a link that leaves it."""
+    """Return the target of a link within the repository; None for files and links out of it."""
     name, (mode, content) = entry
     target = os.fsdecode(content)
     if mode != git.LINK or target.startswith("/"):
@@ -212,7 +214,7 @@ def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
 
 
 def _write(folder: Path, found: _Found) -> Side:
-    """Write files, then links: nothing is written through one."""
+    """Write files first and links last, so that no file is written through a link."""
     folder.mkdir()
     outside: dict[str, str] = {}
     try:
@@ -235,7 +237,7 @@ def _write(folder: Path, found: _Found) -> Side:
 
 
 def _place(folder: Path, name: str) -> Path:
-    """Where a file belongs; git's own tools refuse these names, but a commit can have them."""
+    """Return the path of a file, and refuse names that git's tools refuse but a commit can have."""
     if any(part in ("", ".", "..") for part in name.split("/")):
         raise RevisionError(f"{name!a} is no name for a file; run: git fsck")
     return folder / name

@@ -1,4 +1,4 @@
-"""Evaluate both sides of what changed, and decide."""
+"""Evaluation of both sides of each changed pair, and the decision."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from harness.worker.supervisor import Deadlines
 
 @dataclass(frozen=True)
 class GateOptions:
-    """How submissions are run; as in `Request`.
+    """Options for running submissions, as in `Request`.
 
     Attributes:
-        device, grid, seed, deadlines, call_budget, readable, untrusted: Of each request. A base
-            that was recorded decides grid and seed for its pair.
-        jobs: Evaluations at a time.
-        engine: Where they run.
-        allow_new: Whether what the base does not have may pass.
+        device, grid, seed, deadlines, call_budget, readable, untrusted, run: As in `Request`. A
+            recorded base decides the grid and seed of its pair.
+        jobs: Number of evaluations at a time.
+        engine: The engine that runs them.
+        allow_new: Whether a submission that the base does not have may pass.
     """
 
     device: Device
@@ -56,7 +56,7 @@ class GateOptions:
     engine: EngineChoice = field(default_factory=EngineChoice)
 
     def request(self, submission: Path, problem: Path) -> Request:
-        """What is asked of an evaluation, or of a measurement."""
+        """Return the request for an evaluation or a measurement."""
         return Request(
             submission=submission,
             problem=problem,
@@ -71,12 +71,12 @@ class GateOptions:
         )
 
     def measure(self, plan: SpeedPlan) -> Measurement:
-        """Time what a plan names, where nothing else runs on that GPU.
+        """Time the entries of a plan while nothing else runs on that GPU.
 
         Raises:
-            harness.speed.contender.ContenderError: A version cannot be timed, or gave a wrong
+            harness.speed.contender.ContenderError: A version cannot be timed or returned a wrong
                 output.
-            EvaluationError: Nothing can be timed.
+            EvaluationError: The engine cannot time anything.
         """
         with self.engine.start(1, 1) as engine:
             return engine.measure(plan).result()
@@ -84,7 +84,7 @@ class GateOptions:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A pair with its requests; None where nothing is asked."""
+    """A pair with its requests; None for a side that is not evaluated."""
 
     pair: BothSides
     head: Request | None = None
@@ -93,7 +93,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Sides:
-    """A pair with what became of its requests; None where nothing was asked."""
+    """A pair with the results of its requests; None for a side that was not evaluated."""
 
     pair: BothSides
     head: Report | EvaluationError | None
@@ -103,16 +103,16 @@ class _Sides:
 def decide(
     pairs: Sequence[BothSides], options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> list[Decision]:
-    """Decide on every pair that is not as it was, in the pairs' order.
+    """Decide on every changed pair, in the order of the pairs.
 
     Raises:
-        harness.system.errors.MachineError: This machine can evaluate nothing.
+        harness.system.errors.MachineError: This machine cannot evaluate anything.
     """
     asked = [_ask(pair, options) for pair in pairs if pair.is_changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
     if requests:
         options.engine.prepare()
-    # A GPU that is to time must have nothing else to do: so everything is awaited first.
+    # All evaluations finish before the first measurement, because a GPU that times must be idle.
     engine = options.engine.start(options.jobs, len(requests))
     results = dict(evaluate_all(engine, requests, ProgressLines(sys.stderr).follow))
     in_order = (results[place] for place in range(len(requests)))
@@ -142,7 +142,8 @@ def _ask(pair: BothSides, options: GateOptions) -> _Asked:
         base = replace(request, submission=before.submission.path)
         also = _grid(base, pair.problem, before.submission)
         base = replace(base, cases=also)
-    # What the older version's constructor takes is checked, too: it may have taken something else.
+    # The head also runs the base's cases. A constructor that takes fewer arguments than before
+    # would otherwise lose the cases that it fails.
     own = _grid(request, pair.problem, pair.head)
     known = {case.id for case in own}
     more = (case for case in also if case.id not in known)
@@ -154,10 +155,10 @@ def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[C
 
 
 def _recorded_cases(pair: BothSides, head: Submission, report: Report) -> tuple[Case, ...]:
-    """The cases of a recorded check, but for the problem's own, which every grid has.
+    """Return the cases of a recorded check, except the own configuration, which every grid has.
 
     Raises:
-        RecordError: One of them is none of the problem's, as it is now.
+        RecordError: A case does not fit the present problem.
     """
     for case in report.cases:
         why_not = _why_no_case(pair.problem, case)
@@ -210,7 +211,7 @@ def _decision(
 def _change(
     sides: _Sides, options: GateOptions, evidence: Evidence, threshold: float
 ) -> tuple[Change, int | None]:
-    """What is said of a pair, and the line to blame."""
+    """Return the change of a pair, and the line to blame."""
     pair, before = sides.pair, sides.pair.before
     if pair.head is None:
         if pair.path is None:

@@ -1,4 +1,4 @@
-"""What the gate lets pass: `[tool.harness.gate]` of pyproject.toml."""
+"""Settings of the gate: the table `[tool.harness.gate]` of pyproject.toml."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _TABLE = "[tool.harness.gate]"
 
 
 class SettingsError(HarnessError, ValueError):
-    """The settings cannot be used; the message is one line."""
+    """Settings that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The fraction by which time, or a counter, may change and still be the same.
+    """The fraction by which a time or a counter may change and still count as the same.
 
     Attributes:
-        default: Of problems without one of their own.
-        problems: Those that have one, by name.
+        default: Threshold of problems without their own.
+        problems: Thresholds by the problem's name.
     """
 
     default: float = DEFAULT_THRESHOLD
     problems: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, problem: str) -> float:
-        """The one of a problem."""
+        """Return the threshold of a problem."""
         return self.problems.get(problem, self.default)
 
     def no_looser_than(self, other: Thresholds) -> Thresholds:
-        """For each problem the smaller of both."""
+        """Return the smaller threshold for each problem."""
         names = self.problems.keys() | other.problems.keys()
         return Thresholds(
             min(self.default, other.default),
@@ -45,20 +45,20 @@ class Thresholds:
 
 
 def read(folder: Path) -> Thresholds:
-    """The thresholds in a folder's pyproject.toml; the default where it says nothing.
+    """Return the thresholds in a folder's pyproject.toml, or the defaults.
 
     Raises:
-        SettingsError: the file is no TOML, or says something that is not known.
+        SettingsError: The file is not TOML, or has an unknown setting or an invalid value.
     """
     path = folder / FILE
     return parsed(path.read_bytes(), path) if path.exists() else Thresholds()
 
 
 def parsed(content: bytes, path: Path) -> Thresholds:
-    """The thresholds in the content of such a file, whose path is for messages.
+    """Return the thresholds in the content of such a file; `path` is for messages.
 
     Raises:
-        SettingsError: as `read` does.
+        SettingsError: The content is not TOML, or has an unknown setting or an invalid value.
     """
     try:
         project = tomllib.loads(content.decode())

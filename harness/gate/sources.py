@@ -1,4 +1,4 @@
-"""From what the command line names to what there is to compare, and by which evidence."""
+"""The two sides to compare, and the evidence, from the command line's arguments."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from harness.problems.discovery import Discovery, Rejected, discover
 from harness.problems.problem import Problem
 from harness.system.files import require
 
-# For the rounds of one pair on a GPU: two versions need fewer than a submission and six baselines.
+# Time for the rounds of one pair on a GPU, in seconds. Two versions need less time than a
+# submission and six baselines.
 _SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What to compare.
+    """A comparison to make.
 
     Attributes:
-        title: What the base is, for people.
-        values: Where the values come from that submissions are run with.
-        plan: Both sides.
-        evidence: What decides on speed.
-        notes: What is worth knowing, a line each.
+        title: Name of the base, for people.
+        values: Origin of the values with which submissions are run.
+        plan: Both sides of each pair.
+        evidence: The evidence that decides on speed.
+        notes: Remarks for the reader, one line each.
     """
 
     title: str
@@ -46,11 +47,11 @@ def with_file(
     *,
     everything: bool,
 ) -> Comparison:
-    """Compare with what was recorded; `results` is the folder of this version's.
+    """Compare with records in a file; `results` is the folder of this version's speed results.
 
     Raises:
-        harness.gate.before.RecordError: the file is none of records.
-        UsageError: there is nothing under the paths.
+        harness.gate.before.RecordError: The file does not contain records.
+        UsageError: A path does not exist.
     """
     wanted = {problem.name for problem in problems}
     base = {key: before for key, before in recorded(file).items() if key[1] in wanted}
@@ -69,11 +70,11 @@ def with_revision(
     *,
     everything: bool,
 ) -> Comparison:
-    """Compare with an older tree, which is put into an empty folder to be run again.
+    """Compare with an older tree, which is exported to an empty folder and run again.
 
     Raises:
-        harness.gate.revision.RevisionError: there is no such revision.
-        UsageError: there is nothing under the paths.
+        harness.gate.revision.RevisionError: The revision does not exist.
+        UsageError: A path does not exist.
     """
     references = [problem.path for problem in problems]
     tree = export(revision, paths, references, folder.resolve())
@@ -82,7 +83,7 @@ def with_revision(
     old, head = (_on_side(side, names) for side in (tree.base, tree.head))
     changed = tree.changed()
     beside = _beside(changed, tree, references, head, old)
-    # A file that is no submission, and was none, is nobody's fault today.
+    # A file that is not a submission counts only if this change made it so.
     rejected = [r for r in head.rejected if tree.head.name(r.path) in changed]
     shown = Discovery(head.submissions, tuple(_as_named(r, tree) for r in rejected))
     base = in_tree(tree, old.submissions, problems)
@@ -102,7 +103,7 @@ def with_revision(
 
 
 def _on_side(side: Side, names: Sequence[str]) -> Discovery:
-    """What one version has under some names."""
+    """Return what one version has under some names."""
     there = [path for name in names if (path := side.where(name))]
     found = _without_folders(discover(there) if there else Discovery((), ()))
     outside = tuple(
@@ -116,7 +117,7 @@ def _on_side(side: Side, names: Sequence[str]) -> Discovery:
 
 
 def _as_named(rejected: Rejected, tree: Tree) -> Rejected:
-    """A file of the head as its author knows it."""
+    """Return a rejected file of the head under its name in the working tree."""
     message = rejected.message.replace(str(tree.head.folder), str(tree.root))
     return replace(rejected, path=tree.root / tree.head.name(rejected.path), message=message)
 
@@ -139,13 +140,13 @@ def _evidence(options: GateOptions) -> Evidence:
 
 
 def _head(paths: Sequence[Path]) -> Discovery:
-    """What lies under the paths, which must be there."""
+    """Return what lies under the paths, which must exist."""
     require(paths)
     return _without_folders(discover(paths))
 
 
 def _without_folders(found: Discovery) -> Discovery:
-    # A folder without submissions: they may all have been removed.
+    # A folder without submissions is not an error here: this change may have removed them all.
     return Discovery(found.submissions, tuple(r for r in found.rejected if not r.path.is_dir()))
 
 
@@ -156,7 +157,7 @@ def _beside(
     head: Discovery,
     old: Discovery,
 ) -> list[str]:
-    """Files that changed and that any submission may use: headers, sources of load()."""
+    """Return changed files that any submission may use, such as headers or sources of load()."""
     accounted = {
         *(tree.name(path) for path in references),
         *_names(tree.head, head),

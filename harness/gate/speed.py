@@ -1,4 +1,4 @@
-"""What times and counters say of two versions' speed."""
+"""Judgement of two versions' speed, from times or counters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from harness.simulator.counters.totals import Totals
 from harness.speed.result import SpeedResult, why_not_comparable
 from harness.speed.statistics import Interval, ratio_of, ratio_of_ratios
 
-# A bootstrap of fewer samples is surer of itself than it should be.
+# With fewer samples, a bootstrap's interval is too narrow.
 _FEWEST_SAMPLES = 10
 
-# What a kernel's time is made of, as far as counters know: turns of warps, and passes through each
-# kind of memory. Operations and requests are among those; registers and occupancy are not time.
+# The counters that a kernel's time depends on: turns of warps, and passes through each kind of
+# memory. Operations and requests are included in these. Registers and occupancy are not time.
 _DECIDING = (
     ("warp instructions", "warp_instructions"),
     ("sectors", "sectors"),
@@ -29,7 +29,7 @@ def by_times(head: Sequence[float], base: Sequence[float], threshold: float) -> 
 
 
 def by_results(head: SpeedResult, base: SpeedResult, threshold: float) -> Change:
-    """Compare results of different runs, each against its own run's baseline."""
+    """Compare results of different runs, each relative to its own run's baseline."""
     why = why_not_comparable(head, base)
     if why is None and head.baseline not in base.baselines:
         why = f"{head.baseline} was measured in one only"
@@ -57,7 +57,11 @@ def _of_interval(ratio: Interval, samples: int, evidence: str, threshold: float)
 
 
 def _outcome(ratio: Interval, threshold: float) -> Outcome:
-    """Where the whole interval lies; a reader expects the same answer with the sides swapped."""
+    """Return the outcome by the whole interval.
+
+    The lower limit is 1 / (1 + threshold), not 1 - threshold, so that swapped sides give the
+    reverse outcome.
+    """
     if ratio.low > 1 + threshold:
         return "slower"
     if ratio.high < 1 / (1 + threshold):
@@ -68,10 +72,10 @@ def _outcome(ratio: Interval, threshold: float) -> Outcome:
 
 
 def by_counters(head: Totals, base: Totals, threshold: float) -> Change:
-    """Compare what the kernels did; the counters are exact, so their intervals are points.
+    """Compare the counters of both sides. They are exact, so their intervals are points.
 
-    More of something and less of nothing is slower, the reverse faster; where one was traded for
-    another, only a GPU can tell.
+    If some counters grow and none shrinks, the head is slower; the reverse is faster. If one
+    counter was traded for another, only a GPU can decide.
     """
     ratios = {name: _ratio(getattr(head, key), getattr(base, key)) for name, key in _DECIDING}
     outcomes = {_outcome(Interval(r, r, r), threshold) for r in ratios.values()} - {"same"}
@@ -93,7 +97,7 @@ def _ratio(now: int, before: int) -> float:
 
 
 def percent(ratio: float) -> str:
-    """A ratio as what it changes: +2.1 %.
+    """Format a ratio as a change in percent.
 
     >>> percent(1.021), percent(0.5), percent(float("inf"))
     ('+2.1 %', '-50.0 %', 'from none to some')

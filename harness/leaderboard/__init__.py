@@ -1,4 +1,4 @@
-"""Submissions in their order, from what was checked here and what was measured anywhere.
+"""The leaderboard: submissions ranked from the checks of this machine and speeds of any machine.
 
-Tables and the page are made of records alone; nothing is run.
+Tables and the page are made from records alone. Nothing is run.
 """

@@ -1,4 +1,4 @@
-"""What a leaderboard's columns say."""
+"""The columns of a leaderboard."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Column:
     """One column.
 
     Attributes:
-        header: Its name.
-        text: What a cell says; empty where nothing is known.
-        number: What it is sorted by, where that is not the text.
-        align: Where it stands.
-        meaning: For whom the header does not tell.
+        header: Name of the column.
+        text: Function that returns a cell's text; empty if the value is unknown.
+        number: Function that returns the sort key, if the text is not the key.
+        align: Alignment of the cells.
+        meaning: Explanation of the header, shown as a tooltip.
     """
 
     header: str
@@ -32,7 +32,7 @@ class Column:
 
 
 def columns_of(board: Board) -> tuple[Column, ...]:
-    """The columns of which a board has something to say."""
+    """Return the columns that are not empty on this board."""
     return tuple(c for c in _COLUMNS if any(c.text(standing) for standing in board.standings))
 
 
@@ -113,7 +113,7 @@ def _ratio(number: Callable[[Standing], float | None], unit: str = "") -> Callab
 
 
 def _state(standing: Standing) -> str:
-    """What keeps a time from counting, or else what is worth knowing."""
+    """Return why a time does not count, or else a remark about the submission."""
     if standing.is_stale:
         return "stale: measured before a change"
     if standing.fresh and standing.fresh.findings:
@@ -124,7 +124,10 @@ def _state(standing: Standing) -> str:
 
 
 def _own_configuration(standing: Standing) -> str:
-    """Said of those that did not pass: half of all users ask for that configuration alone."""
+    """Return the verdict on the own configuration, for submissions that did not pass.
+
+    Half of all users need that configuration alone.
+    """
     if standing.report is None or standing.is_right:
         return ""
     own = standing.report.own_configuration
@@ -153,7 +156,7 @@ def _lines_run(standing: Standing) -> float | None:
 
 def _lines_run_text(standing: Standing) -> str:
     share = _lines_run(standing)
-    # Rounded down: 100 % is all of them.
+    # Rounded down, so that 100 % means every line.
     return "" if share is None else f"{math.floor(100 * share)}%"
 
 
@@ -241,7 +244,7 @@ _COLUMNS = (
 
 
 def baseline_rows(board: Board) -> Sequence[tuple[str, str, str]]:
-    """Each baseline with its times in fp32 and tf32, empty where it was not measured."""
+    """Return each baseline with its times in fp32 and tf32; empty if it was not measured."""
     if board.measured is None:
         return ()
     found: dict[str, dict[str, str]] = {}
@@ -252,7 +255,7 @@ def baseline_rows(board: Board) -> Sequence[tuple[str, str, str]]:
 
 
 def caption(board: Board) -> str:
-    """Where and how the times were measured, in one line; empty where there are none."""
+    """Return one line on where and how the times were measured; empty if there are no times."""
     result = board.measured
     if result is None:
         return ""

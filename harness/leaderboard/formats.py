@@ -1,14 +1,14 @@
-"""In which formats there is a leaderboard; a command line asks before anything is ranked."""
+"""Formats of a leaderboard, apart from the ranking, so that a command line parses them quickly."""
 
 from __future__ import annotations
 
 from tabulate import tabulate_formats
 
 HTML = "html"
-"""A page with charts."""
+"""The format of a page with charts."""
 
-# Those of tabulate that are no text that can be read as it is need an escape of their own.
+# tabulate's HTML and LaTeX formats are left out: they need an escape of their own.
 FORMATS: tuple[str, ...] = tuple(
     name for name in tabulate_formats if not name.endswith("html") and "latex" not in name
 )
-"""Tables, by tabulate's names."""
+"""The formats of tables, by tabulate's names."""

@@ -1,4 +1,4 @@
-"""Boards as one HTML page that needs nothing else: no fonts, styles or scripts from elsewhere."""
+"""Boards as one self-contained HTML page, without fonts, styles or scripts from elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _List:
 
 @dataclass(frozen=True)
 class _Section:
-    """`chart` is its place among the page's; None where nothing was measured."""
+    """One board's section; `chart` is its index among the page's charts, or None without times."""
 
     title: str
     columns: Sequence[Column]
@@ -41,11 +41,11 @@ class _Section:
 
 
 def page(boards: Sequence[Board], reports: str = "") -> str:
-    """The whole page; every text of a submission's is escaped.
+    """Return the whole page; every text of a submission is escaped.
 
     Args:
-        boards: What to show.
-        reports: The address of a page of their reports, relative to this one; names lead there.
+        boards: The boards to show.
+        reports: Address of the page of their reports, relative to this page. Names link to it.
     """
     charts = [None if board.measured is None else chart_of(board) for board in boards]
     places = [None if each is None else number for number, each in enumerate(charts)]
@@ -64,7 +64,7 @@ def page(boards: Sequence[Board], reports: str = "") -> str:
 
 
 def chart_of(board: Board) -> dict[str, Any]:
-    """The times of a board on which something was measured."""
+    """Return the chart of a board's times; the board must have measured times."""
     assert board.measured is not None  # noqa: S101 - for the type checker
     title = f"Times on {one_line(board.title)}, in milliseconds"
     return chart(title, list(_marks(board)), board.measured.floor_ms)

@@ -1,4 +1,4 @@
-"""Who stands where: submissions on one problem, ranked among those that were measured alike."""
+"""Standings: submissions on one problem, ranked among those that were measured alike."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Standing:
     """One submission on one problem.
 
     Attributes:
-        submission: Its name.
-        report: Of a check of it as it is now; None where there was none.
-        result: What was measured of it, the newest.
-        is_stale: Whether the result is of another content of the submission or the problem.
-        rank: Among those of its precision class that were measured alike; None for what cannot be
-            ranked.
+        submission: Name of the submission.
+        report: Report of a check of its present content; None if that was not checked.
+        result: The newest speed result of the submission.
+        is_stale: Whether the result belongs to another content of the submission or the problem.
+        rank: Rank among the submissions of its precision class that were measured alike; None if it
+            cannot be ranked.
     """
 
     submission: str
@@ -37,24 +37,25 @@ class Standing:
 
     @property
     def fresh(self) -> SpeedResult | None:
-        """The result, if it is of this very content."""
+        """The result, if it belongs to the present content."""
         return None if self.is_stale else self.result
 
     @property
     def verdict(self) -> str:
-        """Of the check."""
+        """The verdict of the check, or "not checked"."""
         return self.report.verdict if self.report else "not checked"
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong with it, so far as it was tried."""
+        """True if the check found nothing wrong."""
         return self.report is not None and self.report.is_right
 
     @property
     def precision(self) -> Precision | None:
-        """The class of the grid with the timed shape where that is known, else of the check.
+        """The class of a fresh speed result, or else of the check.
 
-        There is none where the bound is an estimate.
+        The class of a speed result includes the timed shape. There is no class where the bound is
+        an estimate.
         """
         if self.verdict == "agrees":
             return None
@@ -64,20 +65,20 @@ class Standing:
 
     @property
     def is_ranked_by_speed(self) -> bool:
-        """Whether it is right, and its time is to be trusted."""
+        """True if the submission is right and has a time to be trusted."""
         return self.is_right and self.fresh is not None and not self.fresh.findings
 
 
 @dataclass(frozen=True)
 class Board:
-    """Submissions on one problem whose times may be compared, and those that have none.
+    """Submissions on one problem whose times may be compared, and submissions without a time.
 
     Attributes:
-        title: The problem's name, and the GPU's where there are several boards of it.
-        measured: The newest result among them, whose conditions, floor and baselines stand for
-            all; None where nothing was measured.
-        standings: What passed, class by class, the most precise class and in it the best first;
-            then all others.
+        title: The problem's name, with the GPU's if the problem has several boards.
+        measured: The newest result of the board, whose conditions, floor and baselines stand for
+            all; None if nothing was measured.
+        standings: The submissions that passed, the most precise class first and the best of a class
+            first; then all others.
     """
 
     title: str
@@ -85,14 +86,14 @@ class Board:
     standings: tuple[Standing, ...]
 
     def lists(self) -> Iterator[tuple[str, tuple[Standing, ...]]]:
-        """The standings of each precision class, and those of no class, with a title.
+        """Yield a title and the standings of each precision class, then those without a class.
 
-        A faster kernel of a less precise class stands in the list below, since each list's times
-        are compared with baselines of its own class.
+        A faster kernel of a less precise class stands in a later list. Each list's times are
+        compared with baselines of its own class.
         """
         found = [(name, tuple(group)) for name, group in groupby(self.standings, _list_of)]
         if len(found) == 1:
-            # There is nothing that it would have to be told from.
+            # A single list needs no title.
             yield "", found[0][1]
         else:
             yield from found
@@ -105,17 +106,19 @@ def boards(
 
     Args:
         problem: The problem.
-        submissions: All of them.
-        reports: The folder of what was checked here.
-        measured: The folder of what was measured.
+        submissions: All submissions.
+        reports: Folder of the reports of checks on this machine.
+        measured: Folder of the speed results.
 
     Returns:
-        A board for each set of results that may be compared, the one with the newest first; it has
-        the submissions without a result too. One board where nothing was measured.
+        A board for each set of comparable results, the newest set first. The first board has the
+        submissions without a result too. If nothing was measured, it is the only board.
     """
     fitting = [submission for submission in submissions if fits(submission, problem) is None]
     checked = {s.name: _report(s, problem, reports) for s in fitting}
     every = sorted(results.read(measured, problem.name), key=lambda result: result.measured_at)
+    # Results that cannot be compared get boards of their own. A conversion between GPUs or driver
+    # versions would be a guess.
     groups: list[list[SpeedResult]] = []
     unmeasured = []
     for submission in fitting:
@@ -135,7 +138,7 @@ def boards(
 
 
 def _report(submission: Submission, problem: Problem, reports: Path) -> Report | None:
-    """The report of a check, if it is of the very content of submission and problem."""
+    """Return the report of a check, if it belongs to the present submission and problem."""
     report = store.find(reports, problem.name, submission.name)
     wanted = (submission.content_hash, problem.content_hash)
     if report is None or (report.content_hash, report.problem_hash) != wanted:
@@ -149,7 +152,7 @@ def _is_of(result: SpeedResult, submission: Submission, problem: Problem) -> boo
 
 
 def _group_of(result: SpeedResult, groups: list[list[SpeedResult]]) -> list[SpeedResult]:
-    """The results that one may be compared with; a new group where there are none."""
+    """Return the group of results comparable with this one, or a new group."""
     for group in groups:
         if why_not_comparable(group[0], result) is None:
             return group
@@ -172,7 +175,7 @@ def _board(
 
 
 def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
-    """In order, with ranks: by speedup, or by cases that pass where nobody was measured."""
+    """Return the standings in order, ranked by speedup, or by passed cases if none has a time."""
     ordered = sorted(standings, key=_order)
     by_speed = any(standing.is_ranked_by_speed for standing in ordered)
     of_classes = (group for _, group in groupby(ordered, _list_of))
@@ -180,7 +183,7 @@ def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
 
 
 def _list_of(standing: Standing) -> str:
-    """The title of the list that it stands in."""
+    """Return the title of the list that a standing belongs to."""
     if not standing.is_right:
         return "not ranked"
     return f"precision class {standing.precision}" if standing.precision else "agree"
@@ -189,14 +192,14 @@ def _list_of(standing: Standing) -> str:
 def _with_ranks(ordered: Iterable[Standing], *, by_speed: bool) -> Iterator[Standing]:
     rank = 0
     for standing in ordered:
-        # Who was not measured is neither faster nor slower than who was.
+        # A submission without a time is neither faster nor slower than one with a time.
         counts = standing.is_ranked_by_speed if by_speed else standing.is_right
         rank += counts
         yield replace(standing, rank=rank if counts else None)
 
 
 def _order(standing: Standing) -> tuple[object, ...]:
-    """Right before wrong, precise before less precise, fast before slow, general before narrow."""
+    """Return a sort key: right before wrong, then precise, then fast, then general submissions."""
     report = standing.report
     return (
         {"passed": 0, "agrees": 0, "not checked": 1}.get(standing.verdict, 2),
@@ -209,10 +212,10 @@ def _order(standing: Standing) -> tuple[object, ...]:
 
 
 def portable(board: Board) -> Board:
-    """What of a board is the same on every machine that has the same files.
+    """Return the part of a board that is the same on every machine with the same files.
 
-    How long a build takes, where a check ran, and counters, which another compiler makes others,
-    are this machine's, and cases at random sizes or from a search are this run's.
+    Build times and the device of the check belong to this machine. Counters depend on the compiler.
+    Cases at random sizes or from a search belong to this run.
     """
     return replace(
         board,
@@ -223,6 +226,6 @@ def portable(board: Board) -> Board:
 
 
 def _portable(report: Report) -> Report:
-    # What was drawn at random may have been declined here, and not there.
+    # A random case may be declined in one run and not in another.
     drawn = tuple(case for case in report.cases if case.label not in ("random", "search"))
     return replace(report, device="", builds=(), counters=None, coverage=None, cases=drawn)

@@ -1,4 +1,4 @@
-"""What a submission's kernels do, counted on the simulator, and as tables for people.
+"""Profiles: what a submission's kernels do, counted on the simulator, and tables of the counts.
 
-The counters themselves are in simulator/counters/; measured times are in speed/.
+The counters themselves are in simulator/counters/. Measured times are in speed/.
 """

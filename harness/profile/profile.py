@@ -1,4 +1,4 @@
-"""What a submission's kernels do, counted on the simulator in one run."""
+"""A profile of a submission's kernels, counted on the simulator in one run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from harness.worker.device_worker import DeviceWorker
 from harness.worker.supervisor import WorkerFailure
 
 SCHEMA = 3
-"""Of the JSON form.
+"""Version of the JSON form.
 
-1: the first. 2: `operations` without those of matrix instructions, which are
-`matrix_operations`; `nbytes` of each access; asynchronous copies among the accesses. 3:
-`lines`, the instructions of each.
+1: the first.
+2: `operations` without those of matrix instructions, which are `matrix_operations`; `nbytes` of
+each access; asynchronous copies among the accesses.
+3: `lines`, the instructions of each.
 """
 
 
@@ -36,14 +37,14 @@ class Profile:
     """All kernels of one submission on one problem.
 
     Attributes:
-        submission: Its name.
-        problem: The reference's name.
+        submission: Name of the submission.
+        problem: Name of the reference.
         case: Id of the configuration that was run.
-        arguments: Of `ModelNew` in that configuration.
-        input_shapes: Of forward's inputs.
-        kernels: In the order of their first launch.
-        findings: What the device's checks found meanwhile, a line each.
-        failed: Whether one of them makes the submission wrong.
+        arguments: Arguments of `ModelNew` in that configuration.
+        input_shapes: Shapes of forward's inputs.
+        kernels: The kernels, in the order of their first launch.
+        findings: Findings of the device's checks in the run, one line each.
+        failed: Whether one of the findings makes the submission wrong.
     """
 
     submission: str
@@ -56,22 +57,22 @@ class Profile:
     failed: bool
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {"schema": SCHEMA, **asdict(self)}
 
 
 class ProfileError(RuntimeError):
-    """The submission did not run to its end; the message says why."""
+    """A submission that did not run to its end; the message gives the reason."""
 
 
 def profile(request: Request, problem: Problem, submission: Submission) -> Profile:
-    """Run the problem's own configuration once, reduced to what can be simulated, and count.
+    """Run the problem's own configuration once, reduced for the simulator, and count.
 
-    The request's grid and cases do not matter.
+    The request's grid and cases are ignored.
 
     Raises:
-        ProfileError: the submission cannot be built or run.
-        harness.system.errors.MachineError: this machine can evaluate nothing.
+        ProfileError: The submission cannot be built or run.
+        harness.system.errors.MachineError: This machine cannot evaluate anything.
     """
     (case,) = cases_for(problem, submission, "own", "simulator", seed=request.seed)
     try:
@@ -104,10 +105,10 @@ def _run(conversation: Conversation, problem: Problem, case: Case) -> Message:
 
 @dataclass(frozen=True)
 class Remark:
-    """One line about what costs most.
+    """One line about a cost.
 
-    `cost` is in passes through the memory pipeline or turns of a warp that need not be: rough, and
-    only for the order of the remarks.
+    `cost` is the number of avoidable passes through the memory pipeline, or of avoidable turns of a
+    warp. It is rough, and only orders the remarks.
     """
 
     cost: float
@@ -115,12 +116,15 @@ class Remark:
 
 
 def remarks(kernels: Sequence[KernelProfile], most: int = 3) -> tuple[str, ...]:
-    """The lines that matter most, the most expensive first."""
+    """Return the lines with the highest cost, the most expensive first."""
     found = [remark for kernel in kernels for remark in _remarks(kernel)]
     found.sort(key=lambda remark: -remark.cost)
     return tuple(remark.text for remark in found[:most])
 
 
+# Four costs are reported: uncoalesced global accesses, bank conflicts, idle lanes, and spills. The
+# first two compare a count with the least that the same bytes need. So an access that cannot be
+# improved is not reported.
 def _remarks(kernel: KernelProfile) -> Iterator[Remark]:
     counters = kernel.counters
     by_line: dict[tuple[Any, ...], list[AccessCounts]] = {}
