@@ -1,4 +1,4 @@
-"""Where evaluations run, a file for each engine, and what is kept of those that ended.
+"""Engines, which run evaluations: one file each. Also the reports that finished runs leave.
 
-What one evaluation does is in harness/evaluate.py.
+One evaluation is in harness/evaluate.py.
 """

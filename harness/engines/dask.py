@@ -1,7 +1,7 @@
-"""The engine of many machines, through Dask; or of this machine's GPUs, with a cluster of its own.
+"""The engine for many machines, through Dask, or for this machine's GPUs, in a local cluster.
 
-What it does is in harness/engines/cluster/, which is imported when it is asked for: Dask is
-an extra.
+Its implementation is in harness/engines/cluster/. It is imported on demand, because Dask is an
+extra.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _start(jobs: int, scheduler: str) -> Engine:
 def _hardware(device: Choice, scheduler: str) -> Hardware:
     _require_dask()
     if not scheduler:
-        # How many are on a GPU at a time, its resource says; the other processors build.
+        # The GPU's resource limits how many evaluations run on it. The other processors build.
         return replace(this_machine(device), jobs=usable_cores())
     from harness.engines.cluster.connection import hardware_of
 

@@ -1,8 +1,8 @@
-"""What an engine is, which one is meant, and evaluations on one.
+"""The engine protocol, the choice of an engine, and the evaluation of requests on one.
 
-Each engine is a file beside this one: a class that has what `Engine` asks for, and `ENGINE`, which
-says what it is good for. Nothing else has to know: modules that have an `ENGINE` are found here,
-and users call them by their file's name.
+Each engine is a file beside this one: a class with the methods of `Engine`, and an `ENGINE` that
+describes it. Modules with an `ENGINE` are found here, so a new engine needs no list. Users select
+an engine by the name of its file.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ from harness.system.errors import UsageError
 
 
 class Engine(Protocol):
-    """Where evaluations run. Use as a context manager; leaving it ends what is under way."""
+    """Context manager that runs evaluations; leaving it ends what is running."""
 
     @property
     def capacity(self) -> int:
-        """How many requests it can have before the first of them has ended."""
+        """Number of requests that it accepts before the first of them has ended."""
 
     def __enter__(self) -> Self:
-        """Make it ready."""
+        """Prepare the engine."""
 
     def __exit__(self, *_: object) -> None:
-        """End what is under way, at once."""
+        """End what is running, at once."""
 
     def submit(self, request: Request, on_progress: OnProgress) -> Future[Report]:
         """Evaluate a request when its turn comes.
 
-        The future may raise EvaluationError, or MachineError where no other can be evaluated.
-        `on_progress` may be called from another thread.
+        The future raises EvaluationError, or MachineError if no other request can be evaluated
+        either. `on_progress` may be called from another thread.
         """
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Time what a plan names, when nothing else of the engine's runs on that GPU.
+        """Time the entries of a plan while nothing else of this engine runs on that GPU.
 
-        The future may raise what `harness.speed.measure.measure` does, or what `submit`'s does.
+        The future raises the errors of `harness.speed.measure.measure`, or those of `submit`.
         """
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """On what an engine's evaluations run.
+    """The hardware on which an engine evaluates.
 
     Attributes:
-        device: Of each.
-        jobs: How many at a time, where nobody says it.
-        gpu: The GPU's name; empty on the simulator.
+        device: Device of each evaluation.
+        jobs: Default number of evaluations at a time.
+        gpu: Name of the GPU; empty on the simulator.
     """
 
     device: Device
@@ -73,10 +73,10 @@ class Hardware:
 
 
 def this_machine(device: devices.Choice, _scheduler: str = "") -> Hardware:
-    """What an engine of this machine runs on.
+    """Return the hardware of this machine.
 
     Raises:
-        harness.devices.DeviceError: the device that is asked for is not here.
+        harness.devices.DeviceError: The requested device does not exist here.
     """
     chosen = devices.choose(device)
     gpu = torch.cuda.get_device_name() if chosen == "cuda" else ""
@@ -85,16 +85,16 @@ def this_machine(device: devices.Choice, _scheduler: str = "") -> Hardware:
 
 @dataclass(frozen=True)
 class EngineKind:
-    """What a module of an engine tells of it.
+    """The description of an engine, which its module provides.
 
     Attributes:
-        most: Evaluations at a time that it can run, as far as it knows; infinity for any number.
-        start: Makes an engine that runs so many at a time, with the address of a scheduler, or with
-            an empty one.
-        hardware: On what evaluations run there, for a choice of device and a scheduler's address;
-            raises HarnessError where that cannot be.
-        is_cluster: Whether it has use for a scheduler's address. Such a one is never taken but by
-            its name: what a machine does by itself needs none.
+        most: The most evaluations at a time that the engine can run; infinity without a limit.
+        start: Function that makes an engine, from the number of evaluations at a time and the
+            address of a scheduler, which may be empty.
+        hardware: Function that returns the hardware, from a choice of device and a scheduler's
+            address. It raises HarnessError if the engine cannot be used.
+        is_cluster: Whether the engine uses a scheduler's address. Such an engine is used only by
+            name, since one machine does not need it.
     """
 
     most: float
@@ -105,22 +105,22 @@ class EngineKind:
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """Which engine is asked for.
+    """The requested engine.
 
     Attributes:
-        name: Of its file; empty for the least that will do.
-        scheduler: Address of the scheduler of a cluster that is there; empty for none.
+        name: Name of its file; empty for the smallest engine that suffices.
+        scheduler: Address of the scheduler of an existing cluster; empty for none.
     """
 
     name: str = ""
     scheduler: str = ""
 
     def hardware(self, device: devices.Choice) -> Hardware:
-        """On what its evaluations will run.
+        """Return the hardware on which the engine will evaluate.
 
         Raises:
-            harness.system.errors.HarnessError: There is no such engine, or it cannot run anything;
-                the message says why, in one line.
+            harness.system.errors.HarnessError: The engine does not exist or cannot run anything;
+                the message gives the reason in one line.
         """
         kind = self._kind()
         if self.scheduler and (kind is None or not kind.is_cluster):
@@ -131,30 +131,30 @@ class EngineChoice:
         return (kind.hardware if kind else this_machine)(device, self.scheduler)
 
     def prepare(self) -> None:
-        """Have ready what every evaluation on this machine needs; asked before the first one.
+        """Prepare what every evaluation on this machine needs; call it before the first evaluation.
 
-        Of a cluster that is there, each machine does so when it gets the first one.
+        Each machine of an existing cluster does this itself with its first evaluation.
 
         Raises:
-            harness.system.errors.MachineError: This machine can evaluate nothing.
+            harness.system.errors.MachineError: This machine cannot evaluate anything.
         """
         if not self.scheduler:
             prepare(Cache(default_root()))
 
     def start(self, jobs: int, evaluations: int) -> Engine:
-        """The engine for so many evaluations, of which `jobs` may run at a time.
+        """Return the engine for a known number of evaluations, at most `jobs` at a time.
 
         Raises:
-            UsageError: There is no such engine.
+            UsageError: The engine does not exist.
         """
         at_a_time = max(1, min(jobs, evaluations))
         return (self._kind() or _least(at_a_time)).start(at_a_time, self.scheduler)
 
     def start_beside(self, jobs: int) -> Engine:
-        """An engine for any number of evaluations, which the caller does not wait for.
+        """Return an engine for any number of evaluations that run beside the caller.
 
         Raises:
-            UsageError: There is no such engine.
+            UsageError: The engine does not exist.
         """
         kind = self._kind() or min(
             (each for each in known().values() if not each.is_cluster),
@@ -171,12 +171,14 @@ class EngineChoice:
 
 @functools.cache
 def known() -> Mapping[str, EngineKind]:
-    """The engines in this folder, by the names of their files."""
+    """Return the engines in this folder by the names of their files."""
     names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
     found = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
     return {name: module.ENGINE for name, module in found.items() if hasattr(module, "ENGINE")}
 
 
+# One evaluation at a time needs no second process, and starting one takes seconds. So the engine
+# with the lowest sufficient limit is used.
 def _least(at_a_time: int) -> EngineKind:
     able = (k for k in known().values() if k.most >= at_a_time and not k.is_cluster)
     return min(able, key=lambda kind: kind.most)
@@ -185,16 +187,17 @@ def _least(at_a_time: int) -> EngineKind:
 def evaluate_all(
     engine: Engine, requests: Sequence[Request], follow: Callable[[Request], OnProgress]
 ) -> Iterator[tuple[int, Report | EvaluationError]]:
-    """Evaluate requests on an engine; each one's place and result, when it is there.
+    """Evaluate requests on an engine; yield the index and result of each when it is finished.
 
     Args:
-        engine: Where.
-        requests: What to evaluate.
-        follow: Gives what is told of a request's progress, perhaps from another thread.
+        engine: The engine.
+        requests: The requests.
+        follow: Function that returns a request's progress callback, which may be called from
+            another thread.
 
     Raises:
-        harness.system.errors.MachineError: No other request can be evaluated; what is under way has
-            ended.
+        harness.system.errors.MachineError: No other request can be evaluated. All running
+            evaluations have ended.
     """
     with engine:
         places: dict[Future[Report], int] = {}
@@ -207,7 +210,7 @@ def evaluate_all(
 
 
 def _ended(places: dict[Future[Report], int]) -> Iterator[tuple[int, Report | EvaluationError]]:
-    """Wait until some have ended, and take these out."""
+    """Wait until at least one evaluation has ended; remove and yield the ended ones."""
     done, _ = wait(places, return_when=FIRST_COMPLETED)
     for future in done:
         error = future.exception()

@@ -1,10 +1,14 @@
-"""Evaluate, with one line for what keeps a request from it; and the process that does so.
+"""Evaluation with one-line errors, and the process that serves evaluations.
 
-`python -m harness.engines.evaluator` takes requests from standard input: lines of JSON with what is
-asked for, `report`, `builds` or `times`, and the request, or the plan of what is to be timed.
-Answers are lines of JSON on standard output: any number of `progress`, and then what was asked for,
-or `error`, or `machine` where this machine can evaluate nothing, or `untimed` where a contender
-cannot be timed.
+`python -m harness.engines.evaluator` reads requests from standard input, one line of JSON each. A
+line has a kind (`report`, `builds` or `times`) and the request, or the plan to time.
+
+Answers are lines of JSON on standard output: any number of `progress`, then one of these:
+
+- the requested kind, with the result;
+- `error`, if the request cannot be evaluated;
+- `machine`, if this machine cannot evaluate anything;
+- `untimed`, if a contender cannot be timed.
 """
 
 from __future__ import annotations
@@ -34,9 +38,9 @@ from harness.system.errors import MachineError
 
 
 class EvaluationError(RuntimeError):
-    """A request could not be evaluated at all; the message says what is wrong and what to do.
+    """A request that cannot be evaluated; the message says what is wrong and what to do.
 
-    Others may be: where the machine can evaluate nothing, that is a MachineError.
+    Other requests may still be evaluated. If none can, MachineError is raised instead.
     """
 
 
@@ -44,31 +48,31 @@ def attempt(request: Request, on_progress: OnProgress) -> Report:
     """Evaluate a request in this process.
 
     Raises:
-        EvaluationError: It cannot be evaluated.
-        MachineError: Nothing can be evaluated here.
+        EvaluationError: The request cannot be evaluated.
+        MachineError: This machine cannot evaluate anything.
     """
     with _in_one_line():
         return evaluate(request, on_progress)
 
 
 def attempt_build(request: Request, on_progress: OnProgress) -> tuple[Path, ...]:
-    """Build what a request's submission needs, in this process; answers `building.build`'s folders.
+    """Build a request's submission in this process, and return the folders of `building.build`.
 
     Raises:
-        EvaluationError: Nothing can be built.
-        MachineError: Nothing can be built here.
+        EvaluationError: The submission cannot be built.
+        MachineError: This machine cannot build anything.
     """
     with _in_one_line():
         return build(request, on_progress)
 
 
 def attempt_measure(plan: SpeedPlan) -> Measurement:
-    """Time what a plan names, on the GPU of this process.
+    """Time the entries of a plan on this process's GPU.
 
     Raises:
-        ContenderError: A submission cannot be timed, or gave a wrong output.
-        EvaluationError: Nothing can be timed.
-        MachineError: Nothing can be timed here.
+        ContenderError: A submission cannot be timed or returned a wrong output.
+        EvaluationError: The plan cannot be timed.
+        MachineError: This machine cannot time anything.
     """
     with _in_one_line():
         return measure(plan)
@@ -88,9 +92,10 @@ def _in_one_line() -> Iterator[None]:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serve requests until standard input ends."""
     interpreter.settle()
-    # Also when the harness has gone (leash.py): so that the worker under way is seen to its end.
+    # leash.py sends SIGTERM too if the parent dies. The handler unwinds, so that the running worker
+    # is ended as well.
     signal.signal(signal.SIGTERM, _leave)
     # Several evaluators run side by side, and their tensors are small.
     torch.set_num_threads(1)
@@ -117,13 +122,13 @@ def _answer(asked: str, text: str, on_progress: OnProgress) -> str:
 
 
 def _leave(*_: object) -> None:
-    # Once is enough: a second one would come in the middle of what the first led to.
+    # Ignore further signals: a second one would interrupt the cleanup of the first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 
 
 def _take_standard_output() -> IO[str]:
-    """Standard output for answers alone: what a reference prints goes elsewhere from now on."""
+    """Return standard output for answers alone, and send everything that is printed to stderr."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
@@ -144,5 +149,5 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:
-        # Who would read the answers has gone. Ending as usual would try once more to send them.
+        # The reader has gone. A normal exit would try to flush the answers once more.
         os._exit(1)

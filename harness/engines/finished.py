@@ -1,9 +1,9 @@
-"""Keep each report when it is there, so that a run can go on where another was broken off.
+"""Reports of finished evaluations, stored so that a run can resume after an interruption.
 
-A file for each evaluation, under a digest of everything that decides how it goes: the contents of
-submission and reference, what was asked for, compilers, torch, the GPU, and the harness itself. So
-a report that is found is one that the evaluation would give again, but for the values it was drawn
-from; they are the report's own, and its seed replays them.
+Each evaluation has one file, named by a digest of everything that decides its course: the contents
+of submission and reference, the options, the compilers, torch, the GPU, and the harness itself. So
+a stored report is the one that the evaluation would produce again, apart from its random values.
+These are the report's own, and its seed replays them.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from harness.system.interpreter import PACKAGE
 from harness.worker.supervisor import Deadlines
 
 FOLDER = Path(".harness") / "finished"
-"""Below the folder from which pytest or the command line is called."""
+"""Folder of the reports, below the one from which pytest or the command line is called."""
 
 CONCLUSIVE: tuple[Verdict, ...] = ("passed", "agrees", "failed", "declined", "unsupported")
-"""What is taken over: an `error` may be the machine's, such as a deadline or a full disk."""
+"""Verdicts that are reused. An `error` may come from the machine: a deadline or a full disk."""
 
 _OLD_SECONDS = 7 * 24 * 3600
 
-# What submissions may build from beside their own text, through load() or #include.
+# Suffixes of files beside the submission that it may build from, through load() or #include.
 _SOURCES = frozenset(
     (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hpp", ".hxx", ".inc", ".inl", ".ptx")
 )
 
 
 class Finished:
-    """The reports of evaluations that ended, in this run and in earlier ones."""
+    """Reports of the evaluations that ended in this run and in earlier ones."""
 
     def __init__(self, folder: Path, gpu: str) -> None:
-        """In a folder, of evaluations on such a GPU; on the simulator its name is empty."""
+        """Store reports in a folder; `gpu` is the GPU's name, or empty on the simulator."""
         self._folder = folder
         self._gpu = gpu
 
     def keep(self, request: Request, report: Report) -> None:
-        """Keep the report of a request.
+        """Store the report of a request.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The report cannot be written.
         """
         if report.verdict in CONCLUSIVE:
             self._sweep()
@@ -63,11 +63,11 @@ class Finished:
             write_whole(self._folder / f"{key}.json", report.to_json() + "\n")
 
     def find(self, request: Request, seed: int | None = None) -> Report | None:
-        """The report that the request would give again, where there is one that can be read.
+        """Return the report that the request would produce again, or None if none can be read.
 
         Args:
-            request: What is about to be asked; the values may be others.
-            seed: None, or the only one that will do.
+            request: The request; its seed may differ from the report's.
+            seed: The only acceptable seed, or None for any.
         """
         try:
             hashes = file_digest(request.submission), file_digest(request.problem)
@@ -76,15 +76,18 @@ class Finished:
             report = Report.from_json(path.read_text())
         except (OSError, ValueError):
             return None
-        # What the name promises is checked too: these files are nobody's secret.
+        # The content is checked as well as the name, because anyone can write these files.
         fits = (report.content_hash, report.problem_hash) == hashes
         fits = fits and report.verdict in CONCLUSIVE and seed in (None, report.seed)
+        # The key does not cover the files beside the submission that a build may include. Instead,
+        # a newer source file there invalidates the report.
         folders = (request.submission.parent, *request.readable)
         changed = any(any(_changed_since(made, folder)) for folder in folders)
         return report if fits and not changed else None
 
     def _key(self, request: Request, content_hash: str, problem_hash: str) -> str:
-        # These decide with which values it goes, how fast, and what is an error by being too slow.
+        # These fields decide the random values, the speed, and how slow an error is. They are not
+        # in the key, because they do not decide whether a submission is right.
         same = replace(request, seed=0, cores=1, cache=Path(), deadlines=Deadlines(), run="")
         same = replace(same, cases=_undrawn(request.cases))
         plain = codec.encode(same)
@@ -92,11 +95,11 @@ class Finished:
 
     @cached_property
     def _surroundings(self) -> tuple[str, ...]:
-        """What else decides how an evaluation goes."""
+        """Everything outside the request that decides the course of an evaluation."""
         return (self._gpu, torch_version(), __version__, own_digest(), *_compilers(self._gpu))
 
     def _sweep(self) -> None:
-        """Remove reports that are too old to be taken over."""
+        """Remove reports that are too old to be reused."""
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _OLD_SECONDS:
@@ -104,7 +107,7 @@ class Finished:
 
 
 def _undrawn(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases without what was drawn for this run: their values, and those of random sizes."""
+    """Return the cases without their seeds, and without cases of random sizes."""
     return tuple(replace(case, seed=0) for case in cases if case.label != "random")
 
 
@@ -112,13 +115,17 @@ def _compilers(gpu: str) -> tuple[str, ...]:
     try:
         toolchain = find_toolchain(cuda_here() if gpu else None)
     except ToolchainError:
-        # Nothing can be evaluated either, which is said before the first evaluation.
+        # Nothing can be evaluated without a toolchain, and this is reported before the first
+        # evaluation.
         return ()
     return (toolchain.cuda.version, toolchain.host.version)
 
 
 def own_digest() -> str:
-    """Of the harness's own files: while it is worked on, its version stays as it is."""
+    """Return a digest of the harness's own files.
+
+    During development the files change while the version stays the same.
+    """
     files = sorted(path for path in PACKAGE.rglob("*") if _is_own(path))
     return digest(f"{path.relative_to(PACKAGE)} {file_digest(path)}" for path in files)
 
@@ -128,7 +135,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _changed_since(moment: float, folder: Path) -> Iterator[Path]:
-    """Newer sources in a folder, from which a submission may have been built; or a newer file."""
+    """Yield the files at or below a path that are newer than `moment` and may be built from."""
     if folder.is_file() and folder.stat().st_mtime > moment:
         yield folder
     for here, subfolders, names in os.walk(folder):

@@ -1,6 +1,6 @@
-"""The engine of one evaluation at a time, in this process.
+"""The engine that runs one evaluation at a time, in this process.
 
-Another process costs seconds before it begins, and for one evaluation at a time buys nothing.
+Another process takes seconds to start, and does not help with one evaluation at a time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class InProcess:
-    """Evaluates where it is asked to."""
+    """An engine that evaluates in the caller's thread."""
 
     capacity = 1
 
     def __enter__(self) -> InProcess:
         self._threads = torch.get_num_threads()
-        # As in an evaluator's process, whose numbers are then the same ones.
+        # The same number of threads as in an evaluator's process gives the same numbers.
         torch.set_num_threads(1)
         return self
 
@@ -40,18 +40,18 @@ class InProcess:
         torch.set_num_threads(self._threads)
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
-        """Evaluate a request; it has ended when this returns."""
+        """Evaluate a request; the evaluation has ended when this returns."""
         return _ended(lambda: attempt(request, on_progress))
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Time what a plan names; it has ended when this returns."""
+        """Time the entries of a plan; the measurement has ended when this returns."""
         return _ended(lambda: attempt_measure(plan))
 
 
 def _ended(function: Callable[[], T]) -> Future[T]:
     future: Future[T] = Future()
     try:
-        # What a reference prints is no part of what the caller has to say.
+        # A reference's prints must not mix with the caller's output.
         with contextlib.redirect_stdout(sys.stderr):
             future.set_result(function())
     except (ContenderError, EvaluationError, MachineError) as error:

@@ -1,4 +1,4 @@
-"""The engine of several evaluations at a time, each in one of a few processes."""
+"""The engine that runs several evaluations at a time, each in one of a few processes."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ T = TypeVar("T")
 
 
 class Lost(EvaluationError):
-    """The process that saw to a request is dead: killed by the machine, or by what it evaluated."""
+    """An evaluation whose process died, killed by the machine or by the submission."""
 
 
 class Processes:
-    """A few evaluator processes, which are started when they are needed.
+    """Evaluator processes, each started when it is needed.
 
     Args:
-        jobs: How many, at most.
-        variables: Of their environment, where they differ from this process's.
+        jobs: The most processes.
+        variables: Environment variables that differ from this process's.
     """
 
     def __init__(self, jobs: int, variables: Mapping[str, str] | None = None) -> None:
         self._variables = dict(variables or {})
-        # Twice as many as run: so that none waits while the caller shows a report.
+        # Twice as many requests as processes, so that no process waits while the caller prints a
+        # report.
         self.capacity = 2 * jobs
         self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[str]] = set()
@@ -65,27 +66,27 @@ class Processes:
         return self._later("report", request, Report.from_json, on_progress)
 
     def build(self, request: Request, on_progress: OnProgress) -> Future[tuple[Path, ...]]:
-        """Build what a request's submission needs, as `building.build` does."""
+        """Build the submission of a request, as `building.build` does."""
         return self._later("builds", request, _paths, on_progress)
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Time what a plan names, when everything that was asked for before has ended."""
+        """Time the entries of a plan after everything submitted before has ended."""
         return self._later("times", plan, _measurement, alone=True)
 
     @property
     def is_closed(self) -> bool:
-        """Whether it takes nothing more."""
+        """True if it accepts nothing more."""
         return self._closed
 
     def close(self) -> None:
-        """End everything that is under way, with the workers that it started."""
+        """End everything that is running, with the workers that it started."""
         with self._lock:
             self._closed = True
             for process in self._processes:
                 process.terminate()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
-            # If it must be killed, its worker dies with it.
+            # If a process has to be killed, its worker dies with it.
             leash.end(process, _EXIT_SECONDS)
 
     def _later(
@@ -97,7 +98,7 @@ class Processes:
         *,
         alone: bool = False,
     ) -> Future[T]:
-        """Ask for something when its turn comes; `alone`, when nothing else is under way."""
+        """Run a request when its turn comes; if `alone`, when nothing else is running."""
 
         def ask() -> T:
             with self._gpu.entered(alone=alone):
@@ -106,7 +107,7 @@ class Processes:
         try:
             return self._threads.submit(ask)
         except RuntimeError:
-            # Who waits for a report and asks for its times next may come too late.
+            # A caller that waits for a report and then asks for its times may be too late.
             late: Future[T] = Future()
             late.set_exception(EvaluationError(_CLOSED))
             return late
@@ -136,7 +137,7 @@ class Processes:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                # Ctrl-C is for this process, which then ends that one.
+                # Ctrl-C reaches only this process, which then ends the evaluators.
                 start_new_session=True,
             )
             self._processes.add(process)
@@ -148,7 +149,7 @@ class Processes:
 
 
 class _OneOrMany:
-    """Keeps one that must be alone apart from many that need not be."""
+    """A lock that many users share, or one user holds alone."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -157,7 +158,10 @@ class _OneOrMany:
 
     @contextlib.contextmanager
     def entered(self, *, alone: bool) -> Iterator[None]:
-        """With nobody, or with others who need not be alone; who waits to be alone goes first."""
+        """Hold the lock alone or shared; a waiting user that wants it alone goes first.
+
+        Otherwise a steady flow of evaluations would delay a measurement for ever.
+        """
         with self._changed:
             self._claims += alone
             self._changed.wait_for(lambda: not (self._inside if alone else self._claims))

@@ -1,4 +1,4 @@
-"""What evaluations are at, while they are: in place on a terminal, else a line now and then."""
+"""Progress of running evaluations: updated in place on a terminal, else one line now and then."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from harness.records.report import AMISS, CaseReport
 from harness.system.escape import one_line
 from harness.system.output import say
 
-# Between two lines about one evaluation, where nothing happens that is worth one of its own.
+# Seconds between two lines about one evaluation without news.
 _QUIET_SECONDS = 30.0
 
 
 class ProgressLines:
-    """Tells of several evaluations at a time.
+    """Progress of several evaluations at a time.
 
     Args:
-        out: Where text goes. What is no terminal gets lines, so that who reads them later, or when
-            the run was broken off, knows how far it came; a terminal gets one line on standard
-            error, in place of the last one.
+        out: The output. A file or pipe gets lines, so that a log shows how far an interrupted run
+            came. If it is a terminal, standard error shows one line that is overwritten.
     """
 
     def __init__(self, out: IO[str]) -> None:
@@ -32,7 +31,7 @@ class ProgressLines:
         self._under_way: dict[str, _Evaluation] = {}
 
     def follow(self, request: Request) -> OnProgress:
-        """Gives what is told of a request's progress, from any thread."""
+        """Return the progress callback for a request, which any thread may call."""
         evaluation = _Evaluation(request.title)
 
         def tell(progress: Progress) -> None:
@@ -48,19 +47,19 @@ class ProgressLines:
         return tell
 
     def ended(self, request: Request) -> None:
-        """A request's report is there."""
+        """Record that a request's report is finished."""
         with self._lock:
             self._under_way.pop(request.title, None)
 
     def broken_off(self) -> Iterator[str]:
-        """A line for each evaluation that has begun and not ended: what is known of it."""
+        """Yield one line on the state of each evaluation that has begun and not ended."""
         with self._lock:
             for evaluation in self._under_way.values():
                 yield f"... {evaluation.state}; broken off"
 
 
 class _Evaluation:
-    """What is known of one evaluation."""
+    """The state of one evaluation."""
 
     def __init__(self, title: str) -> None:
         self.title = one_line(title)
@@ -74,7 +73,7 @@ class _Evaluation:
 
     @property
     def state(self) -> str:
-        """In a line."""
+        """The state in one line."""
         if not self._cases:
             return f"{self.title}: {self._doing}"
         done = f"{self.title}: {self._done} of {self._cases} cases done"
@@ -87,10 +86,10 @@ class _Evaluation:
         return f"{done}, {len(self._wrong)} not right, the first {told}"
 
     def add(self, progress: Progress) -> bool:
-        """Take note; answers whether there is a `line` worth telling."""
+        """Record progress, and return whether `line` is worth printing."""
         known = len(self._wrong)
         if progress.event == "started":
-            # Perhaps not for the first time: another machine may have begun, and vanished.
+            # An evaluation can start again: on a cluster, the first machine may have vanished.
             self._done, self._wrong = 0, []
         elif progress.event == "building":
             self._doing = one_line(f"building {progress.name}")

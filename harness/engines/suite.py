@@ -1,6 +1,6 @@
-"""The evaluations behind a pytest session: started side by side, awaited test by test.
+"""The evaluations of a pytest session, which run side by side while tests wait for them.
 
-What is right and is to be timed is timed as soon as the engine can do so.
+A submission that is right is timed as soon as the engine is free for that.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from harness.system.escape import printable
 from harness.system.futures import settle
 from harness.system.output import CarefulWriter
 
-# After which a person wonders what is going on.
+# Seconds after which a waiting user gets a line on the current activity.
 _PATIENCE_SECONDS = 5.0
 
 Say = Callable[[str], None]
 
 PlanOf = Callable[[Report], SpeedPlan | None]
-"""What is to be timed of a submission with such a report; None for nothing."""
+"""A function that returns the plan to time a submission with this report, or None."""
 
 
 class PendingEvaluation:
-    """One submission on one problem, under way."""
+    """The evaluation of one submission on one problem, before and while it runs."""
 
     def __init__(self, request: Request, say: Say, plan_of: PlanOf | None) -> None:
         self.request = request
@@ -50,7 +50,7 @@ class PendingEvaluation:
         self._future: Future[Report] | None = None
 
     def start(self, engine: Engine, keep: Callable[[Report], None]) -> None:
-        """Ask for the evaluation, whose report is to be kept; nothing when it was asked for."""
+        """Submit the evaluation once, and store its report when it ends."""
         if self._future is None:
             self._future = engine.submit(self.request, self._on_progress)
             self._future.add_done_callback(lambda future: self._end(future, keep))
@@ -59,13 +59,13 @@ class PendingEvaluation:
             self._plan_of = None
 
     def take_over(self, report: Report) -> None:
-        """Have the report of an earlier run instead of an evaluation."""
+        """Use the report of an earlier run instead of an evaluation."""
         self._future = Future()
         self._future.set_result(report)
         self._imported = any(case.verdict != "not run" for case in report.cases)
 
     def wait_until_imported(self) -> str | None:
-        """Wait until the submission is imported; answers what kept it from that, or None."""
+        """Wait until the submission is imported; return why it was not, or None."""
         self._wait(lambda: self._imported)
         if self._imported:
             return None
@@ -79,7 +79,7 @@ class PendingEvaluation:
         return self._cases.get(case_id) or self.report().case(case_id)
 
     def explain(self, case_id: str) -> str:
-        """Everything that is known of a failing case, with what all cases together tell."""
+        """Return all that is known of a failing case, including what all cases together show."""
         report = self.report()
         case = report.case(case_id)
         lines = [f"{self.request.title}: {case.verdict}", *case_lines(case)]
@@ -90,7 +90,7 @@ class PendingEvaluation:
         if report.smallest_failure not in ("", case_id):
             lines.append(f"smallest failing case: {report.smallest_failure}")
         if case.label == "search":
-            # No test stands for it: what is found depends on the time.
+            # A search's case has no test of its own, since the findings depend on the time.
             path = self.request.submission
             lines.append(f"replay: harness check {path} --seed {report.seed} --case {case_id}")
         else:
@@ -101,19 +101,20 @@ class PendingEvaluation:
         """Wait for the whole report.
 
         Raises:
-            EvaluationError: there is none.
-            MachineError: there will be none of any other submission either.
+            EvaluationError: The evaluation failed.
+            MachineError: No submission can be evaluated on this machine.
         """
         if self._future is None:
             raise EvaluationError(f"{self.request.title} was not asked for")
         return self._future.result()
 
     def measurement(self) -> Measurement | None:
-        """Wait until the submission is timed; None where it is not to be.
+        """Wait until the submission is timed; return None if it is not timed.
 
         Raises:
-            EvaluationError: There is no report, or nothing can be timed.
-            harness.speed.contender.ContenderError: It cannot be timed, or gave a wrong output.
+            EvaluationError: The report does not exist, or nothing can be timed.
+            harness.speed.contender.ContenderError: The submission cannot be timed or returned a
+                wrong output.
         """
         self.report()
         return self._times.result()
@@ -130,7 +131,7 @@ class PendingEvaluation:
         settle(self._times, measured.result)
 
     def is_done(self) -> bool:
-        """Whether the report is there, or about to be: nothing is left to run."""
+        """Return whether the report is finished, or all cases are done and it is about to be."""
         if self._future is None or self._future.cancelled():
             return False
         if self._future.done() or self.request.search:
@@ -138,7 +139,7 @@ class PendingEvaluation:
         return self._cases.keys() == {case.id for case in self.request.cases}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        """Until `ready()` or the end of the evaluation, saying what is going on meanwhile."""
+        """Wait for `ready()` or the end of the evaluation, and print the activity meanwhile."""
         said = ""
         with self._changed:
             while not ready() and not (self._future and self._future.done()):
@@ -165,7 +166,7 @@ class PendingEvaluation:
 
 
 class Suite:
-    """All evaluations of a session, in the order in which tests will ask for them."""
+    """All evaluations of a session, in the order of the tests that need them."""
 
     def __init__(
         self,
@@ -176,15 +177,16 @@ class Suite:
         *,
         ahead: bool,
     ) -> None:
-        """A suite on the engine that is started; `ahead` of its tests, or only when asked for.
+        """Use the engine that `start` returns; if `ahead`, start all evaluations with the first.
 
-        One process of several (pytest-xdist) does not know which tests will be its own.
+        One of several pytest-xdist processes does not know which tests it will get. So it starts an
+        evaluation only when a test asks for it.
         """
         self._begin = start
         self._ahead = ahead
         self._reports = reports
         self._finished = finished
-        # Said at the end: what is printed in the middle of a test, pytest takes for the test's.
+        # Printed at the end, because pytest attributes output to the test that is running.
         self.troubles: list[str] = []
         self._careful = CarefulWriter(self.troubles.append)
         self._say = say
@@ -193,20 +195,20 @@ class Suite:
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
 
     def expect(self, request: Request, plan_of: PlanOf | None = None) -> None:
-        """Announce a request, and what is to be timed then."""
+        """Announce a request, and the function that plans its timing."""
         key = (request.submission, request.problem)
         self._pending[key] = PendingEvaluation(request, self._say, plan_of)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is left to evaluate."""
+        """True if an evaluation is left to run."""
         return not all(pending.is_done() for pending in self._pending.values())
 
     def take_over(self, seed: int | None) -> tuple[int, int]:
-        """Have what earlier runs finished, with that seed if there is one.
+        """Use the reports of earlier runs, if a seed is given only those with that seed.
 
         Returns:
-            How many evaluations need not be made, and of how many.
+            The number of evaluations that need not run, and the number of all.
         """
         count = 0
         for pending in self._pending.values():
@@ -224,7 +226,7 @@ class Suite:
             self._careful.write("reports for the leaderboard (.harness/reports)", saved)
 
     def evaluation(self, submission: Path, problem: Path) -> PendingEvaluation:
-        """The evaluation of one pair; the first call starts what can be started ahead."""
+        """Return the evaluation of one pair; the first call starts all that may run ahead."""
         asked = self._pending[submission, problem]
         if self._engine is None:
             self._engine = self._stack.enter_context(self._begin())
@@ -237,7 +239,7 @@ class Suite:
         pending.start(engine, partial(self._keep, pending.request))
 
     def finish(self) -> list[Report]:
-        """End what is under way; answer the reports that are done."""
+        """End what is running, and return the finished reports."""
         reports = []
         for pending in self._pending.values():
             if pending.is_done():

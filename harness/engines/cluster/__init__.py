@@ -1,5 +1,5 @@
-"""What evaluations on other machines need: what is sent, and what runs there.
+"""Evaluation on other machines: the parcels that are sent, and the tasks that run there.
 
-Requests with their contents, versions that must agree, and the tasks of a Dask worker. The engine
-that sends them is `harness/engines/dask.py`; only `tasks.py` and the engine import Dask.
+It has requests with the contents of their files, version checks, and the tasks of a Dask worker.
+Only `connection.py`, `sender.py` and `tasks.py` import Dask. The engine is harness/engines/dask.py.
 """

@@ -1,4 +1,4 @@
-"""To a cluster that is there, or to one of this machine that lives in this process."""
+"""Connections to an existing cluster, or to a local one inside this process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from harness.engines.engine import Hardware
 from harness.system.errors import UsageError
 
 GPU = "GPU"
-"""The resource of a worker with a GPU: `dask worker --resources GPU=1`."""
+"""Resource of a worker with a GPU: `dask worker --resources GPU=1`."""
 
-# A worker that dies while it evaluates does so three times before the submission is to blame.
+# Deaths of Dask workers that a task survives. At the third death the submission is to blame.
 _ALLOWED_DEATHS = 2
-# For connecting, and for a scheduler that restarts.
+# Timeouts in seconds: of a connection, including the restart of a scheduler, and of the first
+# attempt to reach a scheduler.
 _SECONDS = 60.0
 _FIRST_SECONDS = 10.0
 
@@ -33,10 +34,10 @@ class Members:
     """The workers of a cluster.
 
     Attributes:
-        threads: Of all of them.
+        threads: Number of threads of all workers.
         gpus: Names of their GPUs, each once.
-        share: Of a GPU, that an evaluation takes; 0 without one.
-        count: Of GPUs.
+        share: Share of a GPU that an evaluation takes; 0 without a GPU.
+        count: Number of GPUs.
     """
 
     threads: int
@@ -46,16 +47,16 @@ class Members:
 
 
 def client_of(cluster: str | SpecCluster, seconds: float = _SECONDS) -> Client:
-    """Dask's client of a cluster, which is nobody's default."""
-    # Dask's signature is typed but for what it returns.
+    """Return a Dask client of a cluster that does not become the process's default client."""
+    # Dask's signature lacks only the return type.
     return Client(cluster, timeout=seconds, set_as_default=False)  # type: ignore[no-untyped-call]
 
 
 def connect(scheduler: str) -> Client:
-    """Connect with a scheduler.
+    """Connect to a scheduler.
 
     Raises:
-        UsageError: It cannot be reached, or there is no certificate for it.
+        UsageError: The scheduler cannot be reached, or a certificate is missing.
     """
     # Dask's signatures have no types.
     told = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
@@ -63,7 +64,7 @@ def connect(scheduler: str) -> Client:
         raise UsageError(
             f"the scheduler {scheduler} has TLS; say by which certificate, as docs/cluster.md does"
         )
-    # What goes wrong is said by this process, in a line of its own.
+    # This process reports errors itself, in one line, instead of Dask's log.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = client_of(scheduler, _FIRST_SECONDS)
@@ -77,10 +78,10 @@ def connect(scheduler: str) -> Client:
 
 
 def members(client: Client, scheduler: str) -> Members:
-    """The workers, which all have what this machine has.
+    """Return the workers; all must have the versions of this machine.
 
     Raises:
-        UsageError: There is none, or one has other versions.
+        UsageError: The cluster has no worker, or a worker has other versions.
     """
     known: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
     if not known:
@@ -88,7 +89,7 @@ def members(client: Client, scheduler: str) -> Members:
             f"the scheduler {scheduler} has no worker; start one: dask worker {scheduler}"
         )
     answers: Mapping[str, Any] = client.run(describe, on_error="return")
-    # One whose machine or network goes meanwhile is as one that has never been there.
+    # A worker that disappears meanwhile is treated as if it had never been there.
     told = {a: said for a, said in answers.items() if not isinstance(said, CommClosedError)}
     if not told:
         raise UsageError(f"all workers of {scheduler} went when they were asked; try again")
@@ -108,10 +109,10 @@ def members(client: Client, scheduler: str) -> Members:
 
 
 def hardware_of(device: Choice, scheduler: str) -> Hardware:
-    """On what a cluster evaluates.
+    """Return the hardware on which a cluster evaluates.
 
     Raises:
-        UsageError: It cannot be reached, or not be used.
+        UsageError: The cluster cannot be reached or used.
     """
     with connect(scheduler) as client:
         found = members(client, scheduler)
@@ -126,11 +127,11 @@ def hardware_of(device: Choice, scheduler: str) -> Hardware:
 
 
 def local_cluster(jobs: int, folder: Path) -> SpecCluster:
-    """A cluster in this process, with no port that others could connect to.
+    """Return a cluster in this process, without a port that others could connect to.
 
     Args:
-        jobs: Evaluations at a time.
-        folder: For what its workers write.
+        jobs: Number of evaluations at a time.
+        folder: Folder for files of its workers.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     gpus = torch.cuda.device_count()
@@ -139,7 +140,7 @@ def local_cluster(jobs: int, folder: Path) -> SpecCluster:
         "protocol": "inproc://",
         "nthreads": max(1, jobs // len(names)),
         "resources": {GPU: 1} if gpus else None,
-        # Evaluations are other processes.
+        # Evaluations run in other processes, whose memory Dask does not see.
         "memory_limit": 0,
         "dashboard": False,
     }

@@ -1,4 +1,4 @@
-"""A request with the contents of every file that it names: another machine has none of them."""
+"""Parcels: requests with the contents of all files that they name, for another machine."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from harness.system import codec
 from harness.system.errors import UsageError
 
 Contents = Mapping[str, bytes]
-"""Files by their names, which may have folders in them."""
+"""Contents of files by name; a name may contain folders."""
 
 _MOST_BYTES = 256 << 20
 
 
 class UnpackError(ValueError):
-    """A parcel cannot be unpacked here; the message says why, in one line."""
+    """A parcel that cannot be unpacked here; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Luggage:
-    """What submissions may read beside their own, which many requests have in common.
+    """Additional files that submissions may read, common to many requests.
 
     Attributes:
-        files: By where they lie on the sender's machine.
-        key: Their digest.
+        files: Contents by path on the sender's machine.
+        key: Digest of the files.
     """
 
     files: Contents
@@ -44,10 +44,10 @@ class Parcel:
     """A request for another machine.
 
     Attributes:
-        request: As text; its paths are the sender's.
-        submission: The submission's file and the sources beside it that it may read, by where they
-            lie in its folder.
-        problem: The reference's file.
+        request: The request as text; its paths are the sender's.
+        submission: The submission's file and the sources beside it that it may read, by their paths
+            in its folder.
+        problem: Content of the reference's file.
     """
 
     request: str
@@ -56,18 +56,18 @@ class Parcel:
 
     @cached_property
     def asked(self) -> Request:
-        """The request as the sender has it."""
+        """The request with the sender's paths."""
         return codec.decode(self.request, Request)
 
     @cached_property
     def digest(self) -> str:
-        """Of the contents; what two parcels of the same files have in common."""
+        """Digest of the contents; parcels of the same files have the same digest."""
         asked = self.asked
         return digest((key_of(self.submission), key_of({asked.problem.name: self.problem})))
 
 
 def pack(request: Request) -> Parcel:
-    """Read what a request names, but for what is readable beside it.
+    """Read the files that a request names, except those of `readable`.
 
     Raises:
         OSError: A file cannot be read.
@@ -83,11 +83,11 @@ def pack(request: Request) -> Parcel:
 
 @dataclass(frozen=True)
 class TimingParcel:
-    """A plan of what is to be timed, for another machine.
+    """A plan to time, for another machine.
 
     Attributes:
-        plan: As text; its paths are the sender's.
-        entries: For each contender, in the plan's order, a request for its file.
+        plan: The plan as text; its paths are the sender's.
+        entries: A request for each contender's file, in the plan's order.
     """
 
     plan: str
@@ -95,19 +95,19 @@ class TimingParcel:
 
 
 def pack_plan(plan: SpeedPlan) -> TimingParcel:
-    """Read what a plan names; raises as `pack` does."""
+    """Read the files that a plan names; raise the errors of `pack`."""
     requests = (replace(plan.request, submission=entry.path) for entry in plan.entries)
     bare = replace(plan, request=_bare(plan.request))
     return TimingParcel(codec.encode(bare), tuple(map(pack, requests)))
 
 
 def _bare(request: Request) -> Request:
-    """Without the places that are of the sender's machine alone."""
+    """Return the request without paths that exist on the sender's machine alone."""
     return replace(request, cache=Path(), readable=())
 
 
 def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> SpeedPlan:
-    """The plan with paths of this machine, where `unpacked` writes each parcel."""
+    """Return the plan with paths of this machine; `unpacked` writes each parcel."""
     plan = codec.decode(parcel.plan, SpeedPlan)
     requests = [unpacked(each) for each in parcel.entries]
     entries = tuple(
@@ -118,11 +118,11 @@ def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> 
 
 
 def pack_readable(paths: Iterable[Path]) -> Luggage:
-    """Read what is readable to submissions.
+    """Read the additional files that submissions may read.
 
     Raises:
         OSError: A file cannot be read.
-        UsageError: It is more than is sent to another machine.
+        UsageError: The files are larger than what is sent to another machine.
     """
     found: dict[str, bytes] = {}
     size = 0
@@ -139,13 +139,13 @@ def pack_readable(paths: Iterable[Path]) -> Luggage:
 
 
 def unpack(parcel: Parcel, luggage: Luggage, folder: Path) -> Request:
-    """Write everything below a folder of this machine; answers the request with its new paths.
+    """Write a parcel's files below a folder of this machine; return the request with new paths.
 
-    What was written before is taken as it is: its name is its digest.
+    Folders are named by digest, so a folder that exists already is used as it is.
 
     Raises:
-        OSError: It cannot be written.
-        UnpackError: Only a sandbox could show it where it has to be, and there is none.
+        OSError: A file cannot be written.
+        UnpackError: The readable files need a sandbox to appear at their paths, and there is none.
     """
     asked = parcel.asked
     if luggage.files and bubblewrap.usable() is None:
@@ -154,7 +154,7 @@ def unpack(parcel: Parcel, luggage: Luggage, folder: Path) -> Request:
     files[f"reference/{asked.problem.name}"] = parcel.problem
     own = folder / parcel.digest
     _write(own, files)
-    # Their names in this folder say nothing: a sandbox shows them where they lie at the sender's.
+    # Files are numbered here. The sandbox shows them at the paths of the sender's machine.
     numbered = {str(number): content for number, content in enumerate(luggage.files.values())}
     _write(folder / luggage.key, numbered)
     return replace(
@@ -177,13 +177,13 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def key_of(files: Contents) -> str:
-    """The digest of files, names and contents."""
+    """Return the digest of files, from their names and contents."""
     parts = (part for name, content in files.items() for part in (name, content.hex()))
     return digest(parts)
 
 
 def _write(target: Path, files: Contents) -> None:
-    """A folder with files, whole or not at all."""
+    """Write a folder of files, whole or not at all."""
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -196,6 +196,6 @@ def _write(target: Path, files: Contents) -> None:
         try:
             made.rename(target)
         except OSError:
-            # Another thread may have done the same.
+            # Another thread may have written the same folder first.
             if not target.is_dir():
                 raise

@@ -1,4 +1,4 @@
-"""The sender's side: evaluations and timings as tasks of a cluster, until they ended somewhere."""
+"""The sender's side of a cluster: evaluations and timings as Dask tasks, retried until they end."""
 
 from __future__ import annotations
 
@@ -40,37 +40,42 @@ from harness.system import codec
 from harness.system.errors import MachineError
 
 _ATTEMPTS = 3
-"""How often one evaluation may fail on a machine, or kill what sees to it."""
+"""How many failures on different machines, or deaths of its process, one evaluation may have."""
 _MOST_QUEUED = 256
 _MOST_BUILDS = 512
-"""Held in the cluster's memory, megabytes each."""
+"""Limit of the builds kept in the cluster's memory; each takes megabytes."""
 _LOOK_SECONDS = 0.1
 
 T = TypeVar("T")
 
 
 class DaskEngine:
-    """Evaluates on the workers of a cluster.
+    """An engine that evaluates on the workers of a Dask cluster.
+
+    Each evaluation is two tasks. The first builds on any processor, and its key is a digest of what
+    it compiles, so equal builds are made once. The second evaluates and takes a share of a GPU.
+    Thus a GPU does not wait for a compiler.
 
     Args:
-        jobs: Evaluations at a time, where the cluster is this machine's own.
-        scheduler: Its address; empty for a cluster in this process.
+        jobs: Number of evaluations at a time, if the cluster is this machine's own.
+        scheduler: Address of the scheduler; empty for a cluster in this process.
     """
 
     def __init__(self, jobs: int, scheduler: str) -> None:
-        # Enough that no worker waits for the next one; the contents of all of them are held.
+        # Enough that no worker waits for its next task. More would fill memory, since the contents
+        # of all requests are held.
         self.capacity = max(4 * jobs, _MOST_QUEUED if scheduler else 0)
         self._jobs = jobs
         self._scheduler = scheduler
         self._topic = f"harness-{secrets.token_hex(8)}"
-        # Never held while Dask is asked for something: its own thread takes it as well.
+        # This lock is never held during a call of Dask, because Dask's own thread takes it too.
         self._lock = threading.Lock()
-        # What is asked for when something else has ended is sent by a thread of Dask's.
+        # A retry is sent by one of Dask's threads, so sending has a lock of its own.
         self._sending = threading.Lock()
         self._sent: dict[str, _Sent[Any]] = {}
         self._luggage: dict[tuple[Path, ...], tuple[Luggage, Task[Luggage]]] = {}
         self._builds: dict[str, Task[tasks.Builds]] = {}
-        # Workers whose machine can evaluate nothing: for no request of this engine's again.
+        # Workers whose machine cannot evaluate anything; this engine sends them nothing more.
         self._unfit: set[str] = set()
         self._is_closed = False
 
@@ -92,7 +97,7 @@ class DaskEngine:
             self._is_closed = True
             left = list(self._sent.values())
         under_way = [each.task for each in left if each.task]
-        with suppress(Exception):  # the cluster may have gone, which is what is wanted
+        with suppress(Exception):  # the cluster may have gone, and then nothing is left to cancel
             self._client.cancel([*under_way, *self._builds.values()])
             self._client.unsubscribe_topic(self._topic)
         for each in left:
@@ -104,9 +109,9 @@ class DaskEngine:
         return self._begin(lambda: _Evaluation(self, request, on_progress, pack(request)))
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Send a plan with the contents of its files; some GPU times it when that is free of all.
+        """Send a plan with the contents of its files; a GPU that is otherwise free times it.
 
-        It goes before evaluations: what is asked for its times is right already.
+        Timings go before evaluations: the submission of a timing has already passed.
         """
         return self._begin(lambda: _Timing(self, plan, pack_plan(plan)))
 
@@ -123,7 +128,7 @@ class DaskEngine:
         return sent.future
 
     def send(self, evaluation: _Evaluation) -> Task[Outcome]:
-        """Ask the cluster for an evaluation, of what is built before."""
+        """Send an evaluation to the cluster, and its build before it."""
         asked, parcel = evaluation.request, evaluation.parcel
         order = Order(software(), self._topic, evaluation.name)
         with self._sending:
@@ -143,7 +148,7 @@ class DaskEngine:
         return task
 
     def send_timing(self, timing: _Timing) -> Task[Outcome]:
-        """Ask the cluster for times, of what is built before."""
+        """Send a timing to the cluster, and the builds of its contenders before it."""
         order = Order(software(), self._topic, timing.name)
         with self._sending:
             luggage, carried = self._carry(timing.plan.request.readable)
@@ -155,9 +160,10 @@ class DaskEngine:
             builds,
             order,
             key=f"time {timing.key}",
-            # The whole of it: nobody else is on that GPU.
+            # The whole resource, so that no other task runs on that GPU.
             resources={GPU: 1},
-            # Else it would wait for all evaluations that are there: each takes a share at once.
+            # Without a priority, evaluations would take each share as it becomes free, and the
+            # timing would wait for all of them.
             priority=2,
             workers=self._others(timing.failed_on),
             pure=False,
@@ -174,9 +180,9 @@ class DaskEngine:
     def _build(
         self, parcel: Parcel, luggage: Luggage, carried: Task[Luggage], order: Order
     ) -> Task[tasks.Builds]:
-        """The builds of a submission: whoever asks for the same ones gets the same task.
+        """Return the build task of a submission; equal builds share one task.
 
-        Its key has everything that a build task can see, so that it is the same for other senders.
+        The key covers everything that a build task sees, so it is the same for all senders.
         """
         asked = parcel.asked
         sender = order.sender
@@ -189,17 +195,17 @@ class DaskEngine:
                 carried,
                 order,
                 key=f"build {asked.submission.stem}-{key}",
-                # Whoever waits for a GPU needs it first.
+                # Builds go before evaluations, because tasks that wait for a GPU need them first.
                 priority=1,
                 workers=self._others(set()),
             )
         while len(self._builds) > _MOST_BUILDS:
-            # Those under way keep theirs; workers keep all of them on their disks.
+            # Running tasks keep their builds. Workers also keep all builds on disk.
             del self._builds[next(iter(self._builds))]
         return self._builds[key]
 
     def _others(self, failed_on: set[str]) -> list[str] | None:
-        """Workers that have not failed it, nor any other for their machine; None for any."""
+        """Return the workers that are fit and have not failed this task; None for any worker."""
         avoided = failed_on | self._unfit
         if not avoided:
             return None
@@ -207,33 +213,33 @@ class DaskEngine:
         return [address for address in known if address not in avoided] or None
 
     def avoid(self, address: str) -> None:
-        """Send nothing more to a worker whose machine can evaluate nothing."""
+        """Send nothing more to a worker whose machine cannot evaluate anything."""
         self._unfit.add(address)
 
     def has_others(self, failed_on: set[str]) -> bool:
-        """Whether there is a worker that has not failed it."""
+        """Return whether a worker exists that has not failed this task."""
         return self._others(failed_on) is not None
 
     def is_closed(self) -> bool:
-        """Whether nobody waits any more."""
+        """Return whether the engine is closed and results are no longer needed."""
         return self._is_closed
 
     def forget(self, name: str) -> None:
-        """What is called so has ended: what is told of it from now on is late."""
+        """Remove a task that has ended; later messages about it are ignored."""
         with self._lock:
             self._sent.pop(name, None)
 
     def rejoin(self) -> None:
-        """After the connection was lost: wait until the scheduler, or one in its place, is there.
+        """Wait for the scheduler, or for one in its place, after the connection was lost.
 
         Raises:
-            EvaluationError: It is not.
+            EvaluationError: The scheduler does not return.
         """
         while self._client.status == "connecting" and not self._is_closed:
             time.sleep(_LOOK_SECONDS)
         if self._client.status != "running":
             raise EvaluationError(f"the scheduler {self._scheduler} has gone; check it again")
-        # What Dask held of them went with the connection.
+        # Dask's data was lost with the connection, so it must be sent again.
         with self._sending:
             self._luggage.clear()
             self._builds.clear()
@@ -248,12 +254,15 @@ class DaskEngine:
 
 
 class _Sent(Generic[T]):
-    """Something that was asked of the cluster, from that moment until there is a result.
+    """A task that was sent to the cluster, until it has a result.
+
+    Dask itself runs a task again if its worker dies. All other retries are made here, so that they
+    avoid the workers that have failed the task.
 
     Args:
-        engine: Which asks.
-        title: Of what it is about, for Dask's dashboard.
-        on_progress: Called with what a worker tells meanwhile.
+        engine: The engine that sends it.
+        title: Name of the task for Dask's dashboard.
+        on_progress: Called with the progress that a worker reports.
     """
 
     def __init__(self, engine: DaskEngine, title: str, on_progress: OnProgress) -> None:
@@ -269,23 +278,23 @@ class _Sent(Generic[T]):
 
     @property
     def key(self) -> str:
-        """Of its task, which no other one has."""
+        """Key of the Dask task, unique to each attempt."""
         return f"{self._title}-{self.name}-{self._attempts}"
 
     def _send(self) -> Task[Outcome]:
-        """Ask for it."""
+        """Send the task."""
         raise NotImplementedError
 
     def _read(self, outcome: Outcome) -> T:
-        """The result of what ended; raises what the future is to raise."""
+        """Return the result of an outcome, or raise what the future must raise."""
         raise NotImplementedError
 
     def _killed(self, deaths: int) -> T:
-        """The result of what nothing survives, as above."""
+        """Return the result after too many deaths, or raise what the future must raise."""
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Send it; again, where that was done before."""
+        """Send the task, for the first time or again."""
         self._attempts += 1
         try:
             self.task = self._send()
@@ -296,7 +305,7 @@ class _Sent(Generic[T]):
         self.task.add_done_callback(self._on_end)  # type: ignore[no-untyped-call]
 
     def _on_end(self, task: Task[Outcome]) -> None:
-        """In a thread of Dask's."""
+        """Handle the end of the task; called in one of Dask's threads."""
         if self._engine.is_closed():
             return
         try:
@@ -304,11 +313,11 @@ class _Sent(Generic[T]):
         except (ContenderError, EvaluationError, MachineError) as error:
             self._fail(error)
         except Exception as error:
-            # Whatever it is, somebody waits for this future.
+            # Any other error must reach the future too, since a caller waits for it.
             self._fail(EvaluationError(f"not evaluated: {type(error).__name__}: {error}"))
 
     def _take(self, task: Task[Outcome]) -> None:
-        # As above.
+        # As in `begin`.
         error = task.exception() if task.status == "error" else None  # type: ignore[no-untyped-call]
         if isinstance(error, KilledWorker):
             self._finish(self._killed(error.allowed_failures + 1))
@@ -341,17 +350,17 @@ class _Sent(Generic[T]):
 
     def _finish(self, result: T) -> None:
         self._engine.forget(self.name)
-        with suppress(Exception):  # it was cancelled in this very moment
+        with suppress(Exception):  # the future was cancelled at this moment
             self.future.set_result(result)
 
     def _fail(self, error: Exception) -> None:
         self._engine.forget(self.name)
-        with suppress(Exception):  # as above
+        with suppress(Exception):  # as in `_finish`
             self.future.set_exception(error)
 
 
 class _Evaluation(_Sent[Report]):
-    """One request."""
+    """The evaluation of one request."""
 
     def __init__(
         self, engine: DaskEngine, request: Request, on_progress: OnProgress, parcel: Parcel
@@ -388,7 +397,7 @@ class _Evaluation(_Sent[Report]):
 
 
 class _Timing(_Sent[Measurement]):
-    """One plan."""
+    """The timing of one plan."""
 
     def __init__(self, engine: DaskEngine, plan: SpeedPlan, parcel: TimingParcel) -> None:
         super().__init__(engine, plan.request.title, lambda _: None)

@@ -1,4 +1,4 @@
-"""Versions that sender and worker must have in common, since reports are compared."""
+"""Versions that sender and worker must share, because their reports are compared."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from harness.gpu.release import cuda_here
 
 @dataclass(frozen=True)
 class Software:
-    """What of a machine decides how an evaluation goes.
+    """The software of a machine that decides the course of an evaluation.
 
     Attributes:
-        harness: Version, and a digest of its files.
-        torch: Version, without what it was built for: a sender need not have a GPU.
-        nvcc: Version; empty where there is none, as a sender needs none.
+        harness: Version of the harness and a digest of its files.
+        torch: Version of torch without its CUDA suffix: a sender need not have a GPU.
+        nvcc: Version of nvcc; empty without nvcc, which a sender does not need.
     """
 
     harness: str
@@ -27,7 +27,7 @@ class Software:
     nvcc: str
 
     def why_other(self, sender: Software) -> str:
-        """In one line what is other here than at the sender's; empty where nothing is."""
+        """Return one line with the differences from the sender's versions; empty without any."""
         pairs = (
             ("the harness", self.harness, sender.harness),
             ("torch", self.torch, sender.torch),
@@ -43,7 +43,7 @@ class Software:
 
 @functools.cache
 def software() -> Software:
-    """This machine's."""
+    """Return this machine's versions."""
     try:
         nvcc = find_cuda_compiler(cuda_here()).version
     except ToolchainError:

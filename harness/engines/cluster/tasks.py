@@ -1,7 +1,7 @@
-"""What runs on a Dask worker: builds, evaluations, timing, each in a process of its own beside it.
+"""Tasks of a Dask worker: builds, evaluations and timings, each in a process beside the worker.
 
-A Dask worker's own process never runs an evaluation: that can be killed when nobody waits for it
-any more, and what a submission does to the process that sees to it is not done to the worker.
+A Dask worker never evaluates in its own process. So an evaluation can be killed when it is no
+longer needed, and a submission that kills its process does not kill the worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from harness.system.errors import MachineError
 from harness.system.processors import usable_cores
 
 NAME = "harness"
-"""Of the plugin, and of its folder."""
+"""Name of the plugin and of its folder."""
 
 Builds = Mapping[str, Mapping[str, bytes]]
 """Finished builds: the files of each, by its key."""
@@ -51,13 +51,13 @@ Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "machine", 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended; it raises nothing, since what it raises would be tried again blindly.
+    """The end of a task. A task raises nothing, because Dask would retry an exception blindly.
 
     Attributes:
-        kind: `report` or `measurement`, with its text; `untimed`, where a contender cannot be
-            timed; `lost`, where the process that saw to it was killed; `unlike`, where this worker
-            has other versions; `machine`, where this one can evaluate nothing; else `error`.
-        text: The report or measurement, or why there is none.
+        kind: `report` or `measurement`, with its text; `untimed` if a contender cannot be timed;
+            `lost` if the process beside the worker was killed; `unlike` if this worker has other
+            versions; `machine` if this machine cannot evaluate anything; else `error`.
+        text: The report or measurement, or why it does not exist.
         worker: Address of the worker.
     """
 
@@ -68,12 +68,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Order:
-    """What a task is told beside its files.
+    """Instructions of a task beside its files.
 
     Attributes:
-        sender: The versions that the sender has.
-        topic: Where progress is told.
-        name: Of the evaluation, among those of the topic.
+        sender: Versions of the sender.
+        topic: Dask topic for progress.
+        name: Name of the evaluation within the topic.
     """
 
     sender: Software
@@ -83,12 +83,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a worker tells of itself.
+    """A worker's machine.
 
     Attributes:
         software: Its versions.
-        gpu: Name of its GPU; empty where torch sees none.
-        together: How many evaluations its GPU has room for at a time; 0 without one.
+        gpu: Name of its GPU; empty if torch sees none.
+        together: Number of evaluations at a time that fit on its GPU; 0 without a GPU.
     """
 
     software: Software
@@ -97,24 +97,24 @@ class Machine:
 
 
 def describe() -> Machine:
-    """This worker's machine."""
+    """Return the machine of this worker."""
     if not torch.cuda.is_available():
         return Machine(software(), "", 0)
     return Machine(software(), torch.cuda.get_device_name(), default_jobs("cuda"))
 
 
 def carry(luggage: Luggage) -> Luggage:
-    """What many requests have in common, as a task of its own: sent to each worker once."""
+    """Return the luggage; as a task of its own, it is sent to each worker once."""
     return luggage
 
 
 def build(parcel: Parcel, luggage: Luggage, order: Order) -> Builds:
-    """What importing the submission has built; nothing where the evaluation has to say why."""
+    """Return the builds of importing the submission; empty if only the evaluation can say why."""
     with _evaluator() as (slots, engine):
         if software().why_other(order.sender):
             return {}
         try:
-            # For a GPU it is the same, and a machine without one can make it.
+            # A build is the same for a GPU, and a machine without one can make it.
             request = replace(slots.unpacked(parcel, luggage), device="simulator")
             folders = engine.build(request, _teller(order)).result()
             return {folder.name: _files_of(folder) for folder in folders}
@@ -123,7 +123,7 @@ def build(parcel: Parcel, luggage: Luggage, order: Order) -> Builds:
 
 
 def evaluate(parcel: Parcel, luggage: Luggage, builds: Builds, order: Order) -> Outcome:
-    """Evaluate a request with what is built already."""
+    """Evaluate a request with finished builds."""
 
     def run(slots: Slots, engine: Processes) -> tuple[Kind, str]:
         request = slots.unpacked(parcel, luggage)
@@ -137,7 +137,7 @@ def evaluate(parcel: Parcel, luggage: Luggage, builds: Builds, order: Order) -> 
 def measure(
     parcel: TimingParcel, luggage: Luggage, builds: Sequence[Builds], order: Order
 ) -> Outcome:
-    """Time what a plan names, with what is built already, on a GPU that no other task has."""
+    """Time the entries of a plan with finished builds, on a GPU without other tasks."""
 
     def run(slots: Slots, engine: Processes) -> tuple[Kind, str]:
         plan = unpack_plan(parcel, lambda each: slots.unpacked(each, luggage))
@@ -148,7 +148,7 @@ def measure(
 
 
 def _outcome(order: Order, run: Callable[[Slots, Processes], tuple[Kind, str]]) -> Outcome:
-    """How something ended, unless this worker is not as the sender."""
+    """Run a task, and return its outcome; refuse if this worker's versions differ."""
     with _evaluator() as (slots, engine):
         address = slots.worker.address
         other = software().why_other(order.sender)
@@ -172,11 +172,11 @@ def _outcome(order: Order, run: Callable[[Slots, Processes], tuple[Kind, str]]) 
 
 
 def _prepare(request: Request, builds: Iterable[Builds]) -> None:
-    """Have builds in this machine's cache.
+    """Put builds into this machine's cache.
 
     Raises:
-        EvaluationError: Strangers' files may not run here.
-        OSError: They cannot be written.
+        EvaluationError: This machine must not run untrusted files.
+        OSError: The builds cannot be written.
     """
     if request.untrusted and (reason := _open_layers()):
         raise EvaluationError(f"--untrusted: {reason}")
@@ -186,7 +186,7 @@ def _prepare(request: Request, builds: Iterable[Builds]) -> None:
 
 
 class Slots(WorkerPlugin):
-    """The evaluator processes of one Dask worker, one for each task that runs."""
+    """The evaluator processes of one Dask worker, one for each running task."""
 
     def __init__(self) -> None:
         self._idle: list[Processes] = []
@@ -194,10 +194,11 @@ class Slots(WorkerPlugin):
         self._lock = threading.Lock()
 
     def setup(self, worker: Worker) -> None:
-        """Belong to a worker."""
+        """Attach the plugin to a worker."""
         self.worker = worker
         self._folder = Path(worker.local_directory) / NAME
-        # A local cluster has a worker for each GPU, all of them in one process.
+        # A local cluster has one worker for each GPU, all in one process, so the name selects the
+        # GPU.
         gpu = str(worker.name).partition(GPU_WORKER)[2]
         self._variables = {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
 
@@ -210,17 +211,17 @@ class Slots(WorkerPlugin):
             engine.close()
 
     def transition(self, key: object, start: str, finish: str, **_: object) -> None:
-        """End what nobody waits for any more."""
+        """End the process of a task that was cancelled."""
         if start == "executing" and finish in ("cancelled", "released"):
             with self._lock:
                 engine = self._running.get(key)
             if engine:
-                # It takes a moment, and this is the worker's event loop.
+                # Closing takes a moment, and this runs in the worker's event loop.
                 threading.Thread(target=engine.close, daemon=True).start()
 
     @contextmanager
     def lend(self, key: object) -> Iterator[Processes]:
-        """An evaluator for a task, which is kept for the next one unless it was ended."""
+        """Yield an evaluator for a task; it is reused unless it was closed."""
         with self._lock:
             engine = self._idle.pop() if self._idle else Processes(1, self._variables)
             self._running[key] = engine
@@ -233,25 +234,25 @@ class Slots(WorkerPlugin):
                     self._idle.append(engine)
 
     def unpacked(self, parcel: Parcel, luggage: Luggage) -> Request:
-        """The request with paths of this machine; raises as `unpack` does."""
+        """Return the request with paths of this machine; raise the errors of `unpack`."""
         cores = max(1, usable_cores() // self.worker.state.nthreads)
         request = unpack(parcel, luggage, self._folder)
         return replace(request, cache=default_root(), cores=cores)
 
 
 GPU_WORKER = "gpu-"
-"""How a local cluster's workers are called, before the number of their GPU."""
+"""Prefix of the names of a local cluster's workers, before the number of their GPU."""
 
 _installing = threading.Lock()
 
 
 @contextmanager
 def _evaluator() -> Iterator[tuple[Slots, Processes]]:
-    """An evaluator for the task that runs in this thread."""
+    """Yield an evaluator for the task that runs in this thread."""
     worker = get_worker()
     with _installing:
         if NAME not in worker.plugins:
-            # The first task brings it: so it is there on workers that come later, too.
+            # The first task installs the plugin, so workers that join later get it too.
             sync(worker.loop, worker.plugin_add, Slots(), NAME)
     slots = worker.plugins[NAME]
     assert isinstance(slots, Slots)  # noqa: S101 - for the type checker
@@ -260,7 +261,7 @@ def _evaluator() -> Iterator[tuple[Slots, Processes]]:
 
 
 def _teller(order: Order) -> Callable[[Progress], None]:
-    """Tells the sender of progress, without pictures: the report has them."""
+    """Return a callback that sends progress to the sender, without the pictures of the report."""
     worker = get_worker()
 
     def tell(progress: Progress) -> None:
@@ -277,5 +278,5 @@ def _files_of(folder: Path) -> dict[str, bytes]:
 
 @functools.cache
 def _open_layers() -> str:
-    """Why strangers' files may not run on this machine; tried once, since it takes seconds."""
+    """Return why this machine must not run untrusted files; cached, as the test takes seconds."""
     return layers.why_not()
