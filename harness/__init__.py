@@ -30,8 +30,8 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Where each name is. They are imported when they are asked for: pytest loads this package in every
-# repository of an environment, and torch takes seconds.
+# The module of each name. Names are imported on demand: pytest loads this package in every
+# repository of an environment, and importing torch takes seconds.
 _HOMES = {
     "CaseReport": "harness.records.report",
     "Client": "harness.client",
@@ -44,14 +44,14 @@ _HOMES = {
     "reward": "harness.speed.reward",
 }
 
-# A torch that was built for CUDA says so at the import of torch.utils.cpp_extension, where the
-# simulator is what is wanted.
+# A torch built for CUDA logs a warning when torch.utils.cpp_extension is imported without a GPU.
+# The simulator needs none, so the warning is dropped.
 logging.getLogger("torch.utils.cpp_extension").addFilter(
     lambda record: not record.getMessage().startswith("No CUDA runtime is found")
 )
 
 
-if not TYPE_CHECKING:  # else any name would do for type checkers
+if not TYPE_CHECKING:  # type checkers would otherwise accept any name
 
     def __getattr__(name: str) -> object:
         if name not in _HOMES:

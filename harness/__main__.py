@@ -1,4 +1,4 @@
-"""`python -m harness`, and the command `harness`: the command line as a process."""
+"""The command line as a process: `python -m harness`, and the command `harness`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _STANDARD_OUTPUT = 1
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: it ends a command as Ctrl-C does, so that nothing that is known is lost."""
+    """A SIGTERM, which ends a command as Ctrl-C does, so that finished results are kept."""
 
 
 def main() -> int:
-    """Run the command line; what ends it before its time is one line, however early it comes."""
+    """Run the command line; report an early end in one line, however early it comes."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        # Importing torch takes seconds.
+        # Imported here, because importing torch takes seconds in which a signal may come.
         from harness.cli.main import main as run
         from harness.system import interpreter
 
         interpreter.settle()
         return run()
     except KeyboardInterrupt as interrupt:
-        # One Ctrl-C is enough: a second one would only tear what the first one ends.
+        # Ignore further signals: a second Ctrl-C would interrupt the cleanup of the first.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         is_ended = isinstance(interrupt, Terminated)
@@ -41,14 +41,14 @@ def _terminate(*_: object) -> None:
 
 
 def _refused(error: OSError) -> int:
-    """Say what the machine refused; answers the exit status."""
-    # A reader who has gone, such as `head`, has seen what it wanted to see.
+    """Report what the machine refused, and return the exit status."""
+    # A reader that has closed the pipe, such as `head`, has read all it needs.
     if not isinstance(error, BrokenPipeError):
         where = error.filename or "standard output"
         from harness.system.output import say
 
         say(f"harness: {where}: {error.strerror or error}", sys.stderr)
-    # What standard output did not take would be tried once more at the end.
+    # Python would try to flush standard output once more at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
     return _CANNOT
 

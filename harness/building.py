@@ -1,4 +1,4 @@
-"""What importing a submission has built, ahead of its evaluation and perhaps on another machine."""
+"""Builds of a submission ahead of its evaluation, possibly on another machine."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from harness.worker.supervisor import WorkerFailure
 
 
 def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[Path, ...]:
-    """Import a submission in a worker of its own, for what it has compiled.
+    """Import a submission in a worker of its own, for the builds that this makes.
 
-    No GPU is needed, whatever the request says: extensions are compiled for a worker whose device
-    is another process, and on the simulator that is the same one.
+    No GPU is needed, whatever the request says. A worker's device is another process, so extensions
+    are compiled in the same way for the simulator and for a GPU.
 
     Args:
-        request: Whose submission; its cases are not run.
-        on_progress: Told of each build that begins.
+        request: A request with the submission. Its cases are not run.
+        on_progress: Called when a build begins.
 
     Returns:
-        The folders of the builds in the cache, those that a compiler refuses among them. Why an
-        import fails is the evaluation's to say.
+        The folders of the builds in the cache, including builds that a compiler refused. If the
+        import fails, the evaluation reports why.
 
     Raises:
-        Exception: What `evaluate` raises, where nothing can be evaluated at all.
+        Exception: The errors of `evaluate`, if nothing can be evaluated at all.
     """
     settings = settings_for(request)
 

@@ -1,26 +1,26 @@
-"""What holds where nothing else is asked for: read by doors, which import next to nothing first."""
+"""Default settings, for entry points that must import almost nothing at first."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 DEVICES = ("auto", "cuda", "simulator")
-"""Where submissions may run: on the GPU where there is one, or on one of the two."""
+"""The choices of a device. `auto` is the GPU if there is one, else the simulator."""
 
 STEP_SECONDS = 120.0
-"""Deadline for importing a submission, constructing it, and one call."""
+"""Deadline in seconds for importing a submission, for constructing it, and for one call."""
 
 CHECK_SECONDS = 1800.0
-"""What all steps of a check may take together."""
+"""Limit in seconds of all steps of a check together."""
 
 BUILD_SECONDS = 1800.0
-"""What all builds of a check may take together."""
+"""Limit in seconds of all builds of a check together."""
 
 CALL_BUDGET = 6 * 10**9
-"""Thread-instructions of one call on the simulator, which does about 10**9 of them a second."""
+"""Limit of one call in thread-instructions; the simulator executes about 10**9 a second."""
 
 SPEED_SECONDS = 30.0
-"""For the rounds of one submission on one problem."""
+"""Limit in seconds of the rounds of one submission on one problem."""
 
 RESULTS = Path("results")
-"""Where measured speeds are kept, below the folder from which a command is called."""
+"""Folder of measured speeds, below the folder from which a command is called."""

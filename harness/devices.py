@@ -1,4 +1,4 @@
-"""Which device to run on."""
+"""The choice of a device."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from harness.system.errors import HarnessError
 from harness.system.processors import usable_cores
 
 Choice = Literal["auto", "cuda", "simulator"]
-"""As in `defaults.DEVICES`."""
+"""A choice of `defaults.DEVICES`."""
 
 
 class DeviceError(HarnessError, RuntimeError):
-    """The device that was asked for is not here; the message says what is."""
+    """A requested device that is missing here; the message says which device exists."""
 
 
 def choose(choice: Choice) -> Device:
-    """The GPU where there is one, else the simulator, unless one of them is asked for.
+    """Return the requested device; for `auto`, the GPU if there is one, else the simulator.
 
     Raises:
-        DeviceError: it cannot be used on this machine.
+        DeviceError: The device cannot be used on this machine.
     """
     if choice != "simulator" and torch.cuda.is_available():
         return "cuda"
@@ -33,6 +33,6 @@ def choose(choice: Choice) -> Device:
 
 
 def default_jobs(device: Device) -> int:
-    """How many evaluations at a time, where nobody says it."""
+    """Return the default number of evaluations at a time."""
     cores = usable_cores()
     return min(cores, lease.evaluations_that_fit()) if device == "cuda" else cores

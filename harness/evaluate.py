@@ -1,4 +1,4 @@
-"""Check one submission against one problem: the unit of work, plain data on both sides."""
+"""The check of one submission against one problem: the unit of work, from and to plain data."""
 
 from __future__ import annotations
 
@@ -44,26 +44,29 @@ from harness.worker.device_worker import DeviceWorker
 from harness.worker.settings import Settings
 from harness.worker.supervisor import Deadlines, TimeLeft, Worker, WorkerFailure
 
-# A worker that dies is replaced, so that one bad case does not hide the others; but a submission
-# that dies every time would cost a start-up for each of its cases.
+# A worker that dies is replaced, so that one bad case does not hide the others. The number is
+# limited, because a submission that dies each time would cost a start for every case.
 MAX_RESTARTS = 3
-# How many calls that take their whole budget a check may have.
+# Limit of all calls of a check together, in budgets of one call.
 _CALLS_OF_A_CHECK = 32
-# Of a submission's text in its report.
+# Limit of a submission's text in its report, in bytes.
 _MOST_SOURCE = 256 << 10
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Something that is known before the report is.
+    """An event of an evaluation before its report is finished.
 
     Attributes:
-        event: `started`, when its turn has come; `building` an extension; `imported`, when
-            everything that is built at import is built; `case`, when one is done, before what only
-            all cases together can tell; `searching`, when they are done, for more.
-        name: The extension's name, for `building`.
-        cases: How many there are, for `imported`.
-        case: The case's report, for `case`.
+        event: Kind of event.
+            `started`: the request's turn has come.
+            `building`: an extension is being built.
+            `imported`: everything that is built at import is built.
+            `case`: a case is done; its report lacks what only all cases together show.
+            `searching`: the cases are done, and the search begins.
+        name: Name of the extension, for `building`.
+        cases: Number of cases, for `imported`.
+        case: Report of the case, for `case`.
     """
 
     event: Literal["started", "building", "imported", "case", "searching"]
@@ -77,31 +80,31 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Request:
-    """What to check.
+    """A check to make.
 
     Attributes:
         submission: The submission's file.
         problem: The reference's file.
-        device: Where to run it.
-        cases: Which cases to run, in this order.
-        is_whole: Whether none of the grid's is missing there.
-        grid: Which grid they are of.
-        seed: What the cases' seeds were derived from.
-        deadlines: How long anything may take.
-        cache: Where builds are kept.
-        schedule: The simulator's order of blocks and warps: 0 is the natural one, another number
-            the seed of a permutation.
-        cores: Processes that may run blocks of one launch side by side on the simulator.
+        device: The device to run on.
+        cases: The cases to run, in this order.
+        is_whole: Whether `cases` has every case of the grid.
+        grid: The grid of the cases.
+        seed: Seed from which the cases' seeds were derived.
+        deadlines: Time limits.
+        cache: Folder of builds.
+        schedule: The simulator's order of blocks and warps: 0 for the natural order, another number
+            for the seed of a permutation.
+        cores: Number of processes that may run blocks of one launch side by side on the simulator.
         readable: Files and folders that the submission may read beside its own.
-        carried: What it may read that came from another machine: where that is there, and the file
-            here. Only a sandbox can show it there.
-        untrusted: Whether nothing may run unless it is in a sandbox.
+        carried: Readable files from another machine: the path there, and the file here. Only a
+            sandbox can show a file at the other path.
+        untrusted: Whether nothing may run outside of a sandbox.
         call_budget: Thread-instructions that one call may take on the simulator; all calls together
-            may take 32 times as much. The problem's own configuration is cut further instead, and
-            is not limited at its smallest.
-        search: What to look for where all cases are right; None for nothing.
-        run: A name for all requests of one command, none of which tries again what another one
-            could not build; see `fresh_run`.
+            may take 32 times as many. The own configuration is reduced further instead, and is not
+            limited at its smallest size.
+        search: The search to make if all cases are right; None for no search.
+        run: Name that all requests of one command share. A build that failed in a run is not tried
+            again in it; see `fresh_run`.
     """
 
     submission: Path
@@ -124,30 +127,30 @@ class Request:
 
     @property
     def title(self) -> str:
-        """Submission and problem, for messages."""
+        """Names of submission and problem, for messages."""
         return f"{self.submission.stem} on {self.problem.stem}"
 
 
 def fresh_run() -> str:
-    """A name that no other run has."""
+    """Return a name that no other run has."""
     return secrets.token_hex(16)
 
 
 def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Report:
-    """Run a submission's cases in a worker of its own, and judge what comes back.
+    """Run a submission's cases in a worker of its own, and judge the results.
 
     Args:
-        request: What to check.
-        on_progress: Called with what is known before the report is.
+        request: The check to make.
+        on_progress: Called with events before the report is finished.
 
     Returns:
         A report, whatever the submission does.
 
     Raises:
         OSError: A file cannot be read.
-        ValueError: The reference is none.
-        harness.system.errors.MachineError: This machine can evaluate nothing.
-        harness.sandbox.confined.SandboxError: The request is for a sandbox, and there is none.
+        ValueError: The problem's file is not a reference.
+        harness.system.errors.MachineError: This machine cannot evaluate anything.
+        harness.sandbox.confined.SandboxError: The request needs a sandbox, and there is none.
     """
     start = time.monotonic()
     on_progress(Progress("started"))
@@ -207,10 +210,10 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
 
 
 def settings_for(request: Request) -> Settings:
-    """What a worker of the request is told.
+    """Return the settings of a request's worker.
 
     Raises:
-        harness.system.errors.MachineError: This machine can evaluate nothing.
+        harness.system.errors.MachineError: This machine cannot evaluate anything.
     """
     is_real = request.device == "cuda"
     ready = prepare(Cache(request.cache), cuda_of_gpu() if is_real else None)
@@ -237,7 +240,7 @@ def settings_for(request: Request) -> Settings:
 
 @contextmanager
 def _share_of_gpu(size: int) -> Iterator[None]:
-    """Wait until the GPU has room for a case of gigabytes."""
+    """Hold a share of the GPU's memory within the context; wait until it is free."""
     try:
         with lease.of_current_gpu().share(size):
             yield
@@ -272,7 +275,7 @@ class _Evaluation:
         self._share = ExitStack()
 
     def run(self, blank: Report) -> Report:
-        """Fill in a blank report."""
+        """Return the report, made from a blank one."""
         with self._share:
             return self._run(blank)
 
@@ -280,6 +283,8 @@ class _Evaluation:
         outcomes: list[CaseOutcome] = []
         left = list(self._cases)
         coverage: Coverage | None = None
+        # All cases share one worker, since importing a submission takes long. After a failure, a
+        # new worker continues with the next case.
         for _ in range(1 + MAX_RESTARTS):
             try:
                 with self._worker() as worker:
@@ -304,7 +309,8 @@ class _Evaluation:
         became = self._became_of_file(blank)
         if became:
             self._notes.append(f"the file was {became} meanwhile; this is about what it was")
-        # Of what an earlier worker's device ran nothing is known any more.
+        # Coverage that an earlier worker's device recorded is lost, so the rest would be
+        # misleading.
         if any(outcome.worker_failed for outcome in outcomes):
             coverage = None
         is_right = not left and not any(o.report.verdict in AMISS for o in outcomes)
@@ -325,21 +331,21 @@ class _Evaluation:
         return conclude(blank, outcomes, self._problem)
 
     def _swallowed(self, outcomes: Sequence[CaseOutcome]) -> Iterator[str]:
-        """What the compiler refused and no case has failed by."""
+        """Yield a note for each extension that did not compile, if no case failed because of it."""
         for name, error in self._refused.items():
             if not any(error in outcome.report.message for outcome in outcomes):
                 yield f"{name} was not compiled, and the submission went on without it: {error}"
 
     def _notes_of(self, cases: Sequence[Case]) -> tuple[str, ...]:
-        """What there is to say of the cases that were to run, and of how that went."""
+        """Return all notes on the cases and on the course of the evaluation."""
         return (*_notes(self._problem, cases, self._settings.schedule), *self._notes)
 
     def _search_on(
         self, search: Search, outcomes: list[CaseOutcome], coverage: Coverage | None
     ) -> Coverage | None:
-        """Add the failures that a search finds to the outcomes; answers which lines ran by now."""
+        """Add the failures that a search finds to the outcomes; return the coverage by now."""
         self._on_progress(Progress("searching"))
-        # Its own deadline is how long it may take in all.
+        # The search has a time limit of its own, so the check's limit does not apply.
         self._time.steps = Allowance(search.seconds + self._deadlines.step)
         right = [outcome.case for outcome in outcomes if outcome.report.verdict == "passed"]
         way = (self._problem, self._seed, self._worker, self._check_beyond, self._lines_of)
@@ -374,10 +380,10 @@ class _Evaluation:
         return replace(outcome, report=report)
 
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
-        """Check the problem's own configuration as large as it is within a call's budget.
+        """Check the problem's own configuration at the largest size within a call's budget.
 
-        What the problem is about is checked however long it takes: the smallest has each call's
-        deadline alone.
+        This configuration is checked however long it takes. At the smallest size only the deadline
+        of a call applies.
         """
         smallest = case
         for each in own_and_smaller(self._problem, case):
@@ -390,12 +396,13 @@ class _Evaluation:
         return self._converse(worker, smallest, None)
 
     def _converse(self, worker: Worker, case: Case, budget: int | None) -> CaseOutcome:
-        # The oracle is the trusted side's, wherever it computes; a GPU makes large cases bearable.
+        # The oracle runs on the trusted side. A GPU makes its large cases fast enough.
         device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
         problem = self._problem.at(case.constants)
         needed = lease.need(elements_of(problem, case)) if case.label == "native" else 0
         why = ""
-        # Others may have taken more than they said; alone it may fit.
+        # Other processes may use more memory than their share. The second attempt waits to be
+        # alone.
         for size in (needed, sys.maxsize):
             try:
                 self._hold(size)
@@ -405,13 +412,13 @@ class _Evaluation:
         return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)
 
     def _hold(self, size: int) -> None:
-        """Have so much of the GPU until the end, instead of what was held; 0 changes nothing."""
+        """Hold this many bytes of the GPU's memory until the end; 0 keeps the present share."""
         if size:
             self._share.close()
             self._share.enter_context(_share_of_gpu(size))
 
     def _became_of_file(self, blank: Report) -> str | None:
-        """What was done to the submission's file since its hash was taken; None for nothing."""
+        """Return what happened to the submission's file since it was hashed; None for nothing."""
         try:
             is_same = file_digest(self._settings.submission) == blank.content_hash
         except OSError:
@@ -419,7 +426,7 @@ class _Evaluation:
         return None if is_same else "changed"
 
     def _look_back(self, worker: Worker) -> Coverage | None:
-        """Note what was never freed, and the PTX; answers which lines of device code ran."""
+        """Note allocations that were never freed, and the PTX; return the lines that ran."""
         header = worker.request("leaks").header
         sizes = header.get("leaks", ())
         if sizes:
@@ -433,11 +440,11 @@ class _Evaluation:
         return _coverage(header)
 
     def _lines_of(self, worker: Worker) -> Coverage | None:
-        """Which lines of device code ran in a worker."""
+        """Return the lines of device code that ran in a worker."""
         return _coverage(worker.request("leaks").header)
 
     def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
-        """The report of a submission that could not even be imported."""
+        """Return the report of a submission that could not be imported."""
         return replace(
             blank,
             verdict=what.verdict,
@@ -464,7 +471,7 @@ class _Evaluation:
 def _coverage(header: Mapping[str, Any]) -> Coverage | None:
     lines = header.get("lines")
     if lines is None or not (lines["reached"] or lines["missed"]):
-        # On a GPU nobody looks; and the kernels may stand in another file.
+        # A GPU does not record lines, and the kernels may be in another file.
         return None
     return Coverage(
         tuple(lines["reached"]),

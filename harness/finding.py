@@ -1,4 +1,4 @@
-"""A finding: one kind of mistake at one place, from where it is found to the report."""
+"""A finding: one kind of mistake at one place. The device makes it, and the report shows it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 DeviceCheck = Literal["memcheck", "initcheck", "racecheck", "synccheck"]
-"""Of the simulated device."""
+"""The checks of the simulated device."""
 Check = DeviceCheck | Literal["own work", "state"]
-"""The others tell whose work it is, and what was done to the process, to inputs and to weights."""
+"""All checks.
+
+`own work` checks that the submission's own kernels do the work. `state` checks changes to the
+process, the inputs and the weights.
+"""
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
-"""From what is only worth knowing to what makes a submission wrong."""
+"""Severities, from information to an error that makes a submission wrong."""
 
 
 @dataclass(frozen=True)
@@ -19,21 +23,22 @@ class Finding:
     """One kind of mistake, made by one or more threads at one place in the source.
 
     Attributes:
-        check: Who found it.
-        message: One plain line, about the first thread that made it.
-        kernel: In which kernel; empty for what is about no kernel.
-        file, line: Where in the source; None where the PTX has no line information.
-        block, thread: The first thread that made it; None without a kernel.
+        check: The check that found it.
+        message: One plain line about the first thread that made the mistake.
+        kernel: Name of the kernel; empty if the finding is not about a kernel.
+        file, line: Place in the source; None if the PTX has no line information.
+        block, thread: Indices of the first thread that made the mistake; None without a kernel.
         address: The device address, or the offset into shared or local memory; None without a
             kernel.
-        count: How many accesses of threads were wrong in the same way.
-        severity: How grave it is.
-        allocation: Bytes of the allocation of device memory that it is nearest to; None where it is
-            about none.
-        offset: Of the access from the start of that allocation, in bytes.
-        access: What it did there, such as `load` or `store`; empty where it is about no access.
-        reach: The lowest and the highest offset among all accesses that it counts, of those that
-            were looked at one by one; None as `offset` is.
+        count: Number of accesses of threads that were wrong in the same way.
+        severity: Severity of the mistake.
+        allocation: Size in bytes of the nearest allocation of device memory; None if the finding is
+            not about an allocation.
+        offset: Offset of the access from the start of that allocation, in bytes.
+        access: Kind of access, such as `load` or `store`; empty if the finding is not about an
+            access.
+        reach: Lowest and highest offset among the counted accesses that were examined one by one;
+            None like `offset`.
     """
 
     check: Check
@@ -53,5 +58,5 @@ class Finding:
 
     @property
     def is_failing(self) -> bool:
-        """Whether it makes a submission wrong, whatever its numbers say."""
+        """True if the finding makes a submission wrong, whatever its numbers are."""
         return self.severity == "error"

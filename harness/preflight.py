@@ -1,4 +1,4 @@
-"""What every evaluation needs of its machine: compilers, headers, room and our own libraries."""
+"""Requirements of every evaluation: compilers, headers, disk space, and the harness's libraries."""
 
 from __future__ import annotations
 
@@ -20,30 +20,33 @@ from harness.simulator.native.library import Libraries, build_libraries
 from harness.system.errors import MachineError
 
 PROBE_BYTES = 1 << 20
-"""Of the file that shows whether a folder has room: more than a library has, less than a build."""
+"""Size of the file that tests whether a folder has space.
+
+A library is smaller, and a build is larger.
+"""
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 
 @dataclass(frozen=True)
 class Ready:
-    """What was found and built."""
+    """The toolchain that was found and the libraries that were built."""
 
     toolchain: Toolchain
     libraries: Libraries
 
 
 def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
-    """Find the compilers, see that there is room, and build and load the harness's own libraries.
+    """Find the compilers, test for disk space, and build and load the harness's own libraries.
 
-    Where all is in the cache that takes a tenth of a second.
+    This takes a tenth of a second if everything is in the cache.
 
     Args:
-        cache: Where the libraries are kept.
-        gpu: What the GPU can run; None on the simulator.
+        cache: Cache of the libraries.
+        gpu: The CUDA releases that the GPU can run; None on the simulator.
 
     Raises:
-        MachineError: This machine can evaluate nothing.
+        MachineError: This machine cannot evaluate anything.
     """
     try:
         toolchain = find_toolchain(gpu)
@@ -63,18 +66,18 @@ def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
 
 
 def try_folder(folder: Path, variable: str) -> None:
-    """See that a folder can be made, and takes a file.
+    """Check that a folder can be created and accepts data.
 
     Args:
-        folder: Which.
-        variable: Of the environment, that names another one.
+        folder: The folder.
+        variable: Environment variable that selects another folder.
 
     Raises:
-        MachineError: It does not.
+        MachineError: The folder cannot be created or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # A full disk takes a file, but nothing into it.
+        # A full disk lets a file be created, but not written.
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             left = PROBE_BYTES
             while left:
@@ -85,13 +88,16 @@ def try_folder(folder: Path, variable: str) -> None:
 
 
 def temporary_folder() -> Path:
-    """Where compilers write: unlike Python they go nowhere else where it is full."""
+    """Return the folder that compilers write to.
+
+    Unlike Python, compilers do not choose another folder if this one is full.
+    """
     return Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
 
 
 @contextmanager
 def faults_of_machine() -> Iterator[None]:
-    """Raise MachineError where a disk takes nothing: it will take nothing of others either."""
+    """Raise MachineError for the OSError of a full or read-only disk, as no evaluation can work."""
     try:
         yield
     except OSError as error:
@@ -106,24 +112,24 @@ def _line(error: OSError) -> str:
 
 
 def _why(error: CompileError, root: Path) -> str:
-    """What the compiler or linker said first, and what to do where that is known."""
+    """Return the first message of the compiler or linker, and a remedy if one is known."""
     full = os.strerror(errno.ENOSPC)
     if full in error.output:
-        # A full disk is told in one line, not one for each source.
+        # A full disk is reported in one line, not one for each source.
         folders = "XDG_CACHE_HOME=FOLDER TMPDIR=FOLDER"
         return f"{root} or {temporary_folder()}: {full}; run: export {folders}"
     said = linkers_words(error.output)
-    # What every program is linked with comes with the compiler, or with the C library's headers.
+    # The libraries that every program links with come with the compiler or with libc6-dev.
     if said:
         return f"{said}; run: {INSTALL_COMPILER} libc6-dev"
     return f"{error}; {LAST_TRIED}; run: {INSTALL_LAST_TRIED}"
 
 
 def _load(library: Path) -> None:
-    """See that a library can be loaded: a disk may be one from which nothing may be executed.
+    """Load a library; a disk may be mounted so that nothing on it can be executed.
 
     Raises:
-        MachineError: It cannot.
+        MachineError: The library cannot be loaded.
     """
     try:
         ctypes.CDLL(str(library))

@@ -1,7 +1,7 @@
-"""What a machine needs before anything is installed: all that it lacks, a line each.
+"""Requirements that a machine lacks before anything is installed, one line each.
 
-`python3 -I harness/preinstall.py VENV [OPTION OF PIP ...]` is what make runs first, with the
-system's Python and its standard library alone. `harness doctor` says the same of what it finds.
+make runs `python3 -I harness/preinstall.py VENV [OPTION OF PIP ...]` first. It needs only the
+system's Python and the standard library. `harness doctor` reports the same lacks.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from importlib.util import find_spec
 from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-"""Programs that show a page to the tests."""
+"""Programs in which the tests show a page."""
 
 INSTALL_COMPILER = "apt-get install g++"
 
 GIB = 1 << 30
-# Measured, and rounded up: the virtual environment with a torch for processors alone (1.7), or for
-# CUDA (4.7 of torch, 1 of the rest); what pip holds on the way there; finished builds (0.25 after
-# `make leaderboard`, 0.7 after tests of all kinds), with what pip keeps.
+# Measured in GiB, and rounded up. The virtual environment: 1.7 with a torch for CPUs; with CUDA,
+# 4.7 for torch and 1 for the rest. Then the files that pip keeps during the installation. The
+# cache: 0.25 of builds after `make leaderboard`, 0.7 after all kinds of tests, and pip's cache.
 _VENV_BYTES, _VENV_BYTES_WITH_CUDA = 2 * GIB, 6 * GIB
 _PIP_BYTES, _PIP_BYTES_WITH_CUDA = GIB // 2, 3 * GIB
 _CACHE_BYTES, _CACHE_BYTES_WITH_CUDA = 2 * GIB, 5 * GIB
 
-# A small package that the harness needs, to ask for.
+# A small package of the harness's requirements, for a trial download.
 _PACKAGE = "tabulate"
 _INDEX_SECONDS = 15
 _PIP_SECONDS = 120
-# Where Debian keeps what ensurepip installs.
+# Debian's folder for the wheels that ensurepip installs.
 _DEBIAN_WHEELS = "/usr/share/python-wheels"
 
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that is missing.
+    """A missing requirement.
 
     Attributes:
-        what: In words.
-        remedy: The command that mends it.
+        what: Description in words.
+        remedy: The command that fixes it.
     """
 
     what: str
@@ -53,16 +53,16 @@ class Lack:
 
     @property
     def line(self) -> str:
-        """For people."""
+        """Description and remedy in one line, for people."""
         return f"{self.what}; run: {self.remedy}"
 
 
 def lacks(venv: Path, pip_options: Sequence[str]) -> Iterator[Lack]:
-    """Everything that this machine lacks for a virtual environment of the harness.
+    """Yield everything that this machine lacks for a virtual environment of the harness.
 
     Args:
-        venv: Its folder.
-        pip_options: What pip is told beside what to install.
+        venv: Folder of the virtual environment.
+        pip_options: Options for pip beside the packages.
     """
     found = [no_venv(), no_headers(), no_compiler("C++"), no_compiler("C")]
     if found[-2] is None:
@@ -73,19 +73,19 @@ def lacks(venv: Path, pip_options: Sequence[str]) -> Iterator[Lack]:
 
 
 def no_venv() -> Lack | None:
-    """Whether Python cannot make virtual environments, as Debian's alone."""
+    """Return a lack if Python cannot make virtual environments, as Debian's python3 alone."""
     if find_spec("venv") and find_spec("ensurepip"):
         return None
     return Lack("Python's venv is missing", f"apt-get install {_python()}-venv")
 
 
 def headers() -> Path:
-    """The folder where Python.h belongs, which the bindings of every extension include."""
+    """Return the folder for Python.h, which the bindings of every extension include."""
     return Path(sysconfig.get_path("include", scheme="posix_prefix"))
 
 
 def no_headers() -> Lack | None:
-    """Whether Python's headers are missing."""
+    """Return a lack if Python's headers are missing."""
     if (headers() / "Python.h").is_file():
         return None
     return Lack(
@@ -95,21 +95,21 @@ def no_headers() -> Lack | None:
 
 
 def compiler(language: str) -> str | None:
-    """The compiler of `C` or `C++`: what CC or CXX names, else the usual ones."""
+    """Return the compiler of `C` or `C++` that CC or CXX names, or else a usual one, or None."""
     variable, *usual = {"C": ("CC", "cc", "gcc"), "C++": ("CXX", "g++", "c++")}[language]
     names = filter(None, (os.environ.get(variable), *usual))
     return next(filter(None, map(shutil.which, names)), None)
 
 
 def no_compiler(language: str) -> Lack | None:
-    """Whether there is no compiler of `C` or `C++`."""
+    """Return a lack if no compiler of `C` or `C++` is found."""
     if compiler(language):
         return None
     return Lack(f"no {language} compiler found", INSTALL_COMPILER)
 
 
 def no_linking() -> Lack | None:
-    """Whether the compiler cannot make a program with what the harness's libraries link."""
+    """Return a lack if the compiler cannot link a program with the harness's usual libraries."""
     program = compiler("C++") or ""
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "-x", "c++", "-", "-o", f"{folder}/a", "-lm", "-lpthread"]
@@ -121,7 +121,7 @@ def no_linking() -> Lack | None:
 
 
 def no_space(venv: Path) -> Iterator[Lack]:
-    """The disks that have no room for what is installed and built."""
+    """Yield a lack for each disk without space for what is installed and built."""
     by_disk: dict[int, list[_Need]] = {}
     for need in _needs(venv.absolute()):
         there = _existing(need.folder)
@@ -143,7 +143,7 @@ def no_space(venv: Path) -> Iterator[Lack]:
 
 @dataclass(frozen=True)
 class _Need:
-    """Room that is needed in a folder, which a variable of make's names."""
+    """Space that is needed in a folder, with the make variable that selects the folder."""
 
     size: int
     folder: Path
@@ -151,9 +151,9 @@ class _Need:
 
 
 def _needs(venv: Path) -> Iterator[_Need]:
-    # Where there is a GPU, make takes a torch for CUDA.
+    # On a machine with a GPU, make installs a torch for CUDA.
     has_gpu = shutil.which("nvidia-smi") is not None
-    # What is there already needs no more room.
+    # A finished installation needs no more space.
     if not (venv / "ready").exists():
         yield _Need(_VENV_BYTES_WITH_CUDA if has_gpu else _VENV_BYTES, venv, "VENV")
         temporary = Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
@@ -164,9 +164,9 @@ def _needs(venv: Path) -> Iterator[_Need]:
 
 
 def no_index(pip_options: Sequence[str]) -> Lack | None:
-    """Whether pip, as it is configured here, gets no package."""
+    """Return a lack if pip, as it is configured here, cannot download a package."""
     pip = _pip()
-    if not pip:  # without ensurepip, which is told
+    if not pip:  # ensurepip is missing, which `no_venv` reports
         return None
     with tempfile.TemporaryDirectory() as folder:
         command = [
@@ -189,7 +189,7 @@ def no_index(pip_options: Sequence[str]) -> Lack | None:
 
 
 def _pip() -> list[str]:
-    """What runs pip where no virtual environment has one: a wheel, which Python can run."""
+    """Return the command to run pip from a wheel, without a virtual environment."""
     folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), _DEBIAN_WHEELS]
     spec = find_spec("ensurepip")
     if spec is None:
@@ -200,7 +200,7 @@ def _pip() -> list[str]:
 
 
 def _words_of_pip(output: str) -> str:
-    r"""Why it failed: a connection's error is in a warning, and the error says what is missing.
+    r"""Return why pip failed; a connection error is in a warning, other reasons in an error.
 
     >>> _words_of_pip("WARNING: connection broken by 'X(<y>: No route)': /a\nERROR: not found")
     'No route'
@@ -211,7 +211,7 @@ def _words_of_pip(output: str) -> str:
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there."""
+    """Return the path, or the nearest folder above it that exists."""
     return next(each for each in (path, *path.parents) if each.exists())
 
 
@@ -228,7 +228,7 @@ def _run(
 
 
 def main(arguments: Sequence[str], say: Callable[[str], None]) -> int:
-    """Say all that is missing; answers the exit status."""
+    """Report everything that is missing, and return the exit status."""
     venv, *pip_options = arguments
     found = list(lacks(Path(venv), pip_options))
     for lack in found:

@@ -1,4 +1,4 @@
-"""Go on where a grid's cases are right: a worker for what a search tries, and what it came to."""
+"""A search for failures after all cases of a grid have passed: its workers and its result."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from harness.problems.search import Search
 from harness.records.coverage import Coverage
 from harness.worker.supervisor import Worker, WorkerFailure
 
-# Of the failures beside the smallest.
+# Limit of the failures that are returned beside the smallest.
 _MOST_OTHERS = 11
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search came to.
+    """The result of a search.
 
     Attributes:
-        failures: The smallest, and some of those that led to it, for a diagnosis; none where
-            nothing fails.
-        note: How much was tried, in a line.
-        coverage: Which lines ran in the grid's cases or in it; None where nobody looks.
+        failures: The smallest failure, and some of the failures that led to it, for a diagnosis;
+            empty if nothing failed.
+        note: One line on how much was tried.
+        coverage: Lines that ran in the grid's cases or in the search; None if coverage is not
+            recorded.
     """
 
     failures: tuple[CaseOutcome, ...]
@@ -40,14 +41,17 @@ class Searched:
 
 
 class Searching:
-    """One search, in workers of its own. Leaving the context manager ends the last of them.
+    """Context manager over one search in workers of its own; leaving it ends the last worker.
+
+    `judging/search.py` chooses the configurations. This class runs them, and replaces a worker that
+    died or is spent.
 
     Args:
-        problem: What is searched for failures.
-        seed: From which all values are drawn.
-        start: Makes a worker.
-        check: Runs a case in one.
-        lines: Asks one which lines have run in it.
+        problem: The problem.
+        seed: Seed of all values.
+        start: Function that starts a worker.
+        check: Function that runs a case in a worker.
+        lines: Function that returns the lines that have run in a worker.
     """
 
     def __init__(
@@ -75,12 +79,12 @@ class Searching:
         self._stack.close()
 
     def run(self, search: Search, right: Sequence[Case], coverage: Coverage | None) -> Searched:
-        """Search from now on.
+        """Search, beginning now.
 
         Args:
-            search: For what.
-            right: Cases in which nothing is wrong.
-            coverage: Which lines they have reached.
+            search: The settings of the search.
+            right: Cases that passed.
+            coverage: Lines that these cases reached.
 
         Raises:
             WorkerFailure: A worker does not even import the submission.
@@ -107,16 +111,16 @@ class Searching:
 
     @property
     def is_over(self) -> bool:
-        """Whether no time is left."""
+        """True if no time is left."""
         return time.monotonic() >= self._end
 
     @property
     def reached(self) -> int:
-        """How many lines of device code have run so far, in the grid's cases or since."""
+        """Number of lines of device code that ran so far, in the grid's cases or in the search."""
         return len(self._coverage.reached) if self._coverage else 0
 
     def try_out(self, configuration: Configuration) -> CaseOutcome:
-        """How a configuration does."""
+        """Check a configuration and return the outcome."""
         worker = self._ready()
         outcome = self._check(worker, searched_case(self._problem, configuration, self._seed))
         if outcome.worker_failed or worker.is_spent:
