@@ -1,4 +1,4 @@
-"""What the page's script draws, as plain data: reports and measured speeds; see docs/report.md."""
+"""Plain data for the page's script, from reports and measured speeds; see docs/report.md."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from harness.speed.result import SpeedResult
 from harness.system.escape import visible
 
 SCHEMA = 2
-"""Of the page's data.
+"""Version of the page's data.
 
-1: the first. 2: with PTX.
+1: the first.
+2: with PTX.
 """
 
 _MOST_DETAIL = 8 << 10
 _DIGITS = 5
-# Characters of a page's packed PTX, and how many instructions of a line it may have for that.
+# Limit of a page's packed PTX, in characters. If the PTX exceeds it, each line keeps fewer of its
+# instructions: the first of these limits that fits.
 _MOST_PTX = 300 << 10
 _INSTRUCTIONS_OF_A_LINE = (200, 60, 20, 6, 2, 0)
 _COMPRESSION = 6
@@ -39,13 +41,13 @@ _COMPRESSION = 6
 
 @dataclass(frozen=True)
 class Pair:
-    """All that is known of one submission on one problem.
+    """All records of one submission on one problem.
 
     Attributes:
-        reports: The oldest first; at least one. The last one is shown.
-        results: Measured speeds, the oldest first.
-        base: What the shown report is compared with; None where nothing is.
-        change: The gate's verdict on the step from there.
+        reports: Reports, oldest first; at least one. The page shows the last one.
+        results: Measured speeds, oldest first.
+        base: The report that the shown one is compared with, or None.
+        change: The gate's verdict on the step from the base.
     """
 
     reports: tuple[Report, ...]
@@ -55,7 +57,7 @@ class Pair:
 
 
 def pairs_of(reports: Iterable[Report], results: Iterable[SpeedResult]) -> tuple[Pair, ...]:
-    """Put together what is about one submission and one problem, in the reports' order."""
+    """Group records by submission and problem, in the order of the reports."""
     found: dict[tuple[str, str], list[Report]] = {}
     for report in reports:
         found.setdefault((report.submission, report.problem), []).append(report)
@@ -69,8 +71,8 @@ def pairs_of(reports: Iterable[Report], results: Iterable[SpeedResult]) -> tuple
 
 
 def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """The page's data."""
-    # One file stands for several problems.
+    """Return the page's data."""
+    # A file can have reports on several problems, but its commits are read once.
     known = {path: commits(Path(path)) for path in {pair.reports[-1].path for pair in pairs}}
     shown = [report for pair in pairs for report in (pair.reports[-1], pair.base) if report]
     return {
@@ -83,7 +85,7 @@ def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def _ptx(reports: Sequence[Report]) -> Mapping[str, str]:
-    """The PTX of lines by content, packed; of each line as much as there is room for."""
+    """Return packed PTX by content hash; each line has as many instructions as fit."""
     packed: Mapping[str, str] = {}
     for most in _INSTRUCTIONS_OF_A_LINE:
         packed = {name: _packed(of) for name, of in _ptx_of_sources(reports, most).items()}
@@ -93,7 +95,10 @@ def _ptx(reports: Sequence[Report]) -> Mapping[str, str]:
 
 
 def _ptx_of_sources(reports: Iterable[Report], most: int) -> Mapping[str, Mapping[int, Any]]:
-    """Of each content that of all lines which any report of it tells: several problems have it."""
+    """Return the PTX of each content by line, merged from all reports of that content.
+
+    Reports on several problems share a source, and each may have compiled other lines of it.
+    """
     found: dict[str, dict[int, Any]] = {}
     for report in reports:
         known = found.setdefault(report.content_hash, {})
@@ -108,7 +113,7 @@ def _ptx_of_sources(reports: Iterable[Report], most: int) -> Mapping[str, Mappin
 
 
 def _packed(value: object) -> str:
-    """JSON that is read on demand: gzip, in base64."""
+    """Return JSON as gzip in base64; the script unpacks it on demand."""
     text = json.dumps(value).encode()
     return base64.b64encode(gzip.compress(text, _COMPRESSION, mtime=0)).decode()
 
@@ -128,9 +133,9 @@ def _entry(pair: Pair, known: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _facts(report: Report) -> dict[str, Any]:
-    """What one report says."""
+    """Return the content of one report."""
     parameters = _parameters(report.cases)
-    # Few cases have a call again: what most lack comes last, and is left out there.
+    # The runs that most cases have come first. A case then omits the missing runs at its end.
     runs = [name for name, _ in Counter(n for c in report.cases for n in c.errors).most_common()]
     coverage = report.coverage
     return {
@@ -169,7 +174,7 @@ def _facts(report: Report) -> dict[str, Any]:
 
 
 def _parameters(cases: Sequence[CaseReport]) -> Mapping[str, Callable[[CaseReport], object]]:
-    """The matrix's columns: constructor arguments, constants, and dimensions of the inputs."""
+    """Return the columns of the cases' table: arguments, constants, and sizes of the inputs."""
     found: dict[str, Callable[[CaseReport], object]] = {}
     for name in dict.fromkeys(name for case in cases for name in case.arguments):
         found[name] = lambda case, name=name: case.arguments.get(name)  # type: ignore[misc]
@@ -181,7 +186,7 @@ def _parameters(cases: Sequence[CaseReport]) -> Mapping[str, Callable[[CaseRepor
         for axis in range(rank):
             title = f"input{number or ''}[{axis}]"
             found[title] = lambda case, n=number, a=axis: _size(case, n, a)  # type: ignore[misc]
-    # What is the same in every case tells nothing about any.
+    # A parameter with the same value in every case has no column.
     return {n: of for n, of in found.items() if len({str(of(case)) for case in cases}) > 1}
 
 
@@ -225,7 +230,7 @@ def _case(
 
 
 def _errors(case: CaseReport, runs: Sequence[str]) -> list[float | None]:
-    """In the runs' order, without those at the end that the case does not have."""
+    """Return the errors in the order of the runs, without missing runs at the end."""
     most = max((place for place, run in enumerate(runs) if run in case.errors), default=-1)
     known = (case.errors.get(run) for run in runs[: most + 1])
     return [None if error is None else short(error) for error in known]
@@ -236,7 +241,7 @@ def _value(value: object) -> object:
 
 
 def _findings(cases: Sequence[CaseReport]) -> list[dict[str, Any]]:
-    """One for each place in the source and kind, over all cases, and in how many there is one."""
+    """Return one finding for each kind and place in the source, with its number of cases."""
     first: dict[tuple[object, ...], Finding] = {}
     count: dict[tuple[object, ...], int] = {}
     for case in cases:
@@ -268,7 +273,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _command(report: Report) -> str:
-    """The command that checks it again with the same values."""
+    """Return the command that checks the submission again with the same values."""
     words = ["harness", "check", report.path, "--problem", report.problem]
     return shlex.join([*words, "--seed", str(report.seed)])
 

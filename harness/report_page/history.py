@@ -1,4 +1,4 @@
-"""Earlier versions of a submission, each step with what the gate says of it."""
+"""Earlier versions of a submission, with the gate's verdict on each step."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MOST_COMMITS = 40
 
 @dataclass(frozen=True)
 class Version:
-    """What is known of a submission's file with one content.
+    """One content of a submission's file.
 
     Attributes:
         content_hash: SHA-256 of the file.
-        report: The newest report; None where there is none.
-        result: The newest measured speed; None where there is none.
-        change: The gate's verdict on the step to it from the version before, where both were
-            measured, or else counted; None where nothing can be said.
+        report: The newest report, or None.
+        result: The newest measured speed, or None.
+        change: The gate's verdict on the step from the version before. It compares times if both
+            versions were timed, else counters. None if neither is possible.
     """
 
     content_hash: str
@@ -36,18 +36,18 @@ class Version:
 
     @property
     def known_at(self) -> str:
-        """When something was first known of it: UTC, ISO 8601; empty where that is not known."""
+        """Time of the first record: UTC, ISO 8601; empty if it is unknown."""
         times = [self.result.measured_at] if self.result else []
         times += [self.report.checked_at] if self.report else []
         return min(filter(None, times), default="")
 
 
 def versions(reports: Sequence[Report], results: Iterable[SpeedResult]) -> tuple[Version, ...]:
-    """All versions of one submission on one problem, the oldest first.
+    """Return all versions of one submission on one problem, oldest first.
 
     Args:
-        reports: Of that pair, the oldest first.
-        results: The same.
+        reports: Reports of the pair, oldest first.
+        results: Speed results of the pair, oldest first.
     """
     measured = {result.content_hash: result for result in results}
     checked = {report.content_hash: report for report in reports}
@@ -69,9 +69,9 @@ def _change(before: Version | None, after: Version) -> Change | None:
 
 
 def commits(path: Path) -> Mapping[str, str]:
-    """Which commit brought each content of a file, the first of them; by SHA-256 of the content.
+    """Return the first commit of each content of a file, by the content's SHA-256.
 
-    Nothing where it lies in no git repository, or git is missing.
+    The result is empty if the file is not in a git repository or git is missing.
     """
     if not path.is_file():
         return {}

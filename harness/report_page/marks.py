@@ -1,4 +1,4 @@
-"""Charts of times as the page's script takes them: one form for all pages."""
+"""Charts of times, in the form that the page's script accepts on all pages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Literal
 from harness.speed.result import Timing, milliseconds
 
 _DIGITS = 5
-"""Of a time: more than its interval leaves sure."""
+"""Digits of a time; more than its interval supports."""
 
 Mark = dict[str, Any]
-"""A row of a chart: whose time, of which kind, its median and 95 % interval in ms, and in words."""
+"""A row of a chart: name and kind of the contender, and its median and 95 % interval in ms."""
 
 
 def mark(name: str, timing: Timing, kind: Literal["submission", "baseline"]) -> Mark:
-    """The row of one contender."""
+    """Return the row of one contender."""
     low, high = timing.interval_ms
     return {
         "name": name,
@@ -28,10 +28,10 @@ def mark(name: str, timing: Timing, kind: Literal["submission", "baseline"]) -> 
 
 
 def chart(title: str, marks: Sequence[Mark], floor_ms: float) -> dict[str, Any]:
-    """Times on a logarithmic axis; the script puts the fastest first."""
+    """Return a chart of times on a logarithmic axis; the script sorts the fastest first."""
     return {"title": title, "marks": list(marks), "floor": short(floor_ms, _DIGITS)}
 
 
 def short(number: float, digits: int = 3) -> float:
-    """A number with as many digits as a drawing shows."""
+    """Return a number rounded to the digits that a drawing shows."""
     return float(f"{number:.{digits}g}")

@@ -1,5 +1,5 @@
 "use strict";
-// All text is made by textContent: nothing of a submission's is ever markup.
+// Texts of a submission are set as text nodes, so they are never parsed as markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -40,7 +40,7 @@ function copyable(text) {
       await navigator.clipboard.writeText(text);
       button.textContent = "copied";
     } catch {
-      // Where there is no clipboard, the text is selected for Ctrl-C.
+      // Without access to the clipboard, select the text for Ctrl-C.
       getSelection().selectAllChildren(code);
     }
   } }, "copy");
@@ -61,10 +61,10 @@ const darkNow = () => root.dataset.theme
 document.getElementById("theme").addEventListener("click", () => {
   const theme = darkNow() ? "light" : "dark";
   settle(theme);
-  try { localStorage.setItem("theme", theme); } catch { /* a file may have no storage */ }
+  try { localStorage.setItem("theme", theme); } catch { /* a page from a file may have no storage */ }
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => settle(root.dataset.theme));
-try { settle(localStorage.getItem("theme")); } catch { /* as above */ }
+try { settle(localStorage.getItem("theme")); } catch { /* no storage */ }
 
 const probe = h("span", { hidden: true });
 document.body.append(probe);
@@ -73,7 +73,7 @@ function colour(name) {
   return getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
 }
 
-// ---- tables: a click on a column's header sorts by it, another one turns the order round
+// ---- tables: a click on a column's header sorts by it; another click reverses the order
 
 function sortable(table) {
   const headers = [...table.tHead.rows[0].cells];
@@ -85,7 +85,7 @@ function sortable(table) {
       const key = (row) => row.cells[column].dataset.key ?? "";
       const compare = (one, two) => {
         const [a, b] = [key(one), key(two)];
-        // What is not known comes last, whichever way.
+        // Unknown values come last in both orders.
         if (a === "" || b === "") return (a === "") - (b === "");
         const numbers = [Number(a), Number(b)];
         const order = numbers.some(Number.isNaN) ? a.localeCompare(b) : numbers[0] - numbers[1];
@@ -127,7 +127,7 @@ const label = (text, x, y, anchor, kind) =>
   g("text", { x, y, "text-anchor": anchor, class: kind }, text);
 const cut = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 
-// Times of contenders, the fastest first, from the floor on.
+// Times of contenders, fastest first; the axis begins at the floor or below it.
 function timesChart({ title, marks, floor }) {
   const [width, left, right, top, row] = [860, 230, 130, 30, 24];
   const rows = [...marks].sort((one, two) => one.value - two.value);
@@ -159,14 +159,14 @@ function timesChart({ title, marks, floor }) {
     }));
 }
 
-// Where rounds stand, those that were thrown away among them.
+// Horizontal places of rounds, including discarded ones, shared by the two charts below.
 const ROUNDS = { width: 860, left: 70, right: 840 };
 const roundsOf = (speed) => (speed.looks.length ? speed.looks
   : speed.samples.map(() => [null, [], true]));
 const placeOf = (speed, number) =>
   ROUNDS.left + (number + 0.5) / roundsOf(speed).length * (ROUNDS.right - ROUNDS.left);
 
-// Every sample in the order of the rounds, with the interval of the median.
+// All samples in the order of the rounds, with the interval of the median.
 function samplesChart(speed) {
   const { samples } = speed;
   const [width, height, left, top, bottom] = [ROUNDS.width, 190, ROUNDS.left, 12, 160];
@@ -189,7 +189,7 @@ function samplesChart(speed) {
     label("round", width - 20, height - 8, "end", "small"));
 }
 
-// The clock after each round, and below it what held it down, on the samples' axis.
+// The clock after each round, with the reasons that limited it below, on the axis of the samples.
 function clocksChart(speed) {
   const { looks } = speed;
   if (!looks.length) return null;
@@ -232,7 +232,8 @@ function roofline(speed) {
   const intensity = speed.flops / speed.bytes;
   const rate = (milliseconds) => speed.flops / milliseconds / 1e9;
   const slope = speed.bandwidth_gbs / 1e3;
-  // Where moving the bytes takes less than the floor does, arithmetic is what the floor is of.
+  // The floor is the larger of two times. If it exceeds the time of moving the bytes, it is the
+  // time of the arithmetic, and the roofline gets a ceiling.
   const ceiling = rate(speed.chart.floor) < 0.98 * slope * intensity ? rate(speed.chart.floor) : null;
   const rates = speed.chart.marks.map((mark) => rate(mark.value));
   const most = Math.max(ceiling ?? slope * intensity, ...rates) * 2;
@@ -266,7 +267,7 @@ function roofline(speed) {
 
 const MOST_ERROR = 1e7;
 
-// Worst errors over the bound, case by case, with what each class allows.
+// Largest errors as multiples of the bound, case by case, with the limits of each class.
 function numericsChart(entry) {
   const cases = entry.cases.filter((each) => each.errors);
   const errors = cases.flatMap((each) => each.errors).filter((error) => error > 0);
@@ -347,6 +348,8 @@ function saysLevel(level) {
   return `${sign}${PARTS[size]} of the largest expected value`;
 }
 
+// Colours of the maps' codes (harness/records/picture.py): wrong elements go from m-low to m-high
+// with the error; values go from m-right to v-low or v-high with their size.
 function palette() {
   const mix = (one, two, share) =>
     `rgb(${one.map((part, at) => Math.round(part + (two[at] - part) * share)).join()})`;
@@ -364,7 +367,7 @@ function palette() {
   return { errors, levels, edge: plain("m-out"), grid: plain("faint") };
 }
 
-// Draw rows of codes; the cursor's cell has an edge, and lines part the tiles.
+// Draw rows of codes. The cursor's cell has a border, and lines separate the tiles.
 function paint(canvas, rows, colours, size, shades, cursor, tiles) {
   const [width, height] = [rows[0].length * size, rows.length * size];
   const scale = devicePixelRatio || 1;
@@ -413,6 +416,8 @@ function unravel(number, shape) {
   return index;
 }
 
+// Maps of one wrong output: error, the diagnosed mistake's error, expected and actual values. All
+// of them show the same part, and share one cursor and one readout.
 function mapsOf(each, picture) {
   const { shape } = picture;
   const axes = AXES[shape.length] ?? shape.map((_, at) => `dimension ${at}`);
@@ -452,7 +457,7 @@ function mapsOf(each, picture) {
     if (stride && single) position.push(`position mod stride ${stride} = ${from[1] % stride}`);
     if (state.tile > 1) position.push(`tile ${Math.floor(from[1] / state.tile)}, ` +
       `${from[1] % state.tile} in it`);
-    // A block of threads, where each has one element and they follow each other as in memory.
+    // The block and thread of a kernel in which each thread has one element, in memory order.
     if (state.block > 1 && single) {
       const flat = index.reduce((sum, value, at) => sum * shape[at] + value, 0);
       position.push(`block ${Math.floor(flat / state.block)}, thread ${flat % state.block}`);
@@ -469,7 +474,7 @@ function mapsOf(each, picture) {
       value < 0 || value >= shape.at(at - near.length));
     const place = `[${words.join(", ")}]`;
     if (outside || is === " ") {
-      // Rows of memory go on before the output and behind it.
+      // Elements written before or behind the output are drawn as further rows of it.
       const columns = shape.at(-1) ?? 1;
       const at = (view.pages[state.page] * (shape.at(-2) ?? 1) + from[0]) * columns + from[1];
       const size = shape.reduce((a, b) => a * b, 1);
@@ -495,7 +500,7 @@ function mapsOf(each, picture) {
     if (state.tile > 1 && view.step[1] === 1)
       for (let x = 1; x < rows[0].length; x++)
         if ((view.first[1] + x) % state.tile === 0) tiles.push(x);
-    // Where no element is, nothing is expected, and only what was written out of bounds is there.
+    // A cell without an element is empty, unless something was written out of bounds there.
     const actual = view.actual[state.page];
     const isThere = (name, r, c) => rows[r][c] !== " " && !(name === "expected" && actual[r][c] === "o");
     const shown = (name) => view[name][state.page].map((codes, r) =>
@@ -537,7 +542,7 @@ function mapsOf(each, picture) {
       draw();
     } }), ` ${of}`);
   pages.addEventListener("change", () => { state.page = Number(pages.value); draw(); });
-  // The first wrong cell is what one wants to read.
+  // Start at the first wrong cell.
   const first = picture[state.view].errors[0];
   const row = Math.max(0, first.findIndex((codes) => IS_WRONG.test(codes)));
   state.cursor = [row, Math.max(0, first[row].search(IS_WRONG))];
@@ -698,7 +703,7 @@ const FEW = 12;
 
 function picturesOf(entry) {
   const shown = entry.cases.filter((each) => each.call !== undefined);
-  // The smallest first, unless it is so small that there is no more to see than is said.
+  // The smallest failing case comes first, unless its output is too small to show a pattern.
   const size = (each) => (each.picture ? each.picture.shape.reduce((a, b) => a * b, 1) : FEW);
   const order = (each) => 2 * (size(each) >= FEW) + (each.id === entry.smallest);
   shown.sort((one, two) => order(two) - order(one));
@@ -731,7 +736,7 @@ function findingOf(finding) {
     finding.kernel ? facts(place) : null, memoryStrip(finding));
 }
 
-// Where an access lies beside its allocation.
+// Draw the place of an access relative to its allocation.
 function memoryStrip(finding) {
   const { allocation, offset } = finding;
   if (allocation === null || offset === null) return null;
@@ -809,7 +814,7 @@ function casesOf(entry) {
       body)))];
 }
 
-// A row below another one, which a button opens and closes.
+// Make a button open and close a row below another row.
 function unfolds(button, row, make) {
   let about = null;
   button.setAttribute("aria-expanded", "false");
@@ -822,7 +827,7 @@ function unfolds(button, row, make) {
   return button;
 }
 
-// The PTX of all lines of a source is packed: nobody reads that of all.
+// PTX by source, unpacked on demand, since few readers open it.
 const unpacked = new Map();
 async function unpack(packed) {
   const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
@@ -869,7 +874,7 @@ function sourceOf(entry) {
     const row = h("tr", { class: missed.has(number) ? "never" : "", "data-line": number });
     const button = withPtx.has(number) ? unfolds(h("button", { type: "button",
       title: "the PTX of this line" }, number), row, () => ptxOf(entry, number)) : null;
-    // A click beside the number opens it as well, unless it ends a selection of text.
+    // A click anywhere in the row opens it as well, unless the click ends a text selection.
     if (button) row.addEventListener("click", (event) => {
       if (!event.target.closest("button") && getSelection().isCollapsed) button.click();
     });
@@ -891,7 +896,7 @@ function sourceOf(entry) {
     row.classList.add("target");
     reveal(row);
   };
-  // Once it is on the page, it opens where there is something beside the text.
+  // Once the listing is on the page, scroll to the first line with a finding, counters or a miss.
   const first = here[0]?.line ?? Math.min(...bars.keys(), ...missed);
   requestAnimationFrame(() => {
     const row = table.querySelector(`[data-line="${first}"]`);
@@ -1024,7 +1029,7 @@ function show() {
   });
   const { entries } = data;
   const named = entries.filter((entry) => entry.submission === submission);
-  // Of several problems, the first that has something to tell.
+  // Without a problem in the link, prefer the first problem on which the submission is not right.
   const entry = named.find((each) => each.problem === problem) ??
     named.find((each) => !each.right) ?? named[0] ?? (entries.length === 1 ? entries[0] : undefined);
   const isAnother = entry === undefined || entry !== current;

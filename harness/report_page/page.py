@@ -1,4 +1,4 @@
-"""A run's page, and where it is written."""
+"""The page of a run, and the path that it is written to."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from harness.report_page.data import Pair, page_data
 from harness.report_page.shell import Link, rendered
 
 NAME, LEADERBOARD = "index.html", "leaderboard.html"
-"""Of the page, and of the leaderboard's, in a folder of pages."""
+"""File names of the page and of the leaderboard's page in a folder of pages."""
 
 
 def page(pairs: Sequence[Pair], subtitle: str, links: Sequence[Link] = ()) -> str:
-    """The page of some submissions; no text of theirs is markup."""
+    """Return the page of some submissions; none of their text is treated as markup."""
     return rendered("CUDA submissions", subtitle, {"kind": "report", **page_data(pairs)}, links)
 
 
 def counted(reports: int) -> str:
-    """A page's subtitle.
+    """Return a page's subtitle.
 
     >>> counted(1), counted(20)
     ('1 report', '20 reports')
@@ -27,9 +27,9 @@ def counted(reports: int) -> str:
 
 
 def target(path: Path) -> Path:
-    """The file that is meant: a folder's page, where a folder is named.
+    """Return the file to write; for a folder, the page in it.
 
-    What has no suffix is a folder, if it is not there as a file.
+    A path without a suffix is a folder, unless a file of that name exists.
     """
     is_folder = path.is_dir() or (not path.suffix and not path.exists())
     return path / NAME if is_folder else path

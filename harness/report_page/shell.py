@@ -1,4 +1,4 @@
-"""A page that is one file: style, script and data are in it, and nothing else may be loaded."""
+"""A page in one file: it contains its style, script and data, and may load nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from harness.system.escape import one_line, visible
 
 Link = tuple[str, str]
-"""Name and address of another page, relative to this one."""
+"""Name and address of another page; the address is relative to this page."""
 
 
 def rendered(
@@ -27,20 +27,20 @@ def rendered(
     package: str = "harness.report_page",
     **more: object,
 ) -> str:
-    """Make a page.
+    """Render a page.
 
     Args:
-        title: Its heading.
-        subtitle: A line below it.
-        data: What its script draws, as plain data.
+        title: Heading of the page.
+        subtitle: Line below the heading.
+        data: Plain data that its script draws.
         links: Other pages.
-        template: One that extends `shell.html.jinja`, or that itself.
-        package: Where that template lies.
-        more: What the template has beside these.
+        template: `shell.html.jinja`, or a template that extends it.
+        package: Package that contains the template.
+        more: Further variables of the template.
 
     Returns:
-        HTML in which no text of `title`, `subtitle`, `links` and `data` is markup, or has control
-        characters; in `data`, numbers that are not finite are text.
+        HTML in which no text of `title`, `subtitle`, `links` and `data` is markup or has control
+        characters. In `data`, numbers that are not finite become text.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, "."), PackageLoader(__package__, ".")]),
@@ -65,7 +65,7 @@ def rendered(
 
 
 def _embedded(data: object) -> str:
-    r"""JSON that ends no element, and that a CI's log takes for no command.
+    r"""Return JSON that cannot end the script element, and that no CI log reads as a command.
 
     >>> print(_embedded({"x": "</script>##[error]"}))
     {"x":"\u003c/script>#\u0023[error]"}
@@ -87,7 +87,7 @@ def _harmless(value: Any) -> Any:
 
 
 def _policy(style: str, script: str) -> str:
-    """What a browser lets the page do: this style and this script, and no markup made of text."""
+    """Return the Content-Security-Policy: this style and script alone, and no markup from text."""
     return "; ".join(
         (
             "default-src 'none'",
