@@ -129,6 +129,7 @@ def no_space(venv: Path) -> Iterator[Lack]:
             by_disk.setdefault(there.stat().st_dev, []).append(need)
         else:
             yield Lack(f"{there} cannot be written", f"make {need.variable}=FOLDER")
+    # Needs are added by disk, because several folders may share one.
     for group in by_disk.values():
         needed = sum(need.size for need in group)
         free = shutil.disk_usage(_existing(group[0].folder)).free
@@ -168,6 +169,7 @@ def no_index(pip_options: Sequence[str]) -> Lack | None:
     pip = _pip()
     if not pip:  # ensurepip is missing, which `no_venv` reports
         return None
+    # A dry run tests index, proxy and certificates exactly as pip will use them.
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, "-I", *pip, "install", *pip_options, "--dry-run", "--no-deps"),

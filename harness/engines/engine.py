@@ -200,6 +200,8 @@ def evaluate_all(
             evaluations have ended.
     """
     with engine:
+        # Only `capacity` requests are submitted at a time, because an engine may hold the contents
+        # of all of them. The rest follows as evaluations end.
         places: dict[Future[Report], int] = {}
         for place, request in enumerate(requests):
             places[engine.submit(request, follow(request))] = place

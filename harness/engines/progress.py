@@ -102,6 +102,8 @@ class _Evaluation:
             if progress.case.verdict in AMISS:
                 self._wrong.append(progress.case)
         now = time.monotonic()
+        # A log gets a line for a build, for a search, for the first wrong case, and after a long
+        # silence. One line for each case would hide these.
         is_news = (
             progress.event in ("building", "searching")
             or (known != len(self._wrong) == 1 and self._done < self._cases)

@@ -45,6 +45,8 @@ def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
     Raises:
         RevisionError: An object does not exist.
     """
+    # The names come from a file. With a pipe, git's output could fill its pipe while the names are
+    # still being written, and both sides would wait.
     with tempfile.TemporaryFile() as wanted:
         wanted.write("".join(f"{each}\n" for each in objects).encode())
         wanted.seek(0)

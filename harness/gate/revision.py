@@ -150,6 +150,7 @@ def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
     """Return the files of a commit under some paths, and the files to which their links lead."""
     found: _Found = {}
     wanted = list(inside)
+    # Each pass reads the files that the links of the last pass lead to.
     for _ in range(_MOST_LINKS):
         names = [n for n in stored if n not in found and _is_below(n, wanted)]
         fresh = _read(root, {name: stored[name] for name in names})
@@ -162,6 +163,7 @@ def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
 
 def _present(root: Path, inside: Sequence[str]) -> _Found:
     """Return the files now: what git has stored, replaced by what changed or is new on disk."""
+    # Unchanged files come from git's store, not from disk. A checkout may have changed their bytes.
     stored = git.in_index(root, ())
     changed = set(git.listed(root, "diff-files", "-z", "--name-only"))
     found = {

@@ -229,6 +229,7 @@ def _change(
     if before is None:
         return _of_new(head)
     least = before.result.precision if before.result else None
+    # Correctness decides first; a faster kernel with wrong results is refused.
     worse = what_got_worse(base, head) if base else what_is_wrong(head, least)
     if worse:
         return Change("refused", "", worse.reason), worse.line

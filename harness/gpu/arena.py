@@ -90,6 +90,7 @@ class Arena:
                 f"{nbytes} bytes asked for, {self.live_bytes} of {self.limit} in use"
             )
         block = self._block(_size_of_block(nbytes, self._pages.granularity))
+        # Filling takes device time, which must not count as the submission's.
         if block.start not in self._poisoned:
             with self._stopwatch.uncounted():
                 self._poison(block)
@@ -232,6 +233,8 @@ def _size_of_block(nbytes: int, granularity: int) -> int:
     """
     # The zone begins at the next whole word.
     wanted = -(-nbytes // _WORD) * _WORD + GUARD_BYTES
+    # Small sizes are rounded to powers of two, so that a freed block fits later allocations of
+    # other sizes. Large sizes are rounded to pages, which wastes less memory.
     if wanted <= _SLAB // 2:
         return max(_LEAST_BLOCK, 1 << (wanted - 1).bit_length())
     unit = max(_SLAB, granularity)

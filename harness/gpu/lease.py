@@ -84,6 +84,8 @@ class Account:
     def _take(self, size: int) -> bool:
         with self._entries() as (file, entries):
             held = sum(entries.values())
+            # A case that is larger than the capacity must run as well, so the first share may be of
+            # any size.
             if held and held + size > self._capacity:
                 return False
             entries[_own_key()] = size

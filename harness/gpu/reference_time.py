@@ -26,5 +26,5 @@ def reference_seconds(problem: Problem, case: Case) -> float | None:
             model(*arguments)
             torch.cuda.synchronize()
             return time.monotonic() - start
-    except Exception:  # out of memory, or a reference that wants other values: nothing is lost
+    except Exception:  # out of memory, or random inputs are invalid: then there is just no time
         return None

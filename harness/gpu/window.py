@@ -15,6 +15,7 @@ from harness.system.shared import Shared
 WORTHWHILE_BYTES = 16 << 20
 """Size from which a window is faster than a socket."""
 
+# Tensors start at multiples of this, as in torch's own allocator.
 _STEP = 512
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

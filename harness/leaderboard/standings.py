@@ -177,6 +177,7 @@ def _board(
 def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
     """Return the standings in order, ranked by speedup, or by passed cases if none has a time."""
     ordered = sorted(standings, key=_order)
+    # Without any time, as on a machine that never measured, passed cases decide the order.
     by_speed = any(standing.is_ranked_by_speed for standing in ordered)
     of_classes = (group for _, group in groupby(ordered, _list_of))
     return tuple(chain.from_iterable(_with_ranks(group, by_speed=by_speed) for group in of_classes))

@@ -161,6 +161,8 @@ class Channel:
             raise Disconnected(str(error)) from None
 
     def _set_timeout(self, deadline: float | None) -> None:
+        # Each read or write gets the time that is left of the whole message's deadline. With a
+        # timeout for each read, a slow sender could keep the receiver for ever.
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise DeadlineExceeded

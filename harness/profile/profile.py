@@ -179,6 +179,7 @@ def _several(access: AccessCounts) -> str:
 
 def _of_idle_lanes(counters: KernelCounters) -> Iterator[Remark]:
     lanes = counters.lanes_per_instruction
+    # Up to a quarter of the lanes may idle without a remark.
     if lanes > 24:
         return
     turns = sum(counters.warp_instructions.values()) * (1 - lanes / 32)

@@ -54,6 +54,7 @@ def versions(reports: Sequence[Report], results: Iterable[SpeedResult]) -> tuple
     names = {**measured, **checked}
     found = [Version(name, checked.get(name), measured.get(name)) for name in names]
     current = reports[-1].content_hash if reports else ""
+    # The present content comes last even if it was known earlier, such as after a revert.
     found.sort(key=lambda version: (version.content_hash == current, version.known_at))
     steps = zip([None, *found], found, strict=False)
     return tuple(replace(after, change=_change(before, after)) for before, after in steps)

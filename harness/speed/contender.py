@@ -120,6 +120,7 @@ class TimedSubmission:
     def _judged(
         self, answer: Message, output: Output, inputs: Sequence[Tensor]
     ) -> Sequence[Finding]:
+        # Every timed call is judged, so that no call can skip the work that a checked call does.
         operands = Operands.of(inputs, self._given_weights)
         judged = self._own_work.judge(
             answer, [output], operands, is_dense=True, is_first=self._is_first

@@ -51,8 +51,8 @@ def measure(plan: SpeedPlan) -> Measurement:
     A baseline is left out if it fails or if its first call takes too long; the result lists it.
 
     Raises:
-        ContenderError: A submission cannot be timed or returned a wrong output, a submission's
-            worker died or took too long, or two processes cannot share memory on this GPU.
+        ContenderError: A submission cannot be timed, returned a wrong output, or lost its worker.
+            Also if two processes cannot share memory on this GPU.
         OSError: A file cannot be read.
         ValueError: The file is not a reference.
     """

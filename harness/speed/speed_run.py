@@ -153,6 +153,7 @@ class SpeedRun:
         rounds = len(samples.counted)
         if rounds < _LEAST_ROUNDS or rounds % _LOOK_EVERY:
             return False
+        # The ratios decide, not the times: drift that hits all contenders alike cancels in a ratio.
         first = samples.times[self._plan.entries[0].name]
         others = [
             times for name, times in samples.times.items() if name != self._plan.entries[0].name

@@ -78,6 +78,8 @@ def _quotient(over: Sequence[Sequence[float]], under: Sequence[Sequence[float]])
     # Imported late, as in `median_of`.
     from scipy import stats
 
+    # Each series is resampled by itself. Pairs of one round cannot be used, because series of
+    # different runs have different lengths.
     found = stats.bootstrap(
         samples,
         quotient,

@@ -99,6 +99,8 @@ def members(client: Client, scheduler: str) -> Members:
         other = machine.software.why_other(software())
         if other:
             raise UsageError(f"the worker {address} is not as this machine: {other}")
+    # All tasks ask for the same share of a GPU. So the worker whose GPU fits the fewest evaluations
+    # decides it.
     with_gpu = [told[a] for a, info in known.items() if a in told and info["resources"].get(GPU)]
     return Members(
         threads=sum(int(info["nthreads"]) for info in known.values()),

@@ -187,6 +187,7 @@ def _write(target: Path, files: Contents) -> None:
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
+    # The rename makes the folder appear complete, so a task never reads a part of it.
     with tempfile.TemporaryDirectory(prefix="unpacking-", dir=target.parent) as name:
         made = Path(name) / "made"
         made.mkdir()

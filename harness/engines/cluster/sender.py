@@ -40,7 +40,7 @@ from harness.system import codec
 from harness.system.errors import MachineError
 
 _ATTEMPTS = 3
-"""How many failures on different machines, or deaths of its process, one evaluation may have."""
+"""Limit of one evaluation's failures on different machines, and of its process's deaths."""
 _MOST_QUEUED = 256
 _MOST_BUILDS = 512
 """Limit of the builds kept in the cluster's memory; each takes megabytes."""
