@@ -27,8 +27,8 @@ from harness.speed.statistics import median_of, ratio_of
 from harness.speed.verify import Checksum, FullCheck
 from harness.worker.supervisor import WorkerFailure
 
-# Rounds before the first look at the intervals, and rounds between two looks. Each look costs a
-# bootstrap for every contender.
+# The least rounds, and the rounds between two looks at the intervals; so the first look is after 15
+# rounds. Each look costs a bootstrap for every contender.
 _LEAST_ROUNDS = 11
 _LOOK_EVERY = 5
 
