@@ -1,7 +1,8 @@
 """How many small mistakes the harness finds: mutants of submissions, drawn with a seed and checked.
 
     PYTHONPATH=. python benchmarks/mutation.py run FILE --seed N --each 15
-    PYTHONPATH=. python benchmarks/mutation.py table FILE --words docs/mutants.toml
+    PYTHONPATH=. python benchmarks/mutation.py summary FILE --words results/mutants.toml
+    PYTHONPATH=. python benchmarks/mutation.py list FILE --words results/mutants.toml
 
 `run` draws from each submission, checks every mutant against the references that it fits until one
 report is not right, and appends an outcome a line to FILE; what FILE has already is not run again.
@@ -24,7 +25,7 @@ from mutants.draw import drawn
 from mutants.equivalence import digest_of
 from mutants.mutant import Mutant, changed
 from mutants.outcome import DIAGNOSED, Outcome, killed_by, outcome_of
-from mutants.table import table
+from mutants.table import listing, summary
 
 from harness import devices
 from harness.engines.processes import Processes
@@ -138,7 +139,7 @@ def recorded(file: Path) -> tuple[Outcome, ...]:
 
 
 def main() -> None:
-    """Check mutants, or print the table."""
+    """Check mutants, or print tables of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="draw mutants and check them")
@@ -148,13 +149,15 @@ def main() -> None:
     jobs = devices.default_jobs("simulator")
     run.add_argument("--jobs", type=int, default=jobs, help="how many at a time")
     run.add_argument("--reports", type=Path, help="where their reports are appended, whole")
-    shown = commands.add_parser("table", help="print the table, as Markdown")
-    shown.add_argument("file", type=Path, help="what `run` wrote")
-    shown.add_argument("--words", type=Path, help="TOML: what a person says of single mutants")
+    tables = {"summary": summary, "list": listing}
+    for name, what in (("summary", "the numbers of mutants"), ("list", "the mutants")):
+        shown = commands.add_parser(name, help=f"print {what}, as Markdown")
+        shown.add_argument("file", type=Path, help="what `run` wrote")
+        shown.add_argument("--words", type=Path, help="TOML: a person's judgement of mutants")
     options = parser.parse_args()
     known = recorded(options.file)
-    if options.command == "table":
-        print(table(known, options.words))
+    if options.command in tables:
+        print(tables[options.command](known, options.words))
         return
     done = [outcome.mutant.id for outcome in known]
     with Processes(options.jobs) as processes, tempfile.TemporaryDirectory() as folder:

@@ -61,7 +61,8 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="folder of the results")
     parser.add_argument("drawing", type=Path, help="SVG file to write")
     arguments = parser.parse_args()
-    problems = [_newest(path) for path in sorted(arguments.results.glob("*.jsonl"))]
+    files = [_newest(path) for path in sorted(arguments.results.glob("*.jsonl"))]
+    problems = [records for records in files if records]
     points = [point for records in problems for point in _points(records)]
     bandwidth = max(record["bandwidth_gbs"] for records in problems for record in records) / 1e3
     bench = json.loads((arguments.results / "kernels_h200.json").read_text())
@@ -70,9 +71,10 @@ def main() -> None:
 
 
 def _newest(path: Path) -> list[dict[str, Any]]:
-    """Of every submission the last record of a results file."""
+    """The last record of each submission; none in a file of other records."""
     records = (json.loads(line) for line in path.read_text().splitlines())
-    return list({record["submission"]: record for record in records}.values())
+    times = (record for record in records if "baselines" in record)
+    return list({record["submission"]: record for record in times}.values())
 
 
 def _points(records: list[dict[str, Any]]) -> list[Point]:

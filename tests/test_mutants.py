@@ -14,7 +14,7 @@ from mutants.draw import drawn, every
 from mutants.equivalence import digest_of
 from mutants.mutant import Edit, Mutant, changed
 from mutants.outcome import outcome_of
-from mutants.table import table
+from mutants.table import listing, summary
 
 from harness.finding import Finding
 from tests.support import SUBMISSIONS, case, report
@@ -97,9 +97,11 @@ def test_a_table_has_each_survivor_with_what_a_person_said(tmp_path: Path) -> No
     usual = [report(case("passed"), verdict="passed")]
     words = tmp_path / "words.toml"
     words.write_text('[equivalent]\nmine-1 = "nobody reads it"\n')
-    text = table([outcome_of(MUTANT, usual, usual)], words)
+    outcomes = [outcome_of(MUTANT, usual, usual)]
+    text = listing(outcomes, words)
     assert "equivalent by hand" in text
     assert "nobody reads it" in text
+    assert "equivalent by hand" in summary(outcomes, words)
 
 
 @pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""The table of what became of mutants, as Markdown."""
+"""Tables of what became of mutants, as Markdown: a summary, and a list of the mutants."""
 
 from __future__ import annotations
 
@@ -7,63 +7,83 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tabulate import tabulate
 
 from mutants.outcome import Outcome
 
 _HEAD = """\
-# How many small mistakes are found
+# Mutants one by one
 
-Submissions with one small change each, drawn with a seed, are checked on the simulator as any
-submission is (`quick` grid). `benchmarks/mutation.py` says how; this file is its output:
+This file lists the mutants of one draw. [docs/figures.md](../docs/figures.md#mutants) summarises
+them, and explains the outcomes. These two commands make the file:
 
-    PYTHONPATH=. python benchmarks/mutation.py run docs/mutants.jsonl --seed {seed} --each N
-    PYTHONPATH=. python benchmarks/mutation.py table docs/mutants.jsonl --words docs/mutants.toml
-
-`equivalent` ones compile to the same PTX and host code as the submission; `equivalent by hand` ones
-do what it does for every input that constructor and forward accept, and the reason stands beside
-them. What a `survived` one needs is said there too. Diagnoses are judged by a person, who knows the
-change: `right` names it or what it amounts to, `vague` is true and tells little, `none` is
-silence."""
+    PYTHONPATH=. python benchmarks/mutation.py run results/mutants.jsonl --seed {seed} --each N
+    PYTHONPATH=. python benchmarks/mutation.py list results/mutants.jsonl \\
+        --words results/mutants.toml > results/mutants.md"""
 
 
-def table(outcomes: Sequence[Outcome], words: Path | None) -> str:
-    """Everything that is worth reading about some mutants.
+def summary(outcomes: Sequence[Outcome], words: Path | None) -> str:
+    """The numbers of mutants by submission and outcome, by what killed them, and by diagnosis.
 
     Args:
-        outcomes: What became of them.
-        words: A TOML file with what a person says: under `equivalent` and `survived` a reason by
-            the mutant's id, under `diagnosis` "right", "vague" or "wrong"; the draw's `seed`, and a
-            `note` on the whole.
+        outcomes: What became of the mutants.
+        words: As in `listing`.
 
     Raises:
         OSError: The file cannot be read.
-        tomllib.TOMLDecodeError: It is no TOML.
+        tomllib.TOMLDecodeError: The file is not TOML.
     """
-    said = tomllib.loads(words.read_text()) if words else {}
-    by_hand = said.get("equivalent", {})
-    fates = {o.mutant.id: _fate(o, by_hand) for o in outcomes}
-    reasons = {**by_hand, **said.get("survived", {})}
-    diagnoses = Counter(_judged(o, said.get("diagnosis", {})) for o in outcomes if o.numbers)
+    judged = _judgements(words)
+    diagnosed = Counter(_judged(o, judged.get("diagnosis", {})) for o in outcomes if o.numbers)
     return "\n\n".join(
         (
-            _HEAD.format(seed=said.get("seed", "SEED")),
-            *([said["note"]] if "note" in said else ()),
-            "## What became of them",
-            _by_submission(outcomes, fates),
-            "## What the killed ones were killed by",
+            "### What became of them",
+            _by_submission(outcomes, _fates(outcomes, judged)),
+            "### What killed them",
             _counts(o.by for o in outcomes if o.fate == "killed"),
-            "## Diagnoses of the killed ones with wrong numbers",
-            _counts(diagnoses.elements()),
-            "## Those that were not killed",
+            "### Diagnoses of those with wrong numbers",
+            _counts(diagnosed.elements()),
+        )
+    )
+
+
+def listing(outcomes: Sequence[Outcome], words: Path | None) -> str:
+    """The mutants that were not killed, the diagnoses, and the numbers by kind of change.
+
+    Args:
+        outcomes: What became of the mutants.
+        words: A TOML file with a person's judgement: under `equivalent` and `survived` a reason by
+            the mutant's id, under `diagnosis` "right", "vague" or "wrong"; and the draw's `seed`.
+
+    Raises:
+        OSError: The file cannot be read.
+        tomllib.TOMLDecodeError: The file is not TOML.
+    """
+    judged = _judgements(words)
+    fates = _fates(outcomes, judged)
+    reasons = {**judged.get("equivalent", {}), **judged.get("survived", {})}
+    return "\n\n".join(
+        (
+            _HEAD.format(seed=judged.get("seed", "SEED")),
+            "## Mutants that were not killed",
             _survivors(outcomes, fates, reasons),
             "## Diagnoses",
-            _diagnosed(outcomes, said.get("diagnosis", {})),
+            _diagnosed(outcomes, judged.get("diagnosis", {})),
             "## By kind of change",
             _by_kind(outcomes, fates),
         )
     )
+
+
+def _judgements(words: Path | None) -> Mapping[str, Any]:
+    return tomllib.loads(words.read_text()) if words else {}
+
+
+def _fates(outcomes: Sequence[Outcome], judged: Mapping[str, Any]) -> Mapping[str, str]:
+    by_hand = judged.get("equivalent", {})
+    return {o.mutant.id: _fate(o, by_hand) for o in outcomes}
 
 
 def _fate(outcome: Outcome, by_hand: Mapping[str, str]) -> str:
