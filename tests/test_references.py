@@ -13,7 +13,7 @@ from tests.versions import VERSIONS
 
 REFERENCES = Path(__file__).parent / "references"
 
-# Wrong versions that pass, by their reference; docs/references.md says why.
+# Wrong versions that pass, by their reference; docs/figures.md says why.
 LET_THROUGH = {"gelu": {"by tanh"}}
 # Of a reference's cases those that right versions are judged in: all sizes occur in some.
 EVERY = 6

@@ -16,7 +16,7 @@ POISON = 0x7FB1DEAD
 
 _STANDS_FOR_INFINITY = 1e30
 # Of what rounding made at most in a few trials. Right results in float16 and bfloat16 are off by
-# less than that (docs/references.md).
+# less than that (docs/figures.md).
 _FAR_BEYOND_TRIALS = 4.0
 
 
