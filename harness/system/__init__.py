@@ -1,4 +1,4 @@
-"""What any program would need of its system: errors, files, processes, text made harmless.
+"""General helpers for any program: errors, files, processes, and escaping of untrusted text.
 
-Nothing here knows of submissions, kernels or torch.
+Nothing here depends on submissions, kernels or torch.
 """

@@ -1,4 +1,4 @@
-"""Time that several things may take together."""
+"""A time budget that several operations share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Allowance:
-    """So many seconds, wherever they go.
+    """A time budget in seconds, shared by all operations that spend from it.
 
     >>> allowance = Allowance(2.0)
     >>> allowance.spend(1.5)
@@ -25,20 +25,20 @@ class Allowance:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing of the budget is left."""
         return self._spent >= self.seconds
 
     def limit(self, seconds: float) -> float:
-        """What something may take that would get so many seconds if it were alone."""
+        """Return the smaller of `seconds` and what is left of the budget."""
         return max(0.0, min(seconds, self.seconds - self._spent))
 
     def spend(self, seconds: float) -> None:
-        """Take some away."""
+        """Subtract `seconds` from the budget."""
         self._spent += seconds
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """Take away what the block takes."""
+        """Subtract the duration of the `with` block, also if it raises."""
         start = time.monotonic()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as lines of JSON, and back; what does not fit its type is refused."""
+"""Encoding of frozen dataclasses as lines of JSON, and strict decoding."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ T = TypeVar("T")
 
 
 def encode(record: object) -> str:
-    """One line of JSON."""
-    # Text of strangers may hold half a surrogate pair, which only the standard library writes.
+    """Return a record as one line of JSON."""
+    # Untrusted text may contain a lone surrogate. msgspec refuses to write one; `json` escapes it.
     return json.dumps(msgspec.to_builtins(record, enc_hook=_plain))
 
 
 def decode(text: str, kind: type[T]) -> T:
-    """Make a record from what `encode` gave.
+    """Return the record that `encode` wrote as `text`.
 
     Raises:
-        ValueError: It is no JSON, or does not fit; the message says where.
+        ValueError: The text is not JSON or does not fit `kind`; the message says where.
     """
     return _converted(_parsed(text), kind)
 
 
 def decode_of_schema(text: str, kind: type[T], schema: int, name: str, remedy: str) -> T:
-    """Make a record from what `encode` gave, if its field `schema` says so.
+    """Return the record that `encode` wrote as `text`, if its field `schema` equals `schema`.
 
     Args:
-        text: A line.
-        kind: Of which dataclass.
-        schema: The only one that will do.
-        name: What a message calls the record.
-        remedy: What a message says to do where it is of another schema.
+        text: One line of JSON.
+        kind: The dataclass to make.
+        schema: The only schema version that is accepted.
+        name: The name of the record in messages.
+        remedy: The advice in the message about another schema version.
 
     Raises:
-        ValueError: It is of another schema, or no such record at all.
+        ValueError: The text has another schema version, or does not fit `kind`.
     """
     data = _parsed(text)
     if not isinstance(data, dict) or data.get("schema") != schema:
@@ -58,14 +58,15 @@ def _parsed(text: str) -> object:
 
 def _converted(data: object, kind: type[T]) -> T:
     try:
-        # Keys of JSON are text.
+        # The keys of a JSON object are strings; `str_keys` converts them where a record has
+        # numbers.
         return msgspec.convert(data, kind, dec_hook=_made, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 
 
 def _plain(value: object) -> object:
-    # msgspec takes no subclass of str for one, and torch.__version__ is of such a class.
+    # msgspec does not encode subclasses of str, and torch.__version__ is one.
     if isinstance(value, Path | str):
         return str(value)
     raise NotImplementedError(f"a {type(value).__name__} in a record")
@@ -75,6 +76,6 @@ def _made(kind: type[Any], value: Any) -> Any:
     if issubclass(kind, Path):
         return kind(value)
     if kind is object:
-        # A value of any type, such as a constructor's argument.
+        # The field accepts a value of any type, such as a constructor's argument.
         return value
     raise NotImplementedError(f"a {kind.__name__} in a record")

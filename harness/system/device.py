@@ -1,4 +1,4 @@
-"""Where kernels can run."""
+"""Names of the devices on which kernels run."""
 
 from typing import Literal
 

@@ -1,15 +1,15 @@
-"""What ends a command with one line: what was wrong with which file, and what to do."""
+"""Errors that end a command with one line: the file, what is wrong with it, and the remedy."""
 
 from __future__ import annotations
 
 
 class HarnessError(Exception):
-    """Something that its user can mend; the message says what, in one line."""
+    """An error that the user can correct; its message is one line."""
 
 
 class MachineError(HarnessError, RuntimeError):
-    """This machine can evaluate nothing, whichever submission it is; that ends a run."""
+    """An error of this machine that prevents every evaluation and therefore ends the run."""
 
 
 class UsageError(HarnessError, ValueError):
-    """The command line, or pytest's options, ask for something that cannot be."""
+    """An invalid value or combination of command-line or pytest options."""

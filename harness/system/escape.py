@@ -1,6 +1,6 @@
-"""Text of strangers, made harmless for where it is shown.
+"""Escaping of untrusted text for the place where it is shown.
 
-Names of submissions, and what they raise, are chosen by their authors.
+Authors choose the names of their submissions and the messages of their exceptions.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ import re
 import unicodedata
 
 _MARKDOWN = re.compile(r"(?<![^\W_])_|_(?![^\W_])|[\\`*\[\]<>|~#&@!$]")
-# Control characters, halves of pairs, and what ends a line.
+# Unicode categories: control and format characters, lone surrogates, private and unassigned code
+# points, and line and paragraph separators.
 _UNSHOWN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-# Letters and marks that nothing shows, and that a comparison by a language's rules passes over:
-# Unicode's Default_Ignorable_Code_Point, as far as it is of other categories.
+# Letters and marks that are displayed as nothing and that collation ignores: the members of
+# Unicode's Default_Ignorable_Code_Point that are not in the categories above.
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 
 
 def is_unshown(character: str) -> bool:
-    """Whether nothing shows a character, or it moves what is shown after it."""
+    """Return whether a character is invisible, or moves the text that is shown after it."""
     return unicodedata.category(character) in _UNSHOWN or bool(_IGNORABLE.match(character))
 
 
 def one_line(text: str) -> str:
-    r"""A single line without control characters, such as those that move a terminal's cursor.
+    r"""Return text as a single line without control characters, such as terminal escape sequences.
 
     >>> one_line("red\x1b[31m" + chr(10) + "::error::")
     'red?[31m ::error::'
@@ -35,9 +36,10 @@ def one_line(text: str) -> str:
 
 
 def printable(line: str) -> str:
-    r"""A line as it is, with its spaces, but without control characters.
+    r"""Return a line with its spaces but without control characters and GitHub workflow commands.
 
-    A GitHub runner takes a line that begins with two colons for a command, and `##[` anywhere.
+    A GitHub runner treats a line that begins with two colons as a command, and `##[` anywhere in a
+    line.
 
     >>> printable("  left\r  right\x07")
     '  left?  right?'
@@ -50,7 +52,9 @@ def printable(line: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Text of one line or several, without control characters, for where nothing else means much.
+    r"""Return text of one or more lines without control characters; tabs become spaces.
+
+    This suits places that give no other characters a meaning.
 
     >>> visible("\treturn 1; // \x1b[31m")
     '        return 1; // ?[31m'
@@ -59,14 +63,14 @@ def visible(text: str) -> str:
 
 
 def _without_controls(line: str) -> str:
-    # Nearly every line; a page has megabytes of them.
+    # A fast path for nearly every line: a report page has megabytes of them.
     if line.isascii() and line.isprintable():
         return line
     return "".join("?" if is_unshown(c) else c for c in line)
 
 
 def markdown(text: str) -> str:
-    r"""A line of text that GitHub's Markdown shows as it is, in a cell of a table too.
+    r"""Return a line of text that GitHub's Markdown shows unchanged, also in a table cell.
 
     >>> print(markdown("flat_index_ | <b>"))
     flat_index\_ \| \<b\>
@@ -75,7 +79,7 @@ def markdown(text: str) -> str:
 
 
 def workflow_message(text: str) -> str:
-    """The message of a GitHub workflow command.
+    """Return text escaped as the message of a GitHub workflow command.
 
     >>> workflow_message("100 %")
     '100 %25'
@@ -84,7 +88,7 @@ def workflow_message(text: str) -> str:
 
 
 def workflow_property(text: str) -> str:
-    """A property of a GitHub workflow command, such as a file's name.
+    """Return text escaped as a property of a GitHub workflow command, such as a file name.
 
     >>> workflow_property("a:b,c")
     'a%3Ab%2Cc'

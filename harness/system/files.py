@@ -1,4 +1,7 @@
-"""Write files so that a crash, a full disk or a second writer leaves no half of anything."""
+"""Writing of files that survives a crash, a full disk or a second writer.
+
+No failed write leaves a partly written file or line behind.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,14 @@ from harness.system.errors import UsageError
 
 
 def require(paths: Iterable[Path], option: str = "") -> None:
-    """See that files and folders are there; `option` is what named them, with a space behind it.
+    """Check that files and folders exist.
+
+    Args:
+        paths: The files and folders.
+        option: The option that named them, with a trailing space, for the message.
 
     Raises:
-        UsageError: one of them is not.
+        UsageError: One of them does not exist.
     """
     missing = [path for path in paths if not path.exists()]
     if missing:
@@ -24,60 +31,65 @@ def require(paths: Iterable[Path], option: str = "") -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file's content at once: a reader sees the old text or the new one.
+    """Replace a file's content atomically: a reader sees the old text or the new one.
 
     Raises:
-        OSError: it cannot be written; the old content is still there.
+        OSError: The file cannot be written; it keeps its old content.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A link stays one, and what it leads to is replaced.
+    # A symbolic link stays a link; the file that it points to is replaced.
     target = Path(os.path.realpath(path))
     descriptor, name = tempfile.mkstemp(suffix=".tmp", prefix=".", dir=target.parent)
     try:
-        with open(descriptor, "w") as file:  # noqa: PTH123 - it is open already
+        with open(descriptor, "w") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(text)
             file.flush()
-            # Else a machine that loses power may keep the new name and not what is in the file.
+            # Without this, a power failure may keep the new name but lose the file's content.
             os.fsync(descriptor)
-        os.chmod(name, _usual_mode())  # noqa: PTH101 - mkstemp's files are for one user alone
-        os.replace(name, target)  # noqa: PTH105 - mkstemp gives text
+        os.chmod(name, _usual_mode())  # noqa: PTH101 - mkstemp's files are private to the user
+        os.replace(name, target)  # noqa: PTH105 - mkstemp returns text
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)  # noqa: PTH108 - mkstemp gives text
+            os.unlink(name)  # noqa: PTH108 - mkstemp returns text
         raise
 
 
 def _usual_mode() -> int:
-    """The permissions that a new file of this process gets."""
+    """Return the permissions that this process gives to a new file.
+
+    The umask can only be read by setting it.
+    """
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line to a file, on a line of its own even if somebody's last one was broken off.
+    """Append a line to a file, on a line of its own even if the last line was cut off.
 
     Raises:
-        OSError: it cannot be written; the file is as it was.
+        OSError: The line cannot be written; the file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
         end = file.tell()
         glue = "\n" if end and not _ends_a_line(path) else ""
+        # One call in append mode: the kernel then puts the line at the end even if another process
+        # writes too.
         write_or_nothing(file, f"{glue}{line}\n".encode())
 
 
 def write_or_nothing(file: IO[bytes], data: bytes) -> None:
-    """Write all of `data` at the end of an unbuffered file, in one call, or none of it.
+    """Write all of `data` at the end of an unbuffered file in one call, or nothing.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The data cannot be written; a seekable file is cut back to its old length.
     """
     start = file.tell() if file.seekable() else None
     try:
         written = file.write(data)
         while written < len(data):
-            # A full disk takes a part, and refuses the rest.
+            # A full disk accepts a part; the next call then raises.
             written += file.write(data[written:])
     except OSError:
         if start is not None:

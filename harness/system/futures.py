@@ -1,4 +1,4 @@
-"""Futures that end as something else does."""
+"""Helpers for futures whose result comes from another source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def settle(future: Future[T], function: Callable[[], T]) -> None:
-    """Give a future what a function returns or raises; what was cancelled there is so here."""
+    """Set a future to what a function returns or raises; CancelledError cancels the future."""
     try:
         result = function()
     except CancelledError:

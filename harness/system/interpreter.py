@@ -1,4 +1,4 @@
-"""Start the harness's own modules as processes."""
+"""Python processes that run modules of the harness."""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-"""The harness's own code."""
+"""The folder of the harness's own code."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """The command line that runs one of the harness's modules.
+    """Return the command line that runs one of the harness's modules.
 
-    The current folder is kept off the import path (`-P`): files there may have any name.
+    `-P` keeps the current folder off the import path, because files there may have any name.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 @functools.cache
 def compile_bytecode() -> None:
-    """See that all of the harness's bytecode is there: a sandbox may not write it.
+    """Compile all of the harness's bytecode once per process, because a sandbox cannot write it.
 
-    Where nobody may write it, its processes only start more slowly.
+    If the package's folder is read-only, sandboxed processes only start more slowly.
     """
     compileall.compile_dir(PACKAGE, quiet=2)
 
 
 def settle() -> None:
-    """Spare what is imported by now, torch's million objects, every later collection of garbage.
+    """Exempt all objects that exist now, such as torch's million, from later garbage collections.
 
-    The last of those takes half a second, when the process ends.
+    Without this, the collection at the end of the process takes half a second.
     """
     gc.freeze()
 
 
 def environment() -> dict[str, str]:
-    """This process's environment, in which the harness can be imported, installed or not."""
+    """Return this process's environment, extended so that the harness can be imported.
+
+    The harness need not be installed: its folder is on PYTHONPATH.
+    """
     paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,8 +1,9 @@
-"""Processes that end when the process that started them ends, by SIGKILL too.
+"""Processes that end when the process that started them ends, even by SIGKILL.
 
-`command` puts this file, as a program, before the real one: `leash.py PARENT SIGNAL PROGRAM ...`
-asks the kernel for a signal when the parent has gone, and becomes the program. A function between
-fork and exec would do as well, were it not that other threads may hold locks then.
+`command` runs this file before the real program: `leash.py PARENT SIGNAL PROGRAM ...`. It asks the
+kernel for a signal at the parent's death (`prctl(2)`, PR_SET_PDEATHSIG) and then executes the
+program. A `preexec_fn` would need no file, but it may deadlock: other threads may hold locks at the
+fork.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ _EXIT_SECONDS = 5.0
 
 
 def command(program: Sequence[str], when_alone: signal.Signals = signal.SIGTERM) -> list[str]:
-    """The command line that runs a program, which gets a signal when this process has gone.
+    """Return the command line that runs a program which gets a signal when this process has ended.
 
-    It gets it too when the thread that starts it ends, which therefore has to wait for it.
+    The kernel also sends the signal when the starting thread ends. That thread therefore has to
+    wait for the program.
     """
     own = str(Path(__file__).resolve())
-    # Neither the user's packages nor the current folder have a say in what is imported.
+    # -I and -S keep the user's packages and the current folder off the import path.
     return [sys.executable, "-I", "-S", own, str(os.getpid()), str(int(when_alone)), *program]
 
 
 def run(program: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program that sees to its own children when it gets SIGTERM; answer what it printed.
+    """Run a program that ends its own children on SIGTERM, and return its exit status and output.
 
-    If this call is broken off by an exception, the program is asked to end, and gets time to.
+    If an exception interrupts this call, the program is terminated and gets time to end.
     """
     with subprocess.Popen(
         command(program),
@@ -43,7 +45,8 @@ def run(program: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        # What kills this process's group must leave the program the time to end its children.
+        # A signal to this process's group must not reach the program: it needs time to end its
+        # own children.
         start_new_session=True,
     ) as process:
         try:
@@ -55,7 +58,7 @@ def run(program: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str
 
 
 def end(process: subprocess.Popen[str], seconds: float = _EXIT_SECONDS) -> None:
-    """Ask a process to end, and kill it if it does not."""
+    """Terminate a process, and kill it if it does not end within `seconds`."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
@@ -64,12 +67,12 @@ def end(process: subprocess.Popen[str], seconds: float = _EXIT_SECONDS) -> None:
 
 
 def main(parent: int, number: int, program: Sequence[str]) -> None:
-    """Become the program."""
+    """Ask the kernel for signal `number` at the death of `parent`, and execute the program."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
-        # It went before the kernel was asked.
+        # The parent ended before prctl took effect, so that the signal would never come.
         sys.exit(1)
-    os.execvp(program[0], list(program))  # noqa: S606 - that is what this file is for
+    os.execvp(program[0], list(program))  # noqa: S606 - the purpose of this file
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Things of which some are alike, told apart by their order."""
+"""Numbering of items that have the same key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def numbered(items: Iterable[T], key: Callable[[T], K]) -> Iterator[tuple[tuple[K, int], T]]:
-    """Give each item with its key, and the number of those before it that have the same.
+    """Yield each item with its key and the number of earlier items that have the same key.
 
     >>> list(numbered(["ab", "c", "de"], len))
     [((2, 0), 'ab'), ((1, 0), 'c'), ((2, 1), 'de')]

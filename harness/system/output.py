@@ -1,4 +1,4 @@
-"""Where the reports of a run go as each is there: what cannot be written hurts nothing else."""
+"""Output of a run's reports, where a failed write stops nothing else."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from harness.system.files import write_or_nothing
 
 
 def say(line: str, out: IO[str]) -> None:
-    """Print a line for people, whatever text of strangers is in it."""
+    """Print one line for people, with untrusted text made harmless."""
     print(one_line(line), file=out, flush=True)
 
 
 class JsonLines:
-    """What `--json` names: a file that holds whole lines whatever happens, or standard output."""
+    """The target of `--json`: a file that never holds a partial line, or standard output."""
 
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
 
     @property
     def is_standard_output(self) -> bool:
-        """Whether text for people has to go elsewhere."""
+        """True if the lines go to standard output; text for people must then go elsewhere."""
         return self._file is None
 
     def write(self, line: str) -> None:
-        """Add a line.
+        """Append a line.
 
         Raises:
-            OSError: it cannot be written; the file ends with the line before.
+            OSError: The line cannot be written; the file still ends with the line before.
         """
         if self._file is None:
             print(line, flush=True)
@@ -41,24 +41,26 @@ class JsonLines:
 
 
 def open_json(target: str, stack: ExitStack) -> JsonLines:
-    """Open what `--json` names, `-` being standard output; the stack closes it.
+    """Open the target of `--json`, where `-` means standard output; `stack` closes it.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: The file cannot be opened.
     """
     if target == "-":
         return JsonLines(None)
     return JsonLines(stack.enter_context(Path(target).open("wb", buffering=0)))
 
 
-# What is wrong with one file, or its name, and not with the place where it belongs.
+# Errors that concern one file or its name, and not the folder or disk to write to.
 _OF_ONE_FILE = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR)
 
 
 class CarefulWriter:
-    """Writes to several places; says once of each that cannot be written to, and leaves it then.
+    """A writer to several destinations that reports failures and goes on.
 
-    What is the matter with one file alone is said of that, and the next one is written.
+    After an error of a destination (a full disk, no permission), it reports the error once and
+    skips that destination from then on. After an error of one file, it reports that file and writes
+    the next one.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -68,11 +70,11 @@ class CarefulWriter:
 
     @property
     def all_well(self) -> bool:
-        """Whether everything was written."""
+        """True if everything was written."""
         return not self._given_up and not self._left_out
 
     def write(self, where: str, write: Callable[[], None]) -> None:
-        """Write, where that has worked so far."""
+        """Call `write` for the destination `where`, unless that destination has failed before."""
         if where in self._given_up:
             return
         try:

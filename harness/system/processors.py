@@ -1,4 +1,4 @@
-"""How many processors there are, and who gets how many of them."""
+"""Numbers of processors, and their division among evaluations."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 
 
 def usable_cores() -> int:
-    """How many processors this process may run on."""
+    """Return the number of processors on which this process may run."""
     return len(os.sched_getaffinity(0))
 
 
 def cores_each(jobs: int, evaluations: int) -> int:
-    """The share of processors of each of so many evaluations, of which `jobs` run at a time."""
+    """Return each evaluation's share of processors when up to `jobs` of them run at a time."""
     return max(1, usable_cores() // max(1, min(jobs, evaluations)))

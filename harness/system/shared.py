@@ -1,4 +1,4 @@
-"""Processes that serve the whole of this one: started when first needed, ended with it."""
+"""Helper processes that one process shares: started at first use, and ended at its exit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Server(Protocol):
-    """A process that serves this one."""
+    """A helper process of this one."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked for anything."""
+        """True if the process can take requests."""
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -25,7 +25,10 @@ Served = TypeVar("Served", bound=Server)
 
 
 class Shared(Generic[Key, Served]):
-    """One server for each key. A child that this process forks has none of them."""
+    """One server for each key.
+
+    A forked child of this process does not use them: it starts servers of its own.
+    """
 
     def __init__(self, start: Callable[[Key], Served]) -> None:
         self._start = start
@@ -34,9 +37,10 @@ class Shared(Generic[Key, Served]):
         self._known: dict[Key, Served] = {}
 
     def get(self, key: Key) -> Served:
-        """The server, started if there is none that lives."""
+        """Return the server for `key`, and start it if none is alive."""
         with self._lock:
             if self._owner != os.getpid():
+                # The servers known so far belong to the process that forked this one.
                 self._owner, self._known = os.getpid(), {}
                 atexit.register(self._close)
             found = self._known.get(key)
