@@ -1,4 +1,4 @@
-"""What is known of a submission, as frozen records with one JSON form, and as text for people.
+"""Frozen records of an evaluation's results, with one JSON form and a text form for people.
 
-How it came to be known is in judging/ and speed/.
+The results themselves are computed in judging/ and speed/.
 """

@@ -1,4 +1,4 @@
-"""What comes of one output beside the oracle: a precision class, or what is wrong with it."""
+"""Results of comparing one output with the oracle: a precision class, or a mismatch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,17 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The elements that no precision class allows.
+    """The elements of an output that are wrong in every precision class.
 
     Attributes:
         message: What is wrong, in one line.
-        index: The first of them; None where the whole tensor is of the wrong kind.
-        expected: The oracle's value there.
-        actual: The submission's. Both are text where not finite, as JSON has no number for it.
-        count: How many elements are wrong.
-        total: How many elements there are.
+        index: Index of the first wrong element; None if the whole tensor has a wrong shape, dtype
+            or device.
+        expected: The oracle's value at `index`; text if it is not finite, as JSON has no number for
+            it.
+        actual: The submission's value at `index`; text if it is not finite.
+        count: Number of wrong elements.
+        total: Number of elements.
     """
 
     message: str
@@ -32,18 +34,18 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result for one output.
+    """The result of comparing one output with the oracle.
 
     Attributes:
         precision: The tightest class whose bound holds for every element; None for a mismatch.
-        worst: The largest error as a fraction of the fp32 class's bound: up to 1 is fp32. None
-            where the output is not finite or of the wrong kind.
+        worst: The largest error as a fraction of the fp32 class's bound; at most 1 for class fp32.
+            None if the output is not finite or has a wrong shape, dtype or device.
         mismatch: What is wrong; None if nothing is.
-        limits: The bounds of the other classes as multiples of the fp32 class's, where that is
-            largest; none where that was not asked for, or `worst` is None.
-        estimated: Why the bounds are not rigorous; empty where they are.
-        telling: The loosest class that tells anything: in it, zeros would be wrong in half of the
-            elements at least. None where none does, or that was not asked for.
+        estimated: Why the bounds are not rigorous; empty if they are.
+        limits: The other classes' bounds as multiples of the fp32 class's, at the element where
+            that is largest. Empty if not requested, or if `worst` is None.
+        telling: The loosest class that is still informative: an output of zeros would be wrong in
+            at least half of the elements. None if no class is, or if not requested.
     """
 
     precision: Precision | None

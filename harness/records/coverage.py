@@ -1,4 +1,4 @@
-"""Which lines of a submission's device code ran in its cases."""
+"""Coverage: the lines of a submission's device code that ran in its cases."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _DECIDES = re.compile(r"\b(?:if|for|while|switch)\b|\?|&&|\|\|")
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch of device code, and which ways threads have gone there.
+    """A branch instruction of device code, and the ways that threads have gone there.
 
     Attributes:
-        line: Of the submission's file.
-        jumped: Whether some thread went on at the branch's target. Which way that is of the
-            source's condition, the compiler decides.
-        stayed: Whether some thread went on behind the branch.
+        line: Line of the submission's file.
+        jumped: True if some thread jumped to the branch's target. The compiler decides which value
+            of the source's condition that is.
+        stayed: True if some thread continued behind the branch.
     """
 
     line: int
@@ -32,15 +32,15 @@ class Branch:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Of the lines of a submission's file that the compiler made instructions from.
+    """The coverage of those lines of a submission's file that the compiler made instructions from.
 
     Attributes:
         reached: Lines that ran in some case.
-        missed: Lines that ran in none.
-        unset: Lines that may read a variable which nothing has set. A right kernel has some where
-            that never comes to pass.
-        branches: Those of kernels that ran, a line's in their order. Some are the compiler's own,
-            such as those of a division or of an unrolled loop.
+        missed: Lines that ran in no case.
+        unset: Lines that may read a variable which nothing has set. A correct kernel may contain
+            such a line if that read never happens.
+        branches: The branches of kernels that ran, those of one line in program order. The compiler
+            itself adds some, such as those of a division or of an unrolled loop.
     """
 
     reached: tuple[int, ...]
@@ -50,12 +50,12 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Of the lines that ran; 1 where there are none at all."""
+        """The fraction of lines that ran; 1 if there are no lines."""
         total = len(self.reached) + len(self.missed)
         return len(self.reached) / total if total else 1.0
 
     def joined(self, other: Coverage) -> Coverage:
-        """What ran in this or in another run of the same file."""
+        """Return the coverage of this run and another run of the same file together."""
         reached = {*self.reached, *other.reached}
         missed = {*self.missed, *other.missed} - reached
         unset = {*self.unset, *other.unset}
@@ -67,10 +67,11 @@ class Coverage:
         )
 
     def one_way(self, source: str) -> str:
-        r"""Lines of the source that decide something, and have only ever decided it one way.
+        r"""Return the source lines whose conditions have only ever gone one way, as text.
 
-        A line's branches count together, since an unrolled loop has several of each; and the
-        compiler's own, such as those of a division, are on lines that decide nothing.
+        The branches of one line count together, since an unrolled loop has several for each
+        condition. Branches that the compiler adds, such as those of a division, are on lines
+        without a condition.
 
         >>> ways = Branch(1, True, True), Branch(2, False, True), Branch(3, False, True)
         >>> Coverage((), (), (), ways).one_way("if (a)\nif (b)\nx / y")
@@ -90,7 +91,9 @@ class Coverage:
         return _shown([str(line) for line in found])
 
     def words(self) -> str:
-        """The lines that never ran, as a person reads them.
+        """Return the lines that never ran as text for people.
+
+        Lines without code do not interrupt a range.
 
         >>> Coverage((1, 2, 9), (4, 5, 6, 8, 11)).words()
         '4-8, 11'
@@ -107,7 +110,10 @@ def _shown(places: Sequence[str]) -> str:
 
 
 def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Where either has gone; a branch is known by its line and its place among that line's."""
+    """Return each branch with the ways that threads went in either run.
+
+    A branch is identified by its line and its position among that line's branches.
+    """
     ways: dict[tuple[int, int], Branch] = {}
     for branches in (one, other):
         for place, branch in numbered(branches, attrgetter("line")):
@@ -118,9 +124,10 @@ def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...
 
 
 def _ranges(known: Sequence[int], missed: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Missed lines that follow one another, but for lines without code."""
+    """Yield the first and last line of each run of missed lines, ignoring lines without code."""
     wanted = set(missed)
     first: int | None = None
+    # The trailing 0 is not a line of any file; it ends the last range.
     for line, after in pairwise((*known, 0)):
         if line not in wanted:
             continue
@@ -131,10 +138,12 @@ def _ranges(known: Sequence[int], missed: Sequence[int]) -> Iterator[tuple[int, 
 
 
 def lcov(coverages: Iterable[tuple[str, str, Coverage]]) -> str:
-    """Write lcov's format (`man geninfo`), which editors, genhtml and Codecov read.
+    """Return coverage in lcov's tracefile format (`man geninfo`).
+
+    Editors, genhtml and Codecov read it.
 
     Args:
-        coverages: For each check its name, the submission's file, and what ran.
+        coverages: For each check its name, the submission's file, and its coverage.
     """
     return "".join(
         "\n".join(
@@ -153,7 +162,10 @@ def lcov(coverages: Iterable[tuple[str, str, Coverage]]) -> str:
 
 
 def _branch_lines(branches: Sequence[Branch]) -> Iterator[str]:
-    """A line for each way of each branch; `-` for a branch to which no thread came."""
+    """Yield one BRDA line for each way of each branch, and their totals.
+
+    The count is `-` for a branch that no thread reached.
+    """
     for (line, number), branch in numbered(branches, attrgetter("line")):
         came = branch.jumped or branch.stayed
         for way, went in enumerate((branch.jumped, branch.stayed)):
@@ -168,5 +180,5 @@ def _all(coverage: Coverage) -> list[int]:
 
 
 def _name(text: str) -> str:
-    """A test's name has letters, digits and underscores alone."""
+    """Return a valid lcov test name: letters, digits and underscores only."""
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in text)

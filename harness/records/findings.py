@@ -1,4 +1,4 @@
-"""Findings as people read them: the same ones merged, one in words."""
+"""Findings for people: merging of equal ones, and their text."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from pathlib import Path
 
 from harness.finding import Finding
 
-# Their messages name the places that they are about.
+# Checks whose messages already name the places in the source.
 _TELL_PLACES = ("racecheck", "synccheck")
 
 
 def merge_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """One finding for each place and kind, over all runs of a case; the first stands for all."""
+    """Return one finding for each place and kind over all runs of a case.
+
+    The first finding of each group is kept, with the sum of their counts.
+    """
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
-        # Of those that are about no kernel, the message is all there is to tell them apart.
+        # Findings without a kernel have no place; only their messages distinguish them.
         place = (finding.file, finding.line) if finding.kernel else (finding.message,)
         key = (finding.check, finding.severity, finding.kernel, *place)
         known = merged.get(key)
@@ -25,12 +28,12 @@ def merge_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def failing_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Those that make a submission wrong."""
+    """Return the findings that make a submission wrong."""
     return [finding for finding in findings if finding.is_failing]
 
 
 def describe_finding(finding: Finding) -> str:
-    """One line: the check, what it found, where in the source and in the grid."""
+    """Return one line: the check, its message, and the place in the source and the grid."""
     check = finding.check if finding.is_failing else f"{finding.check} ({finding.severity})"
     if not finding.kernel:
         return f"{check}: {finding.message}"

@@ -1,4 +1,4 @@
-"""Reports as JUnit XML, with the tests and names that pytest would give them (its xunit2)."""
+"""Reports as JUnit XML, with the test names that pytest gives them (its `xunit2` family)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class TestCase:
     """One test.
 
     Attributes:
-        submission: Whose it is.
-        name: Its name in the submission.
-        result: How it ended.
-        message: Why, in one line; empty if it passed.
-        text: Several lines on the same.
-        seconds: How long it took.
+        submission: Name of the submission.
+        name: Name of the test within the submission.
+        result: Outcome of the test.
+        message: The reason in one line; empty if the test passed.
+        text: The reason in several lines.
+        seconds: Duration of the test.
     """
 
-    # pytest would take the class for one of tests.
+    # Without this, pytest would collect the class because of its name.
     __test__ = False
 
     submission: str
@@ -39,17 +39,17 @@ class TestCase:
 
 
 def no_submission(name: str, message: str) -> TestCase:
-    """The test of a file that is no submission."""
+    """Return the failed test of a file that is not a submission."""
     return TestCase(name, "is_submission", "failure", message, message)
 
 
 def not_evaluated(submission: str, problem: str, message: str) -> TestCase:
-    """The test of what the harness itself could not evaluate."""
+    """Return the test of a submission that the harness itself failed to evaluate."""
     return TestCase(submission, f"test_builds[{problem}]", "error", message, message)
 
 
 def tests_of(report: Report) -> Iterator[TestCase]:
-    """The tests of a report: that it builds, and each case."""
+    """Yield a report's tests: one for the build, and one for each case."""
     ran = any(case.verdict != "not run" for case in report.cases)
     builds = TestCase(report.submission, f"test_builds[{report.problem}]")
     if ran or report.is_right or report.verdict == "unsupported":
@@ -71,7 +71,8 @@ def _test_of(case: CaseReport, report: Report) -> TestCase:
     elif case.verdict == "declined":
         result, message = "skipped", f"declined: {case.message}"
     elif case.verdict == "not run":
-        # So much was left out, where the whole is unsupported, that nothing is known.
+        # A report is unsupported if too many cases were left out. A skipped case would hide that,
+        # so it fails.
         result = "failure" if report.verdict == "unsupported" else "skipped"
     lines = [] if result == "passed" else list(case_lines(case))
     if result == "failure":
@@ -82,7 +83,7 @@ def _test_of(case: CaseReport, report: Report) -> TestCase:
 
 
 def junit(tests: Sequence[TestCase]) -> str:
-    """All tests as one document."""
+    """Return tests as one JUnit XML document."""
     root = ElementTree.Element("testsuites", name="harness check")
     attributes = {
         "name": "harness",

@@ -1,4 +1,4 @@
-"""A wrong output as a map that is small enough to keep, whatever the output's size."""
+"""Maps of a wrong output whose size is limited, whatever the output's size."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 CODES = " .thb0123456789inuo"
-"""What a cell of a map can say, from right to gravest.
+"""The codes of a map's cells, from right to gravest.
 
-A space: no element is there. `.`: within the fp32 class's bound. `t`, `h`, `b`: only within that
-of tf32, fp16, bf16. `0` to `9`: wrong, by 2**d to 2**(d + 1) times the bf16 class's bound, `9` by
-more as well. `i`: infinite, `n`: NaN, where the reference is not. `u`: never written. `o`: out of
-bounds. Where the output has an element, that is NaN, and its call loaded what lies out of bounds;
-where it has none, something was written beside it, or it has another shape than it should.
+- Space: no element is here.
+- `.`: within the fp32 class's bound.
+- `t`, `h`, `b`: only within the bound of tf32, fp16, bf16.
+- `0` to `9`: wrong, by 2**d to 2**(d + 1) times the bf16 class's bound; `9` also by more.
+- `i`: infinite, `n`: NaN, where the reference is not.
+- `u`: never written.
+- `o`: out of bounds. At an element of the output: the element is NaN, and its call loaded a value
+  from out of bounds. Elsewhere: a kernel wrote outside the output, or the output has a wrong shape.
 """
 WRONG = frozenset(CODES[5:])
-"""Those of elements that no class allows."""
+"""The codes of elements that are wrong in every class."""
 
 LEVELS = "EDCBA.abcdeinuo"
-"""What a cell of a map of values can say.
+"""The codes of a map of values.
 
-`.`: 0, or at most 1/64 of the largest expected value. `a` to `d`: up to 1/16, 1/8, 1/2 and all of
-it, `e`: beyond it; capital letters are negative. `i`, `n`, `u`, `o`: as in `CODES`.
+- `.`: 0, or at most 1/64 of the largest expected value.
+- `a` to `d`: up to 1/16, 1/8, 1/2 and all of the largest expected value.
+- `e`: beyond it.
+- Capital letters: the same magnitudes, negative.
+- `i`, `n`, `u`, `o`: as in `CODES`.
 """
 
 Rows: TypeAlias = tuple[tuple[str, ...], ...]
@@ -29,22 +35,23 @@ Rows: TypeAlias = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class View:
-    """A part of an output, or all of it, as cells; a cell says the gravest of its elements.
+    """An output, or a part of it, as cells; a cell has the gravest code of its elements.
 
-    An output is seen as pages of rows and columns: its last dimension but one and its last one;
-    pages are all dimensions before them, in their order. What was written beside it in memory is in
-    rows before the first page's first one, or behind the last page's last one.
+    An output is shown as pages. Rows and columns of a page are the output's last two dimensions;
+    the pages are all dimensions before them, flattened in order. A write outside the output appears
+    in rows above the first page or below the last page, as it lies in memory.
 
     Attributes:
         pages: Numbers of the pages that are shown.
-        first: Row and column of the first cell's first element; the row is below 0 where something
+        first: Row and column of the first cell's first element. The row is negative if something
             was written before the output.
-        step: How many rows and columns of elements a cell has.
-        errors: For each page its rows, a string of `CODES` each.
-        mistake: The same of what the diagnosed mistake gives; empty where there is none.
-        expected: For each page its rows, a string of `LEVELS` each: the oracle's values, of each
-            cell the largest.
-        actual: The same of the submission's.
+        step: Numbers of rows and columns of elements in a cell.
+        errors: For each page its rows, each a string of `CODES`.
+        mistake: The same map for the result that the diagnosed mistake would give; empty if there
+            is no diagnosis.
+        expected: For each page its rows, each a string of `LEVELS`: the largest of the oracle's
+            values in each cell.
+        actual: The same map for the submission's values.
     """
 
     pages: tuple[int, ...]
@@ -58,14 +65,14 @@ class View:
 
 @dataclass(frozen=True)
 class Element:
-    """One number of the output. What is not finite is text, as JSON has no number for it.
+    """One element of the output; a value that is not finite is text, as JSON has no number for it.
 
     Attributes:
-        index: Where it stands.
+        index: Index of the element.
         expected: The oracle's value.
-        actual: The submission's.
-        error: As a multiple of the fp32 class's bound.
-        mistake: What the diagnosed mistake gives; None where there is none.
+        actual: The submission's value.
+        error: The error as a multiple of the fp32 class's bound.
+        mistake: The value that the diagnosed mistake would give; None if there is no diagnosis.
     """
 
     index: tuple[int, ...]
@@ -77,16 +84,17 @@ class Element:
 
 @dataclass(frozen=True)
 class Picture:
-    """A wrong output.
+    """Maps and example values of a wrong output.
 
     Attributes:
         run: Name of the run.
-        shape: The output's; of one of another shape than it should have, the larger of the two in
+        shape: Shape of the output. If the output has a wrong shape, the larger of the two sizes in
             each dimension.
-        overview: All of it, reduced if it is large.
-        detail: Around the first wrong element, one element a cell; None where `overview` is so.
-        elements: Some wrong ones, and fewer right ones, in their order.
-        mistake: Name of the diagnosed mistake; empty where there is none.
+        overview: The whole output, reduced if it is large.
+        detail: The surroundings of the first wrong element, one element a cell; None if `overview`
+            already has one element a cell.
+        elements: Some wrong elements and fewer right ones, in the order of their indices.
+        mistake: Name of the diagnosed mistake; empty if there is none.
     """
 
     run: str

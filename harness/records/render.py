@@ -19,13 +19,13 @@ _WORDS: Mapping[Verdict, str] = {
     "declined": "declined",
     "not run": "not run",
 }
-"""What is said of cases, in this order."""
+"""The words for the verdicts on cases, in the order in which a summary lists them."""
 _DETAIL_LINES = 25
 _DETAIL_COLUMNS = 160
 
 
 def headline(report: Report) -> str:
-    """The verdict, its reason, the numbers of cases and, for what passed, how precise it is."""
+    """Return one line: the verdict, the numbers of cases, and the precision or the reason."""
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     counts = _counts(report)
     if report.is_right:
@@ -42,7 +42,7 @@ def headline(report: Report) -> str:
 
 
 def _counts(report: Report) -> str:
-    """How the problem's own configuration did, which is asked first, and how the others did."""
+    """Return a summary of the cases: the problem's own configuration first, then the others."""
     cases = [case for case in report.cases if case.label not in OWN]
     own = report.own_configuration
     which = "others" if own else "cases"
@@ -65,7 +65,10 @@ def _counts(report: Report) -> str:
 
 
 def _never_ran(report: Report) -> str:
-    """What was not run is not called right."""
+    """Return the number of device code lines that no case reached, as text; empty if none.
+
+    The headline says this so that "right" never refers to code that did not run.
+    """
     of = report.coverage
     if of is None or not of.missed:
         return ""
@@ -78,7 +81,7 @@ def _own(share: float | None) -> str:
 
 
 def full(report: Report) -> str:
-    """The verdict and what leads to its reason: the smallest failure, the pattern, the findings."""
+    """Return the headline and the details: diagnosis, pattern, smallest failure, notes."""
     explained = (f"  {escape.printable(line)}" for line in _explanation(report))
     return "\n".join((headline(report), *explained))
 
@@ -115,7 +118,7 @@ def _explanation(report: Report) -> Iterator[str]:
 
 
 def case_lines(case: CaseReport) -> Iterator[str]:
-    """What is known about one case beside its verdict and its diagnosis, a line each."""
+    """Yield what is known about a case besides its verdict and its diagnosis, line by line."""
     shapes = ", ".join(str(tuple(shape)) for shape in case.input_shapes)
     yield f"{case.constructor_call} on input {shapes}"
     yield case.message or case.verdict
@@ -135,7 +138,7 @@ def case_lines(case: CaseReport) -> Iterator[str]:
 
 
 def _others(case: CaseReport) -> Iterator[Finding]:
-    """The findings that the case's message does not tell already."""
+    """Yield the findings that the case's message does not already state."""
     for finding in case.findings:
         if describe_finding(finding) != case.message:
             yield finding

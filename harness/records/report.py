@@ -1,4 +1,4 @@
-"""What is known about one submission on one problem, as plain JSON."""
+"""Reports: the result of one submission on one problem, as plain data with a JSON form."""
 
 from __future__ import annotations
 
@@ -18,28 +18,34 @@ from harness.simulator.ptx.by_line import PtxOfLine
 from harness.system import codec
 
 SCHEMA = 10
-"""Of the JSON form.
+"""Version of the JSON form.
 
-1: the first. 2: with counters. 3: with the share of own work. 4: with the verdict
-on the problem's own configuration, and the other kinds of failure. 5: every finding has all fields.
-6: with the verdict `agrees`, and with each case's constants. 7: with each case's constructor call
-and notes, and with coverage. 8: with what a page is drawn from: pictures of wrong outputs, errors
-of each run, counters of each line, the source, and when it was checked. 9: with branches, and with
-variables that nothing has set. 10: with the PTX of lines, and with
-pictures of what is out of bounds.
+- 1: the first version.
+- 2: counters.
+- 3: the share of own work.
+- 4: the verdict on the problem's own configuration, and the other kinds of failure.
+- 5: all fields in every finding.
+- 6: the verdict `agrees`, and each case's constants.
+- 7: each case's constructor call and notes, and coverage.
+- 8: the data of a report page: pictures of wrong outputs, errors of each run, counters of each
+  line, the source, and the time of the check.
+- 9: branches, and variables that nothing has set.
+- 10: the PTX of lines, and pictures of accesses out of bounds.
 """
 
 Verdict = Literal["passed", "agrees", "failed", "declined", "unsupported", "error", "not run"]
-"""On a case, or on a whole submission. Only the latter `agrees`: its cases passed, but by
-an error bound that is an estimate."""
+"""The verdict on a case or on a whole submission.
+
+Only a whole submission `agrees`: its cases passed, but its error bound is an estimate.
+"""
 
 AMISS: tuple[Verdict, ...] = ("error", "failed", "unsupported")
-"""What keeps a case from being right, or from being known to be."""
+"""The verdicts on a case that prevent the verdict `passed` on the submission."""
 
 DECLINES_OWN = "declines the problem's own configuration"
-"""How the message begins of a submission that failed because it refuses what it is for."""
+"""The start of the message for a submission that refuses the problem's own configuration."""
 
-# What decides the verdict of the whole: the first of these that any case has.
+# The verdict on the submission is the first of these that any case has.
 _GRAVEST_FIRST: tuple[Verdict, ...] = (
     "error",
     "failed",
@@ -51,7 +57,7 @@ _GRAVEST_FIRST: tuple[Verdict, ...] = (
 
 
 MOST_LEFT_OUT = 0.1
-"""Share of the cases that need not be run in a check that passes."""
+"""The largest share of cases that may be left out in a check that passes."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +65,10 @@ class BuildReport:
     """One extension that the submission had compiled.
 
     Attributes:
-        name: As the submission named it.
-        seconds: How long compiling took when it was done.
-        reused: Whether it came from the cache.
-        headers: Those that were enough: `slim`, `light` or `full`, which are torch's own.
+        name: Name that the submission gave it.
+        seconds: Duration of the compilation when it was done.
+        reused: True if it came from the cache.
+        headers: The headers that sufficed: `slim`, `light` or `full`, which are torch's own.
     """
 
     name: str
@@ -73,12 +79,12 @@ class BuildReport:
 
 @dataclass(frozen=True)
 class OtherFailure:
-    """Cases that did not fail as the one that is shown.
+    """A kind of failure other than the one that the report explains.
 
     Attributes:
-        count: How many have a message of this kind.
+        count: Number of cases whose message is of this kind.
         case: Id of one of them.
-        message: Its message.
+        message: Message of that case.
     """
 
     count: int
@@ -88,37 +94,36 @@ class OtherFailure:
 
 @dataclass(frozen=True)
 class CaseReport:
-    """How one case went.
+    """The result of one case.
 
     Attributes:
-        id: The case's.
-        label: The case's.
-        arguments: The case's.
-        input_shapes: The case's.
-        constants: The case's.
-        estimated: Why there is no class, though every output is near: bounds are estimates, or
-            allow anything; empty where there is one.
-        verdict: `not run` where nothing could be said, because the submission did not get so far.
-        message: Why it is not `passed`, in one line; empty if it is.
+        id: Id of the case.
+        label: Label of the case, such as its origin in the grid.
+        arguments: Constructor arguments of the case.
+        input_shapes: Shapes of the case's inputs.
+        verdict: The verdict; `not run` if the submission did not get as far as this case.
+        message: Why the verdict is not `passed`, in one line; empty if it is.
         precision: The tightest class that holds in every run of the case.
         worst: The largest error as a fraction of the fp32 bound.
         wrong_runs: Names of the runs with a wrong output.
-        comparison: The first wrong output's, where there is one.
-        findings: What the checks found.
-        diagnosis: The known mistake behind it, where one fits.
-        detail: Several lines for who wants to know more: a traceback, a compiler's output.
-        seconds: How long the case took.
-        own_work: The share of the work that the submission's own kernels did; None where that is
-            not known.
-        deterministic: Whether the same call twice gave the same bits; None if it was not tried.
-        constructor_call: How `ModelNew` was constructed, as Python text.
-        notes: What is worth knowing and changes no verdict.
-        errors: The largest error of each run, as a fraction of the fp32 bound; None where the
-            output is not finite or of the wrong kind.
-        limits: What the other classes allow in the first run, in the same unit, where most is
-            allowed.
-        picture: Of its first wrong output; kept of the smallest failing case, of one that shows
-            more, and of the first one of each other kind.
+        comparison: Comparison of the first wrong output; None if no output is wrong.
+        findings: Findings of the checks.
+        diagnosis: The known mistake that explains the failure; empty if none fits.
+        detail: Several lines of further information, such as a traceback or a compiler's output.
+        seconds: Duration of the case.
+        own_work: The share of the work that the submission's own kernels did; None if unknown.
+        deterministic: True if the same call twice gave the same bits; None if that was not tried.
+        constants: The problem's constants in this case.
+        estimated: Why there is no precision class, although every output is near the reference: the
+            bounds are estimates, or allow anything. Empty if there is a class.
+        constructor_call: The call that constructed `ModelNew`, as Python text.
+        notes: Remarks that change no verdict.
+        errors: The largest error of each run as a fraction of the fp32 bound; None if the output is
+            not finite or has a wrong shape, dtype or device.
+        limits: The other classes' bounds in the first run, as multiples of the fp32 bound, at the
+            element where that is largest.
+        picture: Maps of the first wrong output. Only some cases have one: the smallest failing
+            case, a case that shows more, and the first case of each other kind of failure.
     """
 
     id: str
@@ -148,39 +153,40 @@ class CaseReport:
 
 @dataclass(frozen=True)
 class Report:
-    """One submission on one problem.
+    """The result of one submission on one problem.
 
     Attributes:
-        submission: Its name.
-        path: Its file.
+        submission: Name of the submission.
+        path: Path of its file.
         content_hash: SHA-256 of the file's bytes, in hexadecimal.
-        problem: The problem's name.
+        problem: Name of the problem.
         problem_hash: SHA-256 of the reference's bytes, in hexadecimal.
-        device: What it ran on.
-        grid: Which cases.
-        seed: From which every value was drawn; the same seed gives the same values.
-        versions: Of what may change the result.
-        verdict: The gravest of the cases', or what kept them from running.
-        message: Why it is not right, in one line.
+        device: The device that ran the kernels.
+        grid: Name of the grid of cases.
+        seed: The seed of every random value; the same seed gives the same values.
+        versions: Versions of everything that may change the result.
+        verdict: The gravest verdict of the cases, or the reason why they did not run.
+        message: Why the submission is not right, in one line.
         precision: The tightest class that holds in every case that ran.
-        shared: What the failing cases have in common.
-        own_configuration: The verdict on the problem's own configuration; None where it was not
+        shared: The property that the failing cases have in common.
+        own_configuration: The verdict on the problem's own configuration; None if that was not
             among the cases.
-        smallest_failure: Id of the failing case that is easiest to follow by hand, among those that
-            fail as the problem's own configuration does, or else as most do.
-        other_failures: What else went wrong elsewhere.
-        builds: What was compiled.
-        cases: How each went.
-        counters: What the kernels did in the problem's reduced configuration; None without the
-            simulator, or where it did not get so far.
-        notes: What is worth knowing and changes no verdict.
-        detail: Several lines: the compiler's output, a traceback.
-        seconds: How long all of it took.
-        coverage: Which lines of its device code ran; None where nobody looked.
-        lines: What they did in the problem's reduced configuration, as `counters` has it together.
-        ptx: Of lines with counters or findings, what the compiler made of them; some 128 KiB.
-        source: Its file's text; empty where that is more than 256 KiB.
-        checked_at: UTC, ISO 8601.
+        smallest_failure: Id of the failing case that is easiest to follow by hand. It is chosen
+            among the cases that fail like the problem's own configuration, or else like most cases.
+        other_failures: Other kinds of failure, in other cases.
+        builds: The extensions that were compiled.
+        cases: Results of the cases.
+        counters: Counters of the kernels in the problem's reduced configuration; None without the
+            simulator, or if the evaluation stopped before that.
+        notes: Remarks that change no verdict.
+        detail: Several lines, such as the compiler's output or a traceback.
+        seconds: Duration of the whole evaluation.
+        coverage: Coverage of its device code; None if it was not measured.
+        lines: The counters of `counters`, by source line.
+        ptx: The PTX of the lines that have counters or findings; up to some 128 KiB.
+        source: Text of the submission's file; empty if it exceeds 256 KiB.
+        checked_at: Time of the check, in UTC and ISO 8601.
+        schema: Version of the JSON form.
     """
 
     submission: str
@@ -214,11 +220,11 @@ class Report:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong with it, so far as it was tried."""
+        """True if nothing was wrong in the cases that ran."""
         return self.verdict in ("passed", "agrees")
 
     def count(self, verdict: Verdict) -> int:
-        """Number of cases with a verdict."""
+        """Return the number of cases with a verdict."""
         return Counter(case.verdict for case in self.cases)[verdict]
 
     @property
@@ -228,10 +234,10 @@ class Report:
 
     @property
     def own_work(self) -> float | None:
-        """The share of the work that its kernels did; None if none is known.
+        """The share of the work that the submission's own kernels did; None if unknown.
 
-        That of the problem's own configuration where it ran: of a tiny output's work a bias or a
-        scaled input is much.
+        If the problem's own configuration ran, its share counts. In a case with a tiny output, a
+        bias or a scaled input is a large part of the work.
         """
         own = [c.own_work for c in self.cases if c.label in OWN and c.own_work is not None]
         known = own or [c.own_work for c in self.cases if c.own_work is not None]
@@ -239,14 +245,14 @@ class Report:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether the same call twice gave the same bits, wherever that was tried."""
+        """True unless some case gave different bits in two equal calls."""
         return all(case.deterministic is not False for case in self.cases)
 
     def case(self, case_id: str) -> CaseReport:
-        """One case's report.
+        """Return one case's report.
 
         Raises:
-            KeyError: There is none of that id.
+            KeyError: No case has that id.
         """
         for case in self.cases:
             if case.id == case_id:
@@ -254,21 +260,21 @@ class Report:
         raise KeyError(case_id)
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """Return the report as one line of JSON."""
         return codec.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """Make a report from what `to_json` gave.
+        """Return the report that `to_json` wrote.
 
         Raises:
-            ValueError: It is of another schema, or no report at all.
+            ValueError: The text has another schema version, or is not a report.
         """
         return codec.decode_of_schema(text, cls, SCHEMA, "report", "check the submission again")
 
 
 def not_run(case: Case, why: str) -> CaseReport:
-    """The report of a case that nothing can be said about."""
+    """Return the report of a case that did not run, with the reason."""
     return CaseReport(
         id=case.id,
         label=case.label,
@@ -282,10 +288,10 @@ def not_run(case: Case, why: str) -> CaseReport:
 
 
 def overall(cases: Sequence[CaseReport]) -> Verdict:
-    """The gravest verdict among cases: `passed` if every case passed or was declined.
+    """Return the gravest verdict of the cases: `passed` if every case passed or was declined.
 
-    A few may not have been run, since they are beyond the budget; who leaves out more of them, or
-    the problem's own configuration, takes more than the simulator does.
+    A few cases beyond the time budget may be left out. If more are left out, or the problem's own
+    configuration is, the kernel is too slow for the simulator, and the verdict is `unsupported`.
     """
     seen = {case.verdict for case in cases}
     verdict: Verdict = next((each for each in _GRAVEST_FIRST if each in seen), "not run")

@@ -1,4 +1,4 @@
-"""What somebody asks of a report beside that nothing in it is wrong."""
+"""Requirements on a report beyond a right result, such as a minimum coverage."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from harness.records.report import Report
 
 @dataclass(frozen=True)
 class Requirements:
-    """Shares from 0 to 1.
+    """Minimum shares, from 0 to 1.
 
     Attributes:
-        cases: Of the cases that must have passed: not declined, and not left out.
-        coverage: Of the lines of device code that must have run in some case.
-        own_work: Of the reference's work that the submission's own kernels must have done.
+        cases: Share of the cases that must have passed: neither declined nor left out.
+        coverage: Share of the lines of device code that must have run in some case.
+        own_work: Share of the reference's work that the submission's own kernels must have done.
     """
 
     cases: float = 0.0
@@ -23,7 +23,10 @@ class Requirements:
     own_work: float = 0.0
 
     def unmet(self, report: Report) -> Iterator[str]:
-        """Say what a report lacks, a line each; nothing of one that is not right anyhow."""
+        """Yield one line for each requirement that a right report does not meet.
+
+        A report that is not right fails by itself, and yields nothing.
+        """
         if not report.is_right:
             return
         passed, total = report.count("passed"), len(report.cases)

@@ -1,4 +1,4 @@
-"""A picture of a wrong output as lines of text, for terminals."""
+"""Pictures of a wrong output as lines of text for terminals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.records.picture import WRONG, Picture, View
 from harness.records.report import Report
 
 _MOST_ROWS = 12
-# A picture of fewer numbers shows less than its lines do.
+# A picture of fewer cells shows less than the report's text.
 _FEWEST = 12
 _MARKS: Mapping[str, str] = {
     **dict.fromkeys(".thb", "·"),
@@ -28,9 +28,9 @@ _COLOURS: Mapping[str, str] = {
     "o": "36",
     " ": "0",
 }
-"""Parameters of the escape sequence that sets a rendition (ECMA-48, 8.3.117)."""
+"""Parameters of the escape sequence that selects a rendition (ECMA-48, 8.3.117), by code."""
 MARKS = "".join(sorted(set(_MARKS.values()) - {" "}))
-"""What a terminal must be able to show."""
+"""The characters that a terminal must be able to show."""
 _MEANINGS: Mapping[str, str] = {
     "·": "right",
     "░▒▓█": "wrong, by ever more",
@@ -42,17 +42,20 @@ _MEANINGS: Mapping[str, str] = {
 
 
 def sketch(report: Report, columns: int, *, colour: bool) -> Iterator[str]:
-    """Lines that show where a failing case's output is wrong; none where nothing is known of that.
+    """Yield lines that show where a failing case's output is wrong; none if no case has a picture.
+
+    The smallest failing case is shown, or another one if its picture has too few cells.
 
     Args:
-        report: Of the smallest failing case, or of one that shows more.
-        columns: How many characters a line may have.
-        colour: Whether marks have colours too.
+        report: The report.
+        columns: Largest number of characters in a line.
+        colour: True to colour the marks too.
     """
     pictured = [case for case in report.cases if case.picture]
     if not pictured:
         return
-    # The sort is stable: of equals it is the first one of the grid.
+    # The sort is stable: the smallest failing case comes first, the others in the order of the
+    # grid.
     pictured.sort(key=lambda case: case.id != report.smallest_failure)
     enough = (case for case in pictured if case.picture and _cells(case.picture) >= _FEWEST)
     case = next(enough, pictured[0])
@@ -79,7 +82,10 @@ def _is_wrong(view: View, page: int) -> bool:
 
 
 def _first(picture: Picture, view: View, page: int) -> Iterator[str]:
-    """The index of the first element that is shown."""
+    """Yield the index of the first element that is shown, as text.
+
+    The page number is the flattened index of all dimensions but the last two.
+    """
     index: list[int] = []
     number = view.pages[page]
     for size in reversed(picture.shape[:-2]):

@@ -1,4 +1,4 @@
-"""Keep the newest report of each submission on each problem, for the leaderboard."""
+"""Store of the newest report of each submission on each problem, for the leaderboard."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from harness.records.report import Report
 from harness.system.files import write_whole
 
 FOLDER = Path(".harness") / "reports"
-"""Below the folder from which pytest or the command line is called."""
+"""Default folder of the store, relative to the folder in which the command or pytest runs."""
 
 
 def save(report: Report, folder: Path) -> None:
-    """Keep a report; one of the same submission and problem is replaced.
+    """Store a report in place of an older one of the same submission and problem.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The report cannot be written.
     """
     write_whole(_path(folder, report.problem, report.submission), report.to_json() + "\n")
 
 
 def find(folder: Path, problem: str, submission: str) -> Report | None:
-    """The report that was kept, or None where there is none that can be read."""
+    """Return the stored report, or None if there is none that can be read."""
     return _read(_path(folder, problem, submission))
 
 
 def every(folder: Path) -> list[Report]:
-    """All reports that were kept and can be read, in the order of their problems' names."""
+    """Return all stored reports that can be read, sorted by problem and submission."""
     found = map(_read, sorted(folder.glob("*/*.json")))
     return [report for report in found if report]
 
