@@ -18,7 +18,7 @@ from harness.simulator.ptx.by_line import PtxOfLine
 from harness.system import codec
 
 SCHEMA = 10
-"""Version of the JSON form.
+"""Version of the JSON form. The list states what each version added.
 
 - 1: the first version.
 - 2: counters.
@@ -101,7 +101,8 @@ class CaseReport:
         label: Label of the case, such as its origin in the grid.
         arguments: Constructor arguments of the case.
         input_shapes: Shapes of the case's inputs.
-        verdict: The verdict; `not run` if the submission did not get as far as this case.
+        verdict: The verdict; `not run` if the case is beyond the time budget, or the submission did
+            not get as far.
         message: Why the verdict is not `passed`, in one line; empty if it is.
         precision: The tightest class that holds in every run of the case.
         worst: The largest error as a fraction of the fp32 bound.

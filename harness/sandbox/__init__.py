@@ -1,4 +1,5 @@
-"""Run code of strangers where it sees little and can harm nothing; docs/trust.md says how far.
+"""A sandbox in which untrusted code sees little and can harm nothing.
 
-What runs in it is not known here: workers and compilers both do.
+docs/trust.md states what it guarantees. This package does not depend on what runs in the sandbox:
+workers and compilers both do.
 """

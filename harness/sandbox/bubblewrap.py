@@ -1,4 +1,4 @@
-"""The command line of bubblewrap, which makes the namespaces."""
+"""The command line of bubblewrap, which creates the sandbox's namespaces."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ALLOW = (
     "apparmor=unconfined"
 )
 SCRATCH = "/home/sandbox"
-"""The working, home and temporary folder inside, in memory."""
-# Programs write there by name, whatever the environment says.
+"""The working, home and temporary folder inside the sandbox; it lies in memory."""
+# Programs write to these folders by name, whatever TMPDIR is.
 _ALSO_WRITABLE = ("/tmp", "/dev/shm")  # noqa: S108 - the sandbox's own
 _ALSO_WRITABLE_BYTES = 256 << 20
 _USER = "1000"
@@ -32,7 +32,7 @@ _NAMESPACES = (
     "--unshare-ipc",
     "--unshare-uts",
     "--unshare-cgroup-try",
-    # The kernel's own doors: no namespaces inside, no capabilities.
+    # The process inside cannot create further namespaces, and has no capabilities.
     "--disable-userns",
     "--cap-drop",
     "ALL",
@@ -47,20 +47,20 @@ _NAMESPACES = (
 
 
 def usable() -> Path | None:
-    """Bubblewrap's program, where it is installed and may make its namespaces on this machine."""
+    """Return bubblewrap's program, or None if it is missing or cannot create namespaces here."""
     program = _program()
     return None if program is None or _why_not(program) else program
 
 
 def why_not_usable() -> str:
-    """What keeps bubblewrap from working here, with what to do; empty where it works."""
+    """Return why bubblewrap does not work here, with the remedy; empty if it works."""
     program = _program()
     return f"bubblewrap is not installed; run: {INSTALL}" if program is None else _why_not(program)
 
 
 @functools.cache
 def _why_not(program: Path) -> str:
-    """The same of a program; tried once in a process."""
+    """Return why this program cannot be used; empty if it can. The trial runs once per process."""
     command = [str(program), *options({}, Limits(1 << 30), [], {}, []), "/bin/true"]
     try:
         done = subprocess.run(
@@ -91,14 +91,15 @@ def options(
     placed: Mapping[Path, Path],
     devices: Sequence[Path],
 ) -> list[str]:
-    """Everything between `bwrap` and the command that runs inside.
+    """Return the arguments between `bwrap` and the command that runs inside.
 
     Args:
-        environment: All of it.
-        limits: Of which the scratch folder's size is bubblewrap's.
-        readable: What is seen, where it lies, beside the system's own folders; all of it read-only.
-        placed: Files that are seen elsewhere than they lie, with where; read-only, too.
-        devices: Of /dev, beside the harmless ones.
+        environment: The complete environment of the command.
+        limits: The limits, of which bubblewrap enforces the size of the scratch folder.
+        readable: Files and folders shown at their own paths, read-only, besides the system's
+            folders.
+        placed: Files shown read-only at other paths: from the real path to the path inside.
+        devices: Device files in /dev, besides the harmless ones.
     """
     words = [*_NAMESPACES, "--clearenv"]
     for name, value in environment.items():
@@ -110,8 +111,9 @@ def options(
     for path in devices:
         words += ["--dev-bind", str(path), str(path)]
     shown = view.outermost((*view.system(), *_both_names(readable)))
-    # Folders that lead to what is shown are the sandbox's own; below a writable one they would be
-    # writable, too.
+    # bubblewrap creates the parent folders of each path shown. Inside a writable folder they would
+    # be writable too, so the outermost of them gets its own file system, which is remounted
+    # read-only.
     ways = _folders_below_writable((*shown, *placed.values()))
     for folder in ways:
         words += ["--tmpfs", folder]
@@ -128,7 +130,7 @@ def options(
 
 
 def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
-    """The outermost folders, in those that are writable inside, that lead to a path shown."""
+    """Return the outermost folders inside the writable folders that contain a path shown."""
     found = set()
     for path in shown:
         for folder in map(Path, (SCRATCH, *_ALSO_WRITABLE)):
@@ -138,5 +140,5 @@ def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
 
 
 def _both_names(paths: Sequence[Path]) -> list[Path]:
-    """Each path as it was given and without symbolic links, since programs ask for either."""
+    """Return each path as given and with symbolic links resolved, since programs use either."""
     return [name for path in paths for name in (path.absolute(), path.resolve())]

@@ -1,4 +1,4 @@
-"""A process of untrusted code with everything that it starts, from its begin to its end."""
+"""A process of untrusted code and all its descendants, from start to end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from harness.system import interpreter
 _END_SECONDS = 10.0
 _SIGNAL_STATUS = 128
 
-# What is handed down of this process's environment; a test runner's variables, tokens and agents
-# are not.
+# The only variables that are inherited from this process. A list of allowed names, because the
+# environment of a test runner may hold tokens and sockets of agents.
 _KEPT_VARIABLES = (
     "LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TZ", "LD_LIBRARY_PATH",
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
@@ -33,14 +33,15 @@ _KEPT_VARIABLES = (
 
 @dataclass(frozen=True)
 class Confinement:
-    """How a process is shut in.
+    """The restrictions on a process.
 
     Attributes:
-        readable: Files and folders that it sees beside the system's and Python's own.
-        placed: Files that it sees elsewhere than they lie, each with where; see `places`.
-        limits: What it may take.
-        with_gpu: Whether it sees the GPUs.
-        must_hold: Whether it may not run at all where no sandbox can be had.
+        readable: Files and folders that it can read besides those of the system and Python.
+        placed: Files that it sees at other paths, from the real path to the path inside; see
+            `places`.
+        limits: Its resource limits.
+        with_gpu: True if it sees the GPUs.
+        must_hold: True if it must not run at all without a sandbox.
     """
 
     readable: tuple[Path, ...] = ()
@@ -51,11 +52,14 @@ class Confinement:
 
 
 def places(submission: Path) -> dict[Path, Path]:
-    """Where a confined process finds a submission, which comes first, and the sources beside it.
+    """Return the paths at which a confined process finds a submission and the sources beside it.
 
-    A sandbox shows them in a folder of their own, the same one on every machine: so that nothing is
-    told by where they lie, and nothing else can lie beside them. Without one they are where they
-    are.
+    A sandbox shows them in a folder of their own, which is the same on every machine. Then their
+    location reveals nothing, and no other file lies beside them. Without a sandbox they keep their
+    paths.
+
+    Returns:
+        From the real path to the path inside; the submission comes first.
     """
     folder = submission.parent
     files = view.of_submission(submission)
@@ -64,17 +68,17 @@ def places(submission: Path) -> dict[Path, Path]:
 
 
 class SandboxError(RuntimeError):
-    """Code of strangers was not run, because no sandbox can be had; the message says why."""
+    """Untrusted code was not run because no sandbox is available; the message says why."""
 
 
 class ProcessTree:
-    """A process and everything that it starts, in a session of its own. `end` must be called."""
+    """A process and all its descendants, in a session of their own. The caller must call `end`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the process itself; answers whether it has ended."""
+        """Wait up to `seconds` for the process itself to end; return whether it has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -83,7 +87,7 @@ class ProcessTree:
 
     @property
     def how_it_ended(self) -> str:
-        """In words that go after its name."""
+        """A phrase that follows the process's name, such as `exited with status 1`."""
         status = self._status()
         if status >= 0:
             return f"exited with status {status}"
@@ -92,25 +96,25 @@ class ProcessTree:
         return f"killed by signal {-status}"
 
     def _status(self) -> int:
-        """0 to 255 as it said itself, or the negative number of a signal."""
+        """Return the exit status, 0 to 255, or the negative number of the signal that ended it."""
         return self._process.wait()
 
     def kill(self) -> None:
-        """Kill it and everything that it started, and see that it is gone."""
+        """Kill the process and all its descendants, and wait for their end."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Kill what is left of it."""
+        """Kill what is left of the process tree."""
         self.kill()
 
 
 class Confined(ProcessTree):
-    """A running process in a sandbox, or with limits alone where no sandbox can be had.
+    """A running process in a sandbox, or with resource limits alone if no sandbox is available.
 
-    It gets no terminal, a scratch folder of its own as working, home and temporary folder, and of
-    the environment only what is needed.
+    It gets no terminal, an own scratch folder as working, home and temporary folder, and only the
+    necessary environment variables.
     """
 
     def __init__(
@@ -143,7 +147,7 @@ class Confined(ProcessTree):
             folder, variables = self._folder.name, environment(confinement, self._folder.name)
         with (
             open(reading, "rb") as information,  # noqa: PTH123 - a descriptor
-            open(going, "wb"),  # noqa: PTH123 - nothing begins before it is closed
+            open(going, "wb"),  # noqa: PTH123 - closing it starts the command
         ):
             try:
                 process = subprocess.Popen(
@@ -159,7 +163,9 @@ class Confined(ProcessTree):
             finally:
                 os.close(writing)
                 os.close(waiting)
-            # Where bubblewrap failed, its status and its words tell of it.
+            # bubblewrap blocks on --block-fd until this block ends. In between, the thread limit is
+            # set, so that the command never runs without it. If bubblewrap failed, its status and
+            # output say why.
             with contextlib.suppress(ValueError, KeyError, ProcessLookupError):
                 first = json.loads(information.read())["child-pid"]
                 self._init = os.pidfd_open(first)
@@ -169,7 +175,7 @@ class Confined(ProcessTree):
 
     @property
     def how_it_ended(self) -> str:
-        """In words that go after its name."""
+        """A phrase that follows the process's name, such as `exited with status 1`."""
         return f"{self._excess} and was killed" if self._excess else super().how_it_ended
 
     def _status(self) -> int:
@@ -177,10 +183,10 @@ class Confined(ProcessTree):
         return _SIGNAL_STATUS - status if self._init and status > _SIGNAL_STATUS else status
 
     def kill(self) -> None:
-        """Kill it and everything that it started, and see that it is gone."""
+        """Kill the process and all its descendants, and wait for their end."""
         super().kill()
         if self._init is not None:
-            # The first process of a namespace is gone when all others in it are.
+            # Process 1 of a PID namespace ends only after all others in it have ended.
             waiting = select.poll()
             waiting.register(self._init, select.POLLIN)
             waiting.poll(_END_SECONDS * 1000)
@@ -212,7 +218,7 @@ def _options(confinement: Confinement) -> list[str]:
 
 
 def environment(confinement: Confinement, scratch: str) -> Mapping[str, str]:
-    """What a confined process knows of the environment."""
+    """Return the environment variables of a confined process."""
     hidden = {} if confinement.with_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {

@@ -1,8 +1,13 @@
-"""A process that has imported programs already, and forks for each time that one is to run.
+"""A process that has imported programs in advance, and forks once for each run of one.
 
-`python -m harness.sandbox.fork_server DESCRIPTOR PROGRAMS`. Importing torch takes seconds of
-processor time, forking a process that has it a hundredth of that. The server itself is outside of
-any sandbox, and runs nothing of a stranger's; each fork enters its sandbox, if it has one, first.
+Usage: `python -m harness.sandbox.fork_server DESCRIPTOR PROGRAMS`. Importing torch takes seconds of
+processor time; forking a process that has imported it takes a hundredth of that. The server itself
+runs outside of any sandbox and executes no untrusted code. Each fork enters its sandbox, if it has
+one, before its program starts.
+
+A run has two processes. The guard is a child of the server: it enters the namespaces, forks, and
+reports the end. Its child runs the program. The guard is needed because setns(2) moves only
+children into a PID namespace.
 """
 
 from __future__ import annotations
@@ -28,11 +33,11 @@ from harness.sandbox.limits import die_with_parent
 from harness.system import codec
 
 MOST_BYTES = 1 << 16
-"""Of a request."""
+"""Size limit of a request in bytes."""
 MOST_DESCRIPTORS = 16
 FIRST_DESCRIPTOR = 3
-"""What a fork's own descriptors are numbered from."""
-# Above these numbers, and below the lowest limit of open files.
+"""The number of the first descriptor that a fork's program gets after the standard streams."""
+# Above all descriptor numbers that a program gets, and below the lowest limit of open files.
 _ASIDE = 64
 _ALL = 1 << 30
 _SHOWN_CHARACTERS = 15
@@ -40,12 +45,12 @@ _SHOWN_CHARACTERS = 15
 
 @dataclass(frozen=True)
 class Programs:
-    """What a server has ready.
+    """The programs that a server has imported.
 
     Attributes:
-        libraries: Shared objects that are loaded before anything is imported; what is loaded later
-            finds their functions first.
-        modules: Each has a `main()`, which is a program; it reads `sys.argv`.
+        libraries: Shared objects that are loaded before any import. Libraries that are loaded later
+            resolve symbols in them first.
+        modules: Modules whose `main()` is the program; it reads `sys.argv`.
     """
 
     libraries: tuple[Path, ...]
@@ -54,17 +59,19 @@ class Programs:
 
 @dataclass(frozen=True)
 class Fork:
-    """What one fork is to do. Two descriptors come with it, and those that it shall have.
+    """A request for one fork. It comes with file descriptors, in this order.
 
-    The two are where it tells how it goes, and its output; the others are numbered from 3 on. The
-    first process of a sandbox that it enters (a pidfd) comes before all of them.
+    - A pidfd of process 1 in the sandbox, if `is_confined`.
+    - A pipe to which the guard writes the process number and then the exit status.
+    - The program's standard output and error.
+    - The descriptors of the program, which it finds at `FIRST_DESCRIPTOR` and up.
 
     Attributes:
-        module: Whose program it runs.
-        arguments: Of the program.
-        title: What process listings show as its name.
-        folder: Its working, home and temporary folder, in the sandbox if there is one.
-        is_confined: Whether it enters a sandbox.
+        module: The module whose program runs.
+        arguments: Arguments of the program.
+        title: Name of the process in process listings.
+        folder: Its working, home and temporary folder; a path inside the sandbox if it has one.
+        is_confined: True if it enters a sandbox.
     """
 
     module: str
@@ -75,16 +82,17 @@ class Fork:
 
 
 def main() -> None:
-    """Import the programs, and fork for each request until nobody can send one."""
+    """Import the programs, and fork for each request until the other side closes the socket."""
     server = socket.socket(fileno=int(sys.argv[1]))
     programs = codec.decode(sys.argv[2], Programs)
     for library in programs.libraries:
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     modules = {name: importlib.import_module(name) for name in programs.modules}
-    # A collection would touch, and so copy, all that the forks share.
+    # Without this, a collection in a fork would write to the shared pages of all objects and so
+    # copy them.
     gc.collect()
     gc.freeze()
-    # Nobody asks how a child has ended: it tells that by itself.
+    # The kernel reaps the guards: each reports the end of its child itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         data, descriptors, _, _ = socket.recv_fds(server, MOST_BYTES, MOST_DESCRIPTORS)
@@ -99,8 +107,9 @@ def main() -> None:
 
 
 def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> NoReturn:
-    """Run the program in a child, in its sandbox; tell the child's number and how it ends."""
-    # In a sandbox everything ends with the first process; without one, with this.
+    """Enter the sandbox, run the program in a child, and report the child's number and end."""
+    # Without a sandbox, this signal ends the guard with the server. In a sandbox, everything ends
+    # with process 1.
     die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     numbers = [_aside(descriptor) for descriptor in descriptors]
@@ -112,16 +121,18 @@ def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> N
     except OSError as error:
         os.write(told, f"{error.strerror}\n".encode())
         os._exit(1)
-    # Only a child is in the namespace of processes.
+    # setns(2) with a PID namespace affects only children that are forked afterwards.
     process = os.fork()
     if not process:
         _become(run, fork, output, others)
-    # Who is connected to the child sees its end.
+    # The guard must not hold the child's descriptors: the other side of a pipe sees end-of-file
+    # only after every copy is closed.
     for descriptor in (output, *others):
         os.close(descriptor)
     os.write(told, f"{process}\n".encode())
-    # A sandbox does not end before all of it is reaped. Without one the child's number must stay
-    # its own while anybody may send it a signal: until nobody listens here any more.
+    # A sandbox ends only after all its processes are reaped, so its child is reaped here. Without a
+    # sandbox, the other side may still send signals to the child's number. WNOWAIT keeps the child
+    # as a zombie, which reserves the number, until the other side has closed the pipe.
     ended = os.waitid(os.P_PID, process, os.WEXITED | (0 if fork.is_confined else os.WNOWAIT))
     _end_the_rest(sandbox, process)
     os.write(told, f"{_exit_code(ended)}\n".encode())
@@ -131,7 +142,7 @@ def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> N
 
 
 def _end_the_rest(sandbox: int | None, process: int) -> None:
-    """End what a child that has ended may have left: all of its sandbox, or its group."""
+    """Kill what an ended child may have left: its whole sandbox, or its process group."""
     if sandbox is not None:
         signal.pidfd_send_signal(sandbox, signal.SIGKILL)
         select.select([sandbox], [], [])
@@ -141,21 +152,21 @@ def _end_the_rest(sandbox: int | None, process: int) -> None:
 
 
 def _exit_code(ended: os.waitid_result | None) -> int:
-    """The status that a process gave itself, or the negative number of the signal that ended it."""
+    """Return the exit status of a process, or the negative number of the signal that ended it."""
     if ended is None:
         return -signal.SIGKILL
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _await_hang_up(descriptor: int) -> None:
-    """Wait until nobody can read any more what is written to a pipe."""
+    """Wait until the read end of a pipe is closed."""
     waiting = select.poll()
     waiting.register(descriptor, 0)
     waiting.poll()
 
 
 def _become(run: Callable[[], None], fork: Fork, output: int, others: Sequence[int]) -> NoReturn:
-    """Run the program in this process, with nothing of the server's but what it has imported."""
+    """Run the program in this process, isolated from the server's descriptors and state."""
     status = 1
     try:
         if fork.is_confined:
@@ -178,14 +189,14 @@ def _become(run: Callable[[], None], fork: Fork, output: int, others: Sequence[i
 
 
 def _aside(descriptor: int) -> int:
-    """The same descriptor by a number that none of the program's has."""
+    """Move a descriptor to a number above those that the program uses."""
     number = fcntl.fcntl(descriptor, fcntl.F_DUPFD, _ASIDE)
     os.close(descriptor)
     return number
 
 
 def _take(output: int, others: Sequence[int]) -> None:
-    """Have standard streams and the others by the numbers that they shall have, and no more."""
+    """Give the standard streams and the other descriptors their numbers, and close all others."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((nothing, output, output, *others)):
         os.dup2(descriptor, number)

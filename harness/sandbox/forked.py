@@ -1,6 +1,7 @@
-"""The trusted side of a fork server: programs that run in a sandbox without having been started.
+"""The trusted side of a fork server: forks of its programs, each in a sandbox of its own.
 
-Where no sandbox can be had they are forked all the same: it is importing torch that costs.
+Without an available sandbox the programs are forked as well, because the import of torch is the
+main cost.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from harness.sandbox.fork_server import Fork, Programs
 from harness.system import codec, interpreter
 from harness.system.shared import Shared
 
-# The sandbox, or the scratch folder, lasts as long as this waits for a line, which nobody writes.
+# This command holds the sandbox or the scratch folder open: it waits for a line that nothing
+# writes.
 _HOLDER = ("/bin/sh", "-c", "echo && read -r line")
 _FORK_SECONDS = 120.0
 _LONG_SECONDS = 3600.0
@@ -32,15 +34,15 @@ _SERVER_ENDED = "the fork server has ended"
 
 
 class CannotFork(RuntimeError):
-    """A process could not be forked, or not into its sandbox; the message says why."""
+    """A process could not be forked, or could not enter its sandbox; the message says why."""
 
 
 class ForkServer:
-    """A process that has imported programs and forks for each of their runs. `close` ends it."""
+    """A process that has imported programs and forks for each run of one. `close` ends it."""
 
     def __init__(self, programs: Programs) -> None:
         interpreter.compile_bytecode()
-        # Messages stay whole, whichever of several processes has sent them.
+        # SOCK_SEQPACKET keeps message boundaries, so a request and its descriptors arrive together.
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
@@ -50,7 +52,7 @@ class ForkServer:
                     "harness.sandbox.fork_server", str(theirs.fileno()), codec.encode(programs)
                 ),
                 cwd="/",
-                # The forks have it, and so must not know more than what is started in a sandbox.
+                # The forks inherit this environment, so it is the one of a sandboxed process.
                 env=environment(Confinement(), SCRATCH),
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
@@ -61,14 +63,14 @@ class ForkServer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked for another fork."""
+        """True if the server can take requests."""
         return self._process.poll() is None
 
     def fork(self, fork: Fork, descriptors: Sequence[int]) -> None:
-        """Ask for a fork.
+        """Request a fork.
 
         Raises:
-            CannotFork: the server is gone.
+            CannotFork: The server has ended.
         """
         try:
             with self._lock:
@@ -77,7 +79,7 @@ class ForkServer:
             raise CannotFork(_SERVER_ENDED) from None
 
     def close(self) -> None:
-        """End it; its forks end with their sandboxes."""
+        """End the server; its forks end with their sandboxes."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
@@ -85,7 +87,11 @@ class ForkServer:
 
 
 class Forked(Confined):
-    """A run of one of a fork server's programs, in a sandbox of its own where one can be had."""
+    """A run of one of a fork server's programs, in a sandbox of its own if one is available.
+
+    The sandbox is started with a command that only waits (`_HOLDER`); the fork then enters the
+    sandbox's namespaces.
+    """
 
     def __init__(
         self,
@@ -97,11 +103,20 @@ class Forked(Confined):
         output: IO[bytes],
         pass_fds: Sequence[int],
     ) -> None:
-        """Where these descriptors are numbered from 3 on, standard output and error being one.
+        """Start the run.
+
+        Args:
+            server: The fork server, which has imported `module`.
+            module: The module whose program runs.
+            arguments: Arguments of the program.
+            title: Name of the process in process listings.
+            confinement: The restrictions on the process.
+            output: File for the program's standard output and error.
+            pass_fds: Descriptors that the program finds at 3 and up, in this order.
 
         Raises:
-            CannotFork: its sandbox did not begin, or it may not enter it.
-            SandboxError: it must be in one, and none can be had.
+            CannotFork: The sandbox did not start, or the fork could not enter it.
+            SandboxError: The process must be in a sandbox, and none is available.
         """
         self._ended: int | None = None
         self._number: int | None = None
@@ -115,8 +130,8 @@ class Forked(Confined):
         self._told, telling = os.pipe()
         try:
             try:
-                # Without a sandbox there is a scratch folder of this side's. Where a sandbox should
-                # be, nothing runs outside of it.
+                # Either a sandbox or, without bubblewrap, a scratch folder of this process must
+                # exist. If bubblewrap started but its process 1 is unknown, nothing may run.
                 if not is_ready or (self._init is None and self._folder is None):
                     raise CannotFork(f"bubblewrap {super().how_it_ended}")
                 folder = SCRATCH if self._folder is None else self._folder.name
@@ -124,7 +139,7 @@ class Forked(Confined):
                 sandbox = [] if self._init is None else [self._init]
                 server.fork(fork, [*sandbox, telling, output.fileno(), *pass_fds])
             finally:
-                # Its end is seen where nobody else can tell any more.
+                # The guard now has the only write end, so its death ends the pipe.
                 os.close(telling)
             self._number = self._told_number()
             if self._init is not None:
@@ -135,7 +150,7 @@ class Forked(Confined):
             raise
 
     def _told_number(self) -> int:
-        """The process's number in this namespace, as its guard tells it."""
+        """Return the process's number in this PID namespace, as the guard reports it."""
         try:
             line = self._line(_FORK_SECONDS)
         except TimeoutError:
@@ -145,7 +160,7 @@ class Forked(Confined):
         return int(line)
 
     def kill(self) -> None:
-        """Kill it and everything that it started, and see that it is gone."""
+        """Kill the process and all its descendants, and wait for their end."""
         if self._init is None and self._number is not None:
             self._kill_group(self._number)
             self._status()
@@ -157,20 +172,21 @@ class Forked(Confined):
             self._kill_group(self._number)
 
     def _kill_group(self, number: int) -> None:
-        """Kill the process and its group, which no sandbox ends.
+        """Kill the process and its group, as needed without a sandbox.
 
-        The number is nobody else's until the pipe is closed on which the guard tells.
+        The end of a sandbox kills all its processes; without one nothing else ends them. The guard
+        keeps the number reserved until the pipe from it is closed.
         """
         with contextlib.suppress(ProcessLookupError):
-            # It may not have a group of its own yet.
+            # The process may not have created its group yet.
             os.kill(number, signal.SIGKILL)
             os.killpg(number, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the process itself; answers whether it has ended."""
+        """Wait up to `seconds` for the process itself to end; return whether it has ended."""
         if self._ended is None:
             with contextlib.suppress(TimeoutError):
-                # Where nobody tells, it has ended with everything else.
+                # Without a status the guard was killed, and the process with it.
                 self._ended = int(self._line(seconds) or -signal.SIGKILL)
         return self._ended is not None
 
@@ -180,17 +196,17 @@ class Forked(Confined):
         return self._ended
 
     def end(self) -> None:
-        """Kill what is left of it."""
+        """Kill what is left of the process tree, and close the pipes."""
         super().end()
         self._number = None
         for descriptor in (self._told, self._holding):
             os.close(descriptor)
 
     def _line(self, seconds: float) -> str | None:
-        """The next line that is told of it; None if there will be none.
+        """Return the next line that the guard reports; None if the pipe has ended.
 
         Raises:
-            TimeoutError: there was none in that time.
+            TimeoutError: No line came within `seconds`.
         """
         deadline = time.monotonic() + seconds
         waiting = select.poll()
@@ -207,4 +223,4 @@ class Forked(Confined):
 
 
 fork_servers = Shared(ForkServer)
-"""Those of this process, by their programs."""
+"""The fork servers of this process, by their programs."""

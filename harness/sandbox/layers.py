@@ -1,4 +1,4 @@
-"""Which layers of the sandbox hold on this machine: found out by trying them."""
+"""Tests of the sandbox's layers on this machine, by attempts to get through them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _PROBE = "harness.sandbox.probe"
 _VARIABLE = "HARNESS_SANDBOX_PROBE"
 _UNTRIED = "could not be tried"
 _SECONDS = 60.0
-# It starts one more than it may, which is soon done.
+# The probe starts one thread more than this limit. A low limit makes that fast.
 _THREADS = 400
 
 
 @dataclass(frozen=True)
 class State:
-    """Of one layer.
+    """The result of trying one layer.
 
     Attributes:
-        layer: Which.
-        hole: What gets through it; empty where it holds.
+        layer: The layer.
+        hole: What gets through it; empty if it holds.
     """
 
     layer: Layer
@@ -47,10 +47,10 @@ class State:
 
 
 def require_for(readable: Sequence[Path], *, untrusted: bool) -> None:
-    """See that there is a sandbox, where the submissions need one, and what they may read.
+    """Check that the readable paths exist, and that a sandbox holds if the submissions need one.
 
     Raises:
-        UsageError: a path does not exist, or not all of the sandbox holds.
+        UsageError: A path does not exist, or some layer of the sandbox does not hold.
     """
     require(readable, "--readable ")
     if untrusted and (reason := why_not()):
@@ -58,7 +58,10 @@ def require_for(readable: Sequence[Path], *, untrusted: bool) -> None:
 
 
 def examine() -> list[State]:
-    """Try all layers on processes that are confined as a submission is: begun there, or forked."""
+    """Try all layers on processes that are confined like a submission: started, and forked.
+
+    A layer holds only if it holds in both.
+    """
     ways = [_holes(_begun), *([_holes(_forked)] if bubblewrap.usable() else [])]
     return [
         State(layer, next(filter(None, (holes.get(layer, _UNTRIED) for holes in ways)), ""))
@@ -67,7 +70,7 @@ def examine() -> list[State]:
 
 
 def why_not() -> str:
-    """One line: what is missing for files of strangers, and what to do; empty where all hold."""
+    """Return one line on the layers that do not hold here, with the remedy; empty if all hold."""
     open_layers = [state for state in examine() if state.hole]
     if not open_layers:
         return ""
@@ -77,7 +80,7 @@ def why_not() -> str:
 
 
 def why_open() -> str:
-    """Why some layer does not hold, with what to do; empty where nothing is known of it."""
+    """Return why some layer does not hold, with the remedy; empty if unknown."""
     return bubblewrap.why_not_usable() or population.why_not()
 
 
@@ -122,7 +125,7 @@ def _holes(begin: Begin) -> dict[str, str]:
             with begin(json.dumps(attempt), confinement, output) as process:
                 process.wait(_SECONDS)
         except CannotFork:
-            # Submissions are begun there, then.
+            # On such a machine submissions are started, not forked, so this way opens no layer.
             return dict.fromkeys(LAYERS, "")
         finally:
             del os.environ[_VARIABLE]

@@ -1,6 +1,6 @@
-"""What a sandbox may take of the machine.
+"""Resource limits of a sandbox.
 
-This module is imported first in the processes that the limits are for: it imports nothing heavy.
+The processes that the limits apply to import this module first, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _GIB = 1 << 30
 _MOST_MEMORY = 16 * _GIB
-# For an evaluator, a compiler and what else runs on a small machine.
+# The rest is left for an evaluator, a compiler and other programs on a small machine.
 _SHARE_OF_MEMORY = 0.6
 
 
@@ -26,21 +26,23 @@ def _default_memory() -> int:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the one that started it ends."""
+    """Make the kernel kill this process when its parent ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """For one sandbox.
+    """Limits for one sandbox.
 
     Attributes:
-        memory_bytes: Of all its processes together; one alone gets no more address space for data.
-        processes: At a time.
-        threads: Of all its processes together, which the kernel counts; 301 at least.
-        file_bytes: Of the largest file that it may write, what it prints among them.
-        scratch_bytes: Of its scratch folder, which lies in memory.
-        open_files: Of each process.
+        memory_bytes: Memory of all its processes together. Each process alone also gets no more
+            data segment (RLIMIT_DATA).
+        processes: Number of processes at a time.
+        threads: Number of threads of all its processes together, enforced by the kernel; at least
+            301.
+        file_bytes: Size of the largest file that it may write, its printed output included.
+        scratch_bytes: Size of its scratch folder, which lies in memory.
+        open_files: Number of open files of each process.
     """
 
     memory_bytes: int
@@ -52,14 +54,14 @@ class Limits:
 
     @classmethod
     def for_this_machine(cls, cores: int = 1) -> Limits:
-        """Generous ones, for work that is spread over so many processors."""
+        """Return generous limits for work that is spread over `cores` processors."""
         processes = max(cls.processes, 4 * cores)
-        # A library for matrices starts a thread for each processor, in each process that needs it.
+        # A BLAS library starts a thread for each processor in each process that uses it.
         threads = 4 * processes + cores * (os.cpu_count() or 1)
         return cls(_default_memory(), processes, threads)
 
     def impose(self) -> None:
-        """Set what the kernel can enforce for this process and those that it will start."""
+        """Set the limits that the kernel can enforce for this process and its future children."""
         for kind, limit in (
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_DATA, self.memory_bytes),
@@ -70,6 +72,6 @@ class Limits:
             if hardest != resource.RLIM_INFINITY:
                 limit = min(limit, hardest)
             resource.setrlimit(kind, (limit, limit))
-        # Where memory runs out all the same, this is what goes first.
+        # If the machine still runs out of memory, the kernel kills this process first.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")

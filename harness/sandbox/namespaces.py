@@ -1,8 +1,8 @@
-"""Enter the namespaces of a process in a sandbox, and give up what that took.
+"""Entry into the namespaces of a process in a sandbox, with the loss of all privileges.
 
-bubblewrap has made them; what enters is in the same place as its own command. The steps are those
-of nsenter(1) and of bubblewrap's `--cap-drop ALL`; their constants stand in Linux's
-<linux/sched.h>, <linux/prctl.h> and <linux/capability.h>.
+bubblewrap created the namespaces; the entering process ends up confined like bubblewrap's own
+command. The steps are those of nsenter(1) and of bubblewrap's `--cap-drop ALL`. Their constants are
+from Linux's <linux/sched.h>, <linux/prctl.h> and <linux/capability.h>.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ _libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
 
 
 def enter(process: int) -> None:
-    """Be where a process is, whose descriptor (pidfd) this is, with no more rights than it has.
+    """Enter all namespaces of a process, given by its pidfd, and drop all capabilities.
 
-    The process ID namespace is that of the children from now on, not of the caller. The caller has
-    one thread.
+    The PID namespace applies to children that are forked afterwards, not to the caller. The caller
+    must have only one thread.
 
     Raises:
-        OSError: the kernel does not let it.
+        OSError: The kernel refuses.
     """
     _check(_libc.setns(process, _NAMESPACES))
     list(takewhile(lambda number: not _drop(number), range(_MOST_CAPABILITIES)))
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    # Effective, permitted and inheritable ones, twice 32 bits of each.
+    # Version 3 has two sets of three 32-bit masks: effective, permitted and inheritable.
     _check(_libc.capset(header, (ctypes.c_uint32 * 6)()))
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 def be_ordinary() -> None:
-    """Own what /proc has of this process, as one does that has not entered anything.
+    """Make this process dumpable again, so that it owns its files in /proc.
 
-    The kernel gives it to root when rights change.
+    The kernel clears the flag, and gives these files to root, when credentials change.
     """
     _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
 
 
 def _drop(capability: int) -> int:
-    # Fails for the first number that the kernel does not know.
+    # The call fails at the first number that the kernel does not define.
     status: int = _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     return status
 

@@ -1,6 +1,6 @@
-"""How many threads a sandbox's processes may have together: a limit that the kernel holds.
+"""A limit on the threads of all of a sandbox's processes together, enforced by the kernel.
 
-Looking at a tree ten times a second (`watch.py`) is too slow for one that doubles at each step.
+`watch.py` counts processes only ten times a second, which is too slow for a fork bomb.
 """
 
 from __future__ import annotations
@@ -14,34 +14,35 @@ import subprocess
 from pathlib import Path
 
 _COUNTED_FROM = (5, 14)
-"""The Linux since which a user's processes are counted for each user namespace."""
+"""The Linux version from which a user's processes are counted in each user namespace separately."""
 _NUMBERED_FROM = (6, 14)
-"""The Linux since which each PID namespace has a largest process number of its own."""
+"""The Linux version from which each PID namespace has its own largest process number."""
 
 _CAP_SYS_ADMIN = 21
-"""Its number in <linux/capability.h>."""
+"""The capability's number in <linux/capability.h>."""
 
 _WRITE_SECONDS = 60.0
 
 
 def limit(first: int, most: int) -> None:
-    """Limit the threads in the namespaces of a sandbox, whose first process has not begun yet.
+    """Limit the threads in a sandbox whose first process has not started its command yet.
 
-    The kernel counts an ordinary user's. Root's it does not, but the numbers can run out that
-    processes and threads have. Where the kernel is too old for that, this does nothing.
+    The kernel counts the processes of an ordinary user (RLIMIT_NPROC), but not those of root. For
+    root, the largest process number of the PID namespace is lowered, so that the numbers run out.
+    On a kernel too old for either, nothing is limited.
 
     Args:
-        first: Process 1 of the PID namespace, by its number in this one.
-        most: Threads of all processes together.
+        first: Process 1 of the sandbox's PID namespace, by its number in this namespace.
+        most: Number of threads of all its processes together.
     """
-    # Older kernels would take the numbers for the whole machine's.
+    # On older kernels pid_max applies to the whole machine.
     limit_count(first, most)
     if os.geteuid() == 0 and _linux() >= _NUMBERED_FROM:
         _limit_numbers(first, most)
 
 
 def why_not() -> str:
-    """Why the kernel has no such limit here, with what to do; empty where it should have one."""
+    """Return why the kernel cannot limit a sandbox's threads, with the remedy; empty if it can."""
     if os.geteuid() == 0 and _linux() < _NUMBERED_FROM:
         major, minor = _NUMBERED_FROM
         return (
@@ -63,8 +64,8 @@ def why_not() -> str:
 
 
 def limit_count(process: int, most: int) -> None:
-    """Limit what the kernel counts for an ordinary user, for a process and those that it starts."""
-    # Older kernels would take it for the whole user's.
+    """Limit the number of an ordinary user's threads for a process and its future children."""
+    # Older kernels would count all threads of the user, not only those in the sandbox.
     if _linux() < _COUNTED_FROM:
         return
     _, hardest = resource.getrlimit(resource.RLIMIT_NPROC)
@@ -74,7 +75,10 @@ def limit_count(process: int, most: int) -> None:
 
 
 def _limit_numbers(first: int, most: int) -> None:
-    """Only a process inside of the namespace can say it, and only one that is root outside."""
+    """Lower pid_max of a PID namespace.
+
+    Only a process inside the namespace can write it, and only one that is root outside.
+    """
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             [

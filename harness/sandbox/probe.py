@@ -1,6 +1,7 @@
-"""Try from inside what a sandbox must not allow: `python -m harness.sandbox.probe ATTEMPT`.
+"""A program that attempts what a sandbox must not allow.
 
-Prints, as JSON, for each layer what was possible that should not be; nothing where it holds.
+Usage: `python -m harness.sandbox.probe ATTEMPT`. It prints a JSON object: for each layer, what was
+wrongly possible, or an empty text if the layer holds.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from harness.system.interpreter import PACKAGE
 _CLONE_NEWUSER = 0x10000000
 _CONNECT_SECONDS = 2.0
 _STACK_BYTES = 64 << 10
-# bubblewrap's own process, what keeps a fork's sandbox, and this one.
+# bubblewrap's own process, the holder of a fork's sandbox, and this process.
 _OWN_PROCESSES = 3
 
 
 def main() -> None:
-    """Try everything."""
+    """Attempt everything and print the results."""
     attempt = json.loads(sys.argv[1])
     limits = Limits(**attempt["limits"])
     limits.impose()
@@ -92,7 +93,10 @@ def _limits(limits: Limits) -> str:
 
 
 def _starts_threads(count: int) -> bool:
-    """Whether this process may have so many; they are processes to the kernel."""
+    """Return whether this process can start `count` threads.
+
+    The kernel counts them as processes.
+    """
     threading.stack_size(_STACK_BYTES)
     end = threading.Event()
     threads = [threading.Thread(target=end.wait) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Which files a sandbox sees: enough to run Python, torch and compilers, and what it is for."""
+"""Selection of the files that a sandbox shows: Python, torch, compilers, and the submission's."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from harness.system.interpreter import PACKAGE
 
 SUBMISSIONS = Path("/srv/submissions")
-"""Where a sandbox shows a submission and what it may read beside it."""
+"""The folder in which a sandbox shows a submission and the sources beside it."""
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store")
-# Of /etc what the loader, compilers and name look-ups need, and nothing that is secret.
+# The files of /etc that the loader, compilers and name look-ups need; none is secret.
 _SETTINGS = (
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
     "/etc/alternatives",
-    "/etc/nvcc.profile",  # of Debian's own nvcc
+    "/etc/nvcc.profile",  # for Debian's own nvcc
     "/etc/nsswitch.conf",
     "/etc/localtime",
 )
@@ -31,31 +31,31 @@ _PROCESSORS = "/sys/devices/system"
 _SOURCE_SUFFIXES = (
     ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp",
 )  # fmt: skip
-"""Of files beside a submission that `load()` and `#include` may read."""
+"""Suffixes of the files beside a submission that `load()` and `#include` may read."""
 _MOST_CHARACTERS = 4 << 20
 
 
 def system() -> list[Path]:
-    """Programs, libraries and settings of the machine."""
+    """Return the machine's folders and files of programs, libraries and settings that exist."""
     return [Path(path) for path in (*_SYSTEM, *_SETTINGS, _PROCESSORS) if os.path.lexists(path)]
 
 
 @functools.cache
 def python() -> tuple[Path, ...]:
-    """The interpreter, the packages that are installed for it, and the harness itself."""
+    """Return the folders of the interpreter, its installed packages, and the harness itself."""
     found = [Path(sys.prefix), Path(sys.base_prefix), PACKAGE]
     found += [folder for folder in _python_path() if folder != PACKAGE.parent]
-    # Packages may lie outside of an environment: the user's own, and what its .pth files name.
+    # Packages may lie outside the environment: those of the user, and those in .pth files.
     packages = (Path(entry) for entry in sys.path)
     found += [path for path in packages if path.name in ("site-packages", "dist-packages")]
-    # torch may be used from the folder in which it was built (pip install --editable).
+    # An editable install of torch lies in the folder in which it was built.
     spec = find_spec("torch")
     found += [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     return tuple(path for path in found if path.exists())
 
 
 def python_path() -> str:
-    """`PYTHONPATH` for a process of the harness in a sandbox."""
+    """Return `PYTHONPATH` for a harness process in a sandbox."""
     return os.pathsep.join(map(str, (PACKAGE.parent, *_python_path())))
 
 
@@ -65,7 +65,11 @@ def _python_path() -> list[Path]:
 
 
 def of_program(program: Path) -> Path:
-    """The folder that a compiler needs: what it was installed into, but nobody's whole home."""
+    """Return the folder that a compiler needs.
+
+    This is the prefix that it is installed into. A prefix that contains the user's home folder is
+    never shown; then it is the program's own folder.
+    """
     folder = program.resolve().parent
     above = folder.parent
     is_prefix = folder.name == "bin" and not Path.home().is_relative_to(above)
@@ -73,11 +77,13 @@ def of_program(program: Path) -> Path:
 
 
 def of_submission(submission: Path) -> list[Path]:
-    """Its file, and the C++ and CUDA sources beside it that it names.
+    """Return a submission's file, and the C++ and CUDA sources beside it that it names.
 
-    Named is what stands in its text, or in that of a source that is named: a file's own name, and
-    its folder's where it lies one below. Whatever else lies there may be somebody else's.
+    A source is named if its file name occurs in the text of the submission or of another named
+    source. If the source lies in a sub-folder, the folder's name must occur too. Other files in the
+    folder may belong to somebody else, so they stay hidden.
     """
+    # A fixed point: a source that is found may name further sources.
     seen = [submission]
     candidates = {path for folder in _folders(submission.parent) for path in _sources(folder)}
     texts = _text(submission)
@@ -112,7 +118,7 @@ def _sources(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                # A link could lead to anything, and would be read with our rights.
+                # A link could point to any file, which would be read with this process's rights.
                 is_file = entry.is_file(follow_symlinks=False)
                 if is_file and entry.name.endswith(_SOURCE_SUFFIXES):
                     yield Path(entry.path)
@@ -121,13 +127,13 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def gpu_devices() -> list[Path]:
-    """What a process opens to use an NVIDIA GPU."""
+    """Return the device files that a process opens to use an NVIDIA GPU."""
     names = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-caps|-modeset)|dxg")
     return sorted(path for path in Path("/dev").iterdir() if names.fullmatch(path.name))
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """Those paths that lie in none of the others, each once."""
+    """Return the paths that do not lie below another of the paths, each once."""
     kept: list[Path] = []
     for path in sorted(set(paths), key=lambda path: len(path.parts)):
         if not any(path.is_relative_to(other) for other in kept):

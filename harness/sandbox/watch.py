@@ -1,4 +1,4 @@
-"""Look after what the kernel has no limit for: processes and memory of a whole tree."""
+"""Supervision of what the kernel cannot limit: processes and memory of a whole process tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GIB = 1 << 30
 
 
 def processes_of(roots: Sequence[int], most: int) -> list[int]:
-    """Processes and those below them; stops looking where there are more than so many."""
+    """Return the processes `roots` and their descendants; stop once more than `most` are found."""
     waiting = [*roots]
     found: list[int] = []
     while waiting and len(found) <= most:
@@ -28,9 +28,11 @@ def processes_of(roots: Sequence[int], most: int) -> list[int]:
 
 
 def memory_of(processes: Sequence[int], limit: int) -> int:
-    """Bytes that processes take together, at least roughly; exactly where that is over the limit.
+    """Return the bytes of memory that processes use together: a cheap estimate, or the exact value.
 
-    Forked processes share what neither has changed, which the cheap figure counts for each.
+    The estimate adds resident set sizes, which counts pages that forked processes share once for
+    each. Since it is never too low, the exact value is computed only if the estimate exceeds
+    `limit`.
     """
     rough = sum(map(_resident_bytes, processes))
     return rough if rough <= limit else sum(map(_share_of_memory, processes))
@@ -45,7 +47,10 @@ def _resident_bytes(process: int) -> int:
 
 
 def _share_of_memory(process: int) -> int:
-    """Its own pages, and its part of those that it shares; the kernel walks all of them for it."""
+    """Return a process's own pages and its part of shared pages (Pss), in bytes.
+
+    The kernel walks all pages of the process for it.
+    """
     try:
         text = Path(f"/proc/{process}/smaps_rollup").read_text()
     except ProcessLookupError:
@@ -58,7 +63,7 @@ def _share_of_memory(process: int) -> int:
 
 def _children(process: int) -> list[int]:
     found: list[int] = []
-    # It, or a thread of it, may end meanwhile: before its folder is listed, or after.
+    # The process or one of its threads may end at any time, before or after its folder is listed.
     with contextlib.suppress(OSError):
         for thread in list(Path(f"/proc/{process}/task").iterdir()):
             with contextlib.suppress(OSError):
@@ -67,14 +72,21 @@ def _children(process: int) -> list[int]:
 
 
 class Watch:
-    """Threads that look at a tree of processes and say when it takes too much.
+    """Threads that poll a process tree and report when it exceeds its limits.
 
-    Each looks at one thing: finding out what a tree that is just doubling takes of memory exactly
-    lasts for a minute, since its processes hold the locks.
+    Processes and memory have a thread each. While a tree doubles, its processes hold locks, and the
+    exact memory count takes up to a minute; the process count must not wait for it.
     """
 
     def __init__(self, root: int, limits: Limits, on_excess: Callable[[str], None]) -> None:
-        """`on_excess` is told in words, from those threads; the first that it is told is why."""
+        """Start watching.
+
+        Args:
+            root: The process whose tree is watched.
+            limits: The limits.
+            on_excess: Called from the threads with a description of the excess. Both threads may
+                call it; the first call is the cause.
+        """
         self._roots: tuple[int, ...] = (root,)
         self._limits = limits
         self._on_excess = on_excess
@@ -87,11 +99,11 @@ class Watch:
             thread.start()
 
     def add(self, root: int) -> None:
-        """Look at the tree of another process, too, as if both were one."""
+        """Watch the tree of another process too, as if both were one tree."""
         self._roots = (*self._roots, root)
 
     def end(self) -> None:
-        """Stop looking."""
+        """Stop watching."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
