@@ -1,4 +1,4 @@
-"""Inline CUDA source to a loadable extension: toolchain, flags, headers, cache of builds.
+"""Compilation of inline CUDA source to a loadable extension: toolchain, flags, headers, cache.
 
-Who asks for a build, and loads it, is in worker/; nothing of a submission runs here.
+worker/ requests builds and loads them; no code of a submission runs in this package.
 """

@@ -1,4 +1,4 @@
-"""Build extensions through the cache: first with slim or light headers, then with torch's own."""
+"""Builds of extensions through the cache, with slim or light headers before torch's own."""
 
 from __future__ import annotations
 
@@ -22,30 +22,37 @@ from harness.system.interpreter import PACKAGE
 LIBRARY = "module.so"
 REFUSAL = "refusal.txt"
 
-# Errors that may be gone at the next try, though the sources are the same: something was installed,
-# somebody freed the disk, another process ended.
+# Errors that may not recur with the same sources: a package gets installed, disk space is freed,
+# another process ends. They are not stored in the cache.
 _LACKING = re.compile(
     "no space left|killed|kill signal|signal 9|out of memory|memory exhausted"
     "|cannot allocate|temporarily unavailable|internal (compiler )?error",
     re.IGNORECASE,
 )
-"""What the machine lacked for a moment: another evaluation of the same run tries again."""
+"""Errors for a momentary lack of resources, after which even the same run tries again."""
 _PASSING_ERRORS = re.compile(f"no such file|cannot open|{_LACKING.pattern}", re.IGNORECASE)
 
 
-# What reads a file in a way that is in no list of dependencies: directives of an assembler and a
-# preprocessor, a question about a file anywhere, files of options, a linker's files and folders.
+# Sources and flags that may read a file which no dependency list contains: assembler and
+# preprocessor directives, __has_include of an absolute path, option files, linker inputs.
 _READING = re.compile(r"\bincbin\b|#\s*embed\b|__has_embed|__has_include\s*\(\s*[\"<]/")
 _READING_FLAG = re.compile(r"^(-Wl,)?@|^--?(options-file|optf)\b")
 _READING_LINK_FLAG = re.compile(r"^-[LT]|^-l:|-script|^[^-]|/")
 
 
 _Levels = tuple[flags.Headers, ...]
-"""Which headers each of an extension's sources is compiled with, in their order."""
+"""The level of headers for each of an extension's sources, in their order."""
 
 
 class Builder:
-    """Builds extensions for one target with one toolchain."""
+    """Builds of extensions for one target with one toolchain.
+
+    Attributes:
+        toolchain: The compilers.
+        cache: Store of finished builds.
+        target: The device and architecture.
+        folders: Cache folders of the builds that were requested, refused ones included.
+    """
 
     def __init__(
         self,
@@ -55,7 +62,16 @@ class Builder:
         compiler: Compiler,
         run: str = "",
     ) -> None:
-        """`run` names those builders that do not try again what failed for one of them."""
+        """Create a builder.
+
+        Args:
+            toolchain: The compilers.
+            cache: Store of finished builds.
+            target: The device and architecture.
+            compiler: Runs the compilers, in a sandbox.
+            run: Name of the run. Builders of one run do not repeat a build that failed for one of
+                them.
+        """
         self.toolchain = toolchain
         self.cache = cache
         self.target = target
@@ -63,18 +79,20 @@ class Builder:
         self._run = run
         self._failures = Failures(cache.root, run)
         self.folders: list[Path] = []
-        """Of the builds that were asked for, in the cache; what was refused among them."""
 
     def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
-        """The extension's shared object, from the cache or freshly compiled.
+        """Return the extension's shared object, from the cache or freshly compiled.
 
-        `Entry.notes["headers"]` says which headers were enough. `on_begin` is called where it is
-        not in the cache.
+        `Entry.notes["headers"]` names the headers that sufficed.
+
+        Args:
+            extension: What to build.
+            on_begin: Called before a build that is not in the cache.
 
         Raises:
-            CompileError: it does not compile, and other headers cannot mend that, or the full ones
-                have not.
-            harness.compiler.compiler.CompileTimeout: the deadline passed.
+            CompileError: The extension does not compile, and other headers cannot mend that or
+                failed too.
+            harness.compiler.compiler.CompileTimeout: The deadline passed.
         """
         key = self._key(extension)
         entry = self.cache.get_or_build(
@@ -86,6 +104,13 @@ class Builder:
         return entry
 
     def _key(self, extension: Extension) -> str:
+        """Return the cache key: a digest of everything that a build depends on.
+
+        Files that the compilers list as dependencies are not part of the key. The cache compares
+        their digests when it reads an entry, as they are known only after a build. To know them
+        before, as ccache does, the preprocessor would have to read torch's headers for each
+        look-up.
+        """
         return digest(
             (
                 dumps(asdict(extension)),
@@ -99,27 +124,38 @@ class Builder:
                 *_overlay_digests(),
                 *self._compiler.visible(),
                 *([self._run or secrets.token_hex()] if self._reads_unseen(extension) else ()),
-                # What was built of any file of the machine is nothing for those who see a few.
+                # A build without a sandbox could read any file of the machine, so a build in a
+                # sandbox must not reuse it.
                 *(() if self._compiler.is_confined else ("without a sandbox",)),
             )
         )
 
     def _reads_unseen(self, extension: Extension) -> bool:
-        """Whether a build may read files of which nobody tells: it is made anew in every run."""
+        """Return whether a build may read files that no dependency list contains.
+
+        Such a build gets a key of its own in every run, so that it is always made anew.
+        """
         options = (*extension.cpp_flags, *extension.cuda_flags, *extension.link_flags)
         texts = [text for _, text in extension.sources]
         return (
             any(_READING.search(text) for text in texts)
             or any(_READING_FLAG.search(flag) for flag in options)
             or any(_READING_LINK_FLAG.search(flag) for flag in extension.link_flags)
-            # A file that is not there is no dependency; in a sandbox the key has those that are.
+            # The compilers do not list a file that __has_include did not find. In a sandbox, all
+            # readable files are part of the key.
             or (not self._compiler.is_confined and any("__has_include" in text for text in texts))
         )
 
     def _compile_or_refuse(
         self, extension: Extension, key: str, folder: Path, on_begin: Callable[[], None]
     ) -> Product:
-        """Compile; keep a compiler's refusal too, where it depends on the key alone."""
+        """Compile an extension, or store the compiler's refusal if it depends on the key alone.
+
+        A stored refusal saves the next build of a submission that is known not to compile. It is
+        not stored for errors that may not recur, or for an extension with include paths, whose
+        folders may get further headers. This run remembers those failures, except a lack of
+        resources.
+        """
         self._failures.recall(key)
         on_begin()
         try:
@@ -146,7 +182,7 @@ class Builder:
         )
 
     def _prelude(self, extension: Extension, first: _Levels) -> Path | None:
-        """The precompiled header that its C++ sources can begin with, at the first attempt."""
+        """Return the precompiled header for the C++ sources in the first attempt, or None."""
         pairs = zip(extension.sources, first, strict=True)
         if not any(_has_prelude(source) and level == "light" for source, level in pairs):
             return None
@@ -167,8 +203,11 @@ class Builder:
         )
 
     def _attempts(self, extension: Extension) -> tuple[_Levels, ...]:
-        """With which headers its sources are compiled until that succeeds."""
-        # The slim ones call a worker's own `cuda` device.
+        """Return the header levels of all sources for each attempt, in the order of the attempts.
+
+        The smallest headers come first, because parsing torch's headers is most of a build's time.
+        """
+        # The slim headers call functions of a worker's simulated `cuda` device.
         is_simulated = self.target.device == "simulator"
         slim_ones = slim.sources(extension) if is_simulated else frozenset()
         names = [name for name, _ in extension.sources]
@@ -201,7 +240,7 @@ class Builder:
         program, *options = command
         included = flags.headers_by_use(text)
         if header and _has_prelude((name, text)):
-            # What is precompiled has to come first.
+            # GCC uses a precompiled header only if it is included before any other code.
             included = ["-include", str(header), *included]
         return (program, *included, *options)
 
@@ -212,7 +251,7 @@ def _has_prelude(source: tuple[str, str]) -> bool:
 
 
 def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:
-    """The same, beginning with what the linker said and the flag that it is about."""
+    """Return the error with the linker's own message, and the flag that it concerns, put first."""
     said = linkers_words(error.output)
     if said is None:
         return error
@@ -237,16 +276,16 @@ def build_shared_library(
     """Compile the harness's own C or C++ sources to one shared object.
 
     Args:
-        cache: where it is kept.
-        name: file name of the library.
-        compiler: what compiles them.
-        arguments: its options, without the output.
-        sources: files to compile; headers beside them belong to the key.
-        libraries: options that link it.
-        headers: others that they include.
+        cache: Store of finished builds.
+        name: File name of the library.
+        compiler: The compiler.
+        arguments: Its options, without the output.
+        sources: Files to compile; headers beside them are part of the key.
+        libraries: Options for the linker.
+        headers: Other headers that they include.
 
     Raises:
-        CompileError: it does not compile.
+        CompileError: The sources do not compile.
     """
     beside = {path for source in sources for path in source.parent.glob("*.h")}
     beside.update(headers)
@@ -255,7 +294,7 @@ def build_shared_library(
             name,
             compiler.version,
             flags.torch_version(),
-            # Another copy of the harness, such as a second clone, compiles the same.
+            # A second copy of the harness, such as another clone, shares this build.
             *flags.wherever_torch_lies(
                 word.replace(str(PACKAGE), "harness") for word in (*arguments, *libraries)
             ),

@@ -1,8 +1,8 @@
-"""A content-addressed store of finished builds.
+"""A store of finished builds, addressed by the digest of their inputs.
 
-One folder for each key, complete or not there at all: a build happens in a folder of its own and is
-renamed into place, so that a build killed half-way leaves only rubbish that the next one sweeps up.
-Locks are flock's, which die with their process.
+Each key has one folder, which is complete or absent. A build works in a folder of its own and is
+renamed into place. A killed build therefore leaves only a temporary folder, which a later build
+removes. Locks use flock(2), so they end with their process.
 """
 
 from __future__ import annotations
@@ -25,35 +25,49 @@ STALE_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class Product:
-    """What a build leaves behind, as told to the cache."""
+    """The result of a build function.
+
+    Attributes:
+        library: The file that the build makes, inside the folder that the build was given.
+        dependencies: Files that the build read and that the key does not cover. A change to one
+            makes the stored build invalid.
+        notes: Information that the builder wants to find in the entry.
+    """
 
     library: Path
-    """The file that the build is for, inside the folder that the build was given."""
     dependencies: tuple[Path, ...] = ()
-    """Files that were read and that the key does not cover; a change to one makes a new build."""
     notes: dict[str, str] | None = None
-    """Whatever the builder wants to find again."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A finished build."""
+    """A finished build in the cache.
+
+    Attributes:
+        library: The file that was built.
+        notes: The builder's notes.
+        seconds: Duration of the build when it was made.
+        reused: True if the build was found in the cache.
+    """
 
     library: Path
     notes: dict[str, str]
     seconds: float
-    """How long the build took when it was made."""
     reused: bool
 
 
 def default_root() -> Path:
-    """The user's cache folder, by the XDG convention."""
+    """Return the harness's folder in the user's cache folder, by the XDG convention."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "cuda-submission-harness"
 
 
 def digest(parts: Iterable[str]) -> str:
-    """One SHA-256 over texts, so that moving a character from one to the next changes it."""
+    """Return one SHA-256 over several texts, in hexadecimal.
+
+    Each text is preceded by its length, so that moving a character between neighbours changes the
+    result.
+    """
     state = hashlib.sha256()
     for part in parts:
         data = part.encode()
@@ -63,50 +77,52 @@ def digest(parts: Iterable[str]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex.
+    """Return the SHA-256 of a file's bytes, in hexadecimal.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Cache:
-    """Finished builds under one folder."""
+    """Finished builds in one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def get_or_build(self, key: str, build: Callable[[Path], Product]) -> Entry:
-        """The entry of `key`, built by `build(folder)` where it is not there yet.
+        """Return the entry of `key`; if it is missing, call `build(folder)` first.
 
-        Of several callers at once, in one process or many, one builds and the others wait for it.
+        If several callers need an entry at once, in one or more processes, one builds and the
+        others wait.
 
         Raises:
-            OSError: it cannot be stored, or the build's folder not be written to.
-            Exception: whatever `build` raises; nothing is stored then.
+            OSError: The entry cannot be stored, or the build's folder cannot be written to.
+            Exception: An exception of `build`; nothing is stored then.
         """
         found = self._read(key, reused=True)
         if found:
             return found
         with self._named(), self._lock(key):
+            # Another caller may have built it while this one waited for the lock.
             found = self._read(key, reused=True)
             if found:
                 return found
             return self._build(key, build)
 
     def adopt(self, key: str, files: Mapping[str, bytes]) -> None:
-        """Take over a finished build that another machine made; nothing where it is here already.
+        """Store a finished build that another machine made, unless this cache has it already.
 
-        What it depends on may be other than there: then it is as none, and is made here.
+        If a dependency differs here, the entry is invalid, and the next use builds it anew.
 
         Args:
-            key: Its key.
-            files: What its folder holds, by name.
+            key: The key of the build.
+            files: Contents of the files in its folder, by name.
 
         Raises:
-            OSError: it cannot be stored.
+            OSError: The build cannot be stored.
         """
         if self._read(key, reused=True):
             return
@@ -117,7 +133,7 @@ class Cache:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """See that an error says where: a write that a full disk refuses does not."""
+        """Add the cache's path to an OSError that has no file name, such as one of a full disk."""
         try:
             yield
         except OSError as error:
@@ -127,7 +143,7 @@ class Cache:
 
     @contextmanager
     def _work(self, key: str) -> Iterator[Path]:
-        """A folder to make an entry in, which is gone in the end."""
+        """Yield a folder in which to make an entry, and remove what is left of it afterwards."""
         self._sweep(key)
         work = self.root / f"{key}.{os.getpid()}.tmp"
         work.mkdir(parents=True)
@@ -161,7 +177,7 @@ class Cache:
         return entry
 
     def _read(self, key: str, *, reused: bool) -> Entry | None:
-        """The entry of `key`, or None where it is missing, damaged or out of date."""
+        """Return the entry of `key`, or None if it is missing, damaged or out of date."""
         folder = self.root / key
         try:
             manifest = json.loads((folder / MANIFEST).read_text())
@@ -184,17 +200,17 @@ class Cache:
             yield
 
     def _sweep(self, key: str) -> None:
-        """Remove what killed builds left: of the key, whose lock is held, and what is old."""
+        """Remove temporary folders of killed builds: those of the locked key, and old ones."""
         for folder in self.root.glob("*.tmp"):
             with contextlib.suppress(FileNotFoundError):
                 is_old = time.time() - folder.stat().st_mtime > STALE_SECONDS
-                # A newer one of another key may be of a build that goes on.
+                # A newer folder of another key may belong to a running build.
                 if is_old or folder.name.startswith(f"{key}."):
                     remove(folder)
 
 
 def remove(path: Path) -> None:
-    """Remove a folder, or whatever else somebody put in its place."""
+    """Remove a folder, or any file or link at its path."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

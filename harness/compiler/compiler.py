@@ -1,4 +1,4 @@
-"""Run compilers on text of strangers: in a sandbox, with a deadline."""
+"""Compilation of untrusted source text, in a sandbox and with a deadline."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from harness.system import codec, interpreter
 from harness.system.allowance import Allowance
 
 _OUTPUT_TAIL_CHARACTERS = 2000
-# Nothing that is compiled is so large; folders of data may be readable, too.
+# No source is this large, but folders with data may be readable too.
 _MOST_BYTES_TO_READ = 16 << 20
 
 
 class CompileTimeout(TimeoutError):
-    """The deadline passed; the compiler and all that it started are dead."""
+    """The deadline passed; the compiler and all its descendants were killed."""
 
 
 class Compiler:
-    """Compiles for one submission.
+    """The compilers of one submission.
 
-    The compilers see the system, the toolchain, Python, the harness, the submission's C++ and CUDA
-    sources and what else is readable to it; what they write lies in memory, and only the product
-    comes out.
+    In a sandbox they see the system, the toolchain, Python, the harness, the submission's C++ and
+    CUDA sources, and the submission's other readable files. They write to memory, and only the
+    product leaves the sandbox.
+
+    Attributes:
+        is_confined: True if compilers see only the files that they are shown.
     """
 
     def __init__(
@@ -45,28 +48,37 @@ class Compiler:
         *,
         must_be_confined: bool = False,
     ) -> None:
-        """A job may take so many seconds, and all of them `together`."""
+        """Create the compilers of one submission.
+
+        Args:
+            toolchain: The compilers.
+            readable: Files and folders that the submission may read.
+            sources: Paths of the submission and its sources inside the sandbox, by real path.
+            seconds: Deadline of one job.
+            together: Budget of all jobs together; unlimited by default.
+            must_be_confined: True to raise an error if no sandbox is available.
+        """
         own = (toolchain.cuda.home, view.of_program(toolchain.host.path))
         self._sources = sources or {}
         self._confinement = Confinement(
             (*own, *readable), self._sources, must_hold=must_be_confined
         )
         self.is_confined = bubblewrap.usable() is not None
-        """Whether compilers see no other files than they are shown."""
         self._covered = (*view.system(), *view.python(), *own)
         self._readable = readable
         self._seconds = seconds
         self._together = together or Allowance(math.inf)
 
     def run(self, job: Job, readable: tuple[Path, ...] = ()) -> Result:
-        """Do a job, which may read the harness's own files at `readable`, too.
+        """Run a job, which may also read the harness's own files at `readable`.
 
-        Its dependencies are files that are readable to the submission; without a sandbox, all that
-        are no part of the system, of Python or of the toolchain.
+        The result's dependencies are limited to files whose content the key of a build does not
+        cover. In a sandbox these are files that the submission may read. Without a sandbox they are
+        all files outside the system, Python and the toolchain.
 
         Raises:
-            CompileTimeout: the deadline passed.
-            CompileError: a command failed, or took more than it may.
+            CompileTimeout: The deadline passed.
+            CompileError: A command failed or exceeded its resource limits.
         """
         with (
             tempfile.TemporaryFile() as asked,
@@ -104,12 +116,12 @@ class Compiler:
         return replace(result, dependencies=tuple(filter(self._is_watched, result.dependencies)))
 
     def visible(self) -> list[str]:
-        """What a build may read and no list of dependencies tells: text for its key.
+        """Return texts for a build's key on files that a build may read without listing them.
 
-        Of the submission's own sources that is where they lie and what they hold, and so it is of
-        all files that are readable to it: a source can ask whether they are there, an assembler and
-        a linker read them as well, and no list of dependencies has those. Python files are left
-        out, since a submission is one, and no compiler reads it.
+        They contain the path and the content of the submission's sources and of all its readable
+        files. A source can test whether a file exists, and assemblers and linkers read files too;
+        no dependency list contains those. Python files are left out, because a submission is one
+        and no compiler reads it.
         """
         own = [f"{place} {file_digest(path)}" for path, place in self._sources.items()]
         paths = {
@@ -118,10 +130,10 @@ class Compiler:
         return sorted([*own, *(_state_of(path) for path in paths if path.suffix != ".py")])
 
     def _is_watched(self, path: str) -> bool:
-        """Whether a build depends on a file that its key does not cover.
+        """Return whether a build depends on a file that its key does not cover.
 
-        In a sandbox it is one of the readable files. Without one it is any: whoever includes it
-        need not have named it.
+        In a sandbox, only readable files can be such files. Without a sandbox, any file can, since
+        a source can include it without naming it.
         """
         file = Path(path).resolve()
         if not self.is_confined:
@@ -132,11 +144,11 @@ class Compiler:
 
 
 def _state_of(path: Path) -> str:
-    """Where a file lies and what it holds; of a large one, when it was last changed."""
+    """Return a file's path and content digest, or its size and change time if it is large."""
     try:
         state = path.stat()
         if state.st_size > _MOST_BYTES_TO_READ:
             return f"{path} {state.st_size} {state.st_ctime_ns}"
         return f"{path} {file_digest(path)}"
-    except OSError as error:  # it cannot be read by a compiler either
+    except OSError as error:  # a compiler cannot read it either
         return f"{path} {error.strerror}"

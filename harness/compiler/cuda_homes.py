@@ -1,4 +1,4 @@
-"""Where CUDA compilers lie: installed toolkits, Debian's own package, PyPI's packages."""
+"""Search for CUDA compilers: installed toolkits, Debian's own package, PyPI's packages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CUDA_MAJORS = (12, 13)
-"""Major versions whose compilers are taken; docs/machines.md says which were run."""
+"""Major versions of supported compilers; docs/machines.md lists the releases that were tested."""
 
 SYSTEM_HEADERS = Path("/usr/include")
 
 
 def release_of(version: str) -> tuple[int, int]:
-    """Major and minor version.
+    """Return the major and minor version.
 
     >>> release_of("12.4.131")
     (12, 4)
@@ -27,7 +27,10 @@ def release_of(version: str) -> tuple[int, int]:
 
 
 def include_folder(home: Path) -> Path | None:
-    """The folder of cuda_runtime.h; Debian's own package has it among the system's headers."""
+    """Return the folder of cuda_runtime.h, or None if there is none.
+
+    Debian's own package puts it among the system's headers.
+    """
     folders = [home / "include"]
     if home.is_relative_to("/usr/lib"):
         folders.append(SYSTEM_HEADERS)
@@ -35,7 +38,10 @@ def include_folder(home: Path) -> Path | None:
 
 
 def cuda_homes() -> Iterator[tuple[Path, str]]:
-    """Where an nvcc may be, in the order of preference, and whether it is a toolkit or wheels."""
+    """Yield folders that may contain an nvcc, in order of preference.
+
+    Each comes with its origin: `toolkit` or `wheels`.
+    """
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             yield Path(os.environ[variable]), "toolkit"
@@ -52,15 +58,16 @@ def cuda_homes() -> Iterator[tuple[Path, str]]:
         yield home, "toolkit"
     for major in sorted(CUDA_MAJORS, reverse=True):
         for home in wheel_homes(major):
-            # That of CUDA 12 has none, which is worth a word where nothing else is found.
+            # CUDA 12's package has no nvcc. It is yielded all the same, so that the error message
+            # can say so.
             if (home / "bin" / "nvcc").is_file() or home.name == _NVCC_OF_CUDA_12:
                 yield home, "wheels"
 
 
 _NVCC_OF_CUDA_12 = "cuda_nvcc"
 
-# Where PyPI's packages put their files, below nvidia/: those of CUDA 13 all in one folder, those of
-# CUDA 12 each in its own.
+# Folders of PyPI's packages below nvidia/. CUDA 13's packages share one folder; CUDA 12's have one
+# each.
 _FOLDERS_OF_WHEELS = {
     13: ("cu13",),
     12: (_NVCC_OF_CUDA_12, "cuda_runtime", "cuda_cccl", "curand", "nvtx"),
@@ -68,7 +75,10 @@ _FOLDERS_OF_WHEELS = {
 
 
 def wheel_homes(major: int) -> list[Path]:
-    """Where PyPI's packages of a major version of CUDA lie, each with its `include`."""
+    """Return the folders of PyPI's packages for a major version of CUDA.
+
+    Each folder has its own `include`.
+    """
     spec = importlib.util.find_spec("nvidia")
     folders = (spec.submodule_search_locations or ()) if spec else ()
     homes = (Path(folder) / name for name in _FOLDERS_OF_WHEELS[major] for folder in folders)
@@ -76,10 +86,10 @@ def wheel_homes(major: int) -> list[Path]:
 
 
 def _home_of(nvcc: str) -> Path | None:
-    """CUDA_HOME of an nvcc on the PATH, which may be a link or a wrapper script.
+    """Return the CUDA_HOME of an nvcc on the PATH, which may be a link or a wrapper script.
 
-    A dry run prints the settings of nvcc.profile, TOP among them; Debian's has only the folder of
-    the program.
+    nvcc's dry run prints the settings of nvcc.profile, including TOP. Debian's nvcc prints only the
+    folder of the program.
     """
     command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
     output = subprocess.run(command, capture_output=True, text=True, check=False).stderr
@@ -91,7 +101,7 @@ def _home_of(nvcc: str) -> Path | None:
 
 
 def nvcc_version(home: Path) -> str | None:
-    """The release of `home`'s nvcc, such as `13.0.88`, or None where it does not run."""
+    """Return the release of `home`'s nvcc, such as `13.0.88`, or None if it does not run."""
     try:
         output = subprocess.run(
             [home / "bin" / "nvcc", "--version"], capture_output=True, text=True, check=False

@@ -1,7 +1,7 @@
-"""The compiler's side of a build: `python -m harness.compiler.driver LIMITS`, in a sandbox.
+"""The process that runs a build's compilers in a sandbox.
 
-It reads a job from standard input and writes the result to standard output, and leaves nothing else
-behind. torch is not imported here, so that it starts at once.
+Usage: `python -m harness.compiler.driver LIMITS`. It reads a job from standard input and writes the
+result to standard output. It does not import torch, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.system import codec
 
 
 def main() -> None:
-    """Do one job."""
+    """Run one job."""
     die_with_parent()
     Limits(**json.loads(sys.argv[1])).impose()
     job = codec.decode(sys.stdin.read(), Job)
@@ -35,6 +35,7 @@ def _do(job: Job, folder: Path) -> Result:
     for name, text in job.files:
         (folder / name).write_text(text)
     attempt = 0
+    # Objects of an earlier attempt are kept: only the sources that failed get other headers.
     for attempt, steps in enumerate(job.attempts):
         missing = [step for step in steps if not (folder / step.output).exists()]
         try:
@@ -47,10 +48,10 @@ def _do(job: Job, folder: Path) -> Result:
             break
     run_ninja(folder, job.then)
     if not (folder / job.product).is_file():
-        # By options that keep a compiler or linker from its work, or have it write elsewhere.
+        # Some options make a compiler or linker write nothing, or write to another path.
         raise CompileError(f"error: the commands succeed, and make no {job.product}")
     read = dependencies(folder, job.depfiles)
-    # What lies in this folder came with the job.
+    # Files in this folder came with the job, so the key covers them.
     outside = {str(path.resolve()) for path in read if not path.resolve().is_relative_to(folder)}
     return Result((folder / job.product).read_bytes(), attempt, tuple(sorted(outside)))
 

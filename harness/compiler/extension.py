@@ -1,8 +1,7 @@
-"""Stand in for torch.utils.cpp_extension's compiler behind `load_inline` and `load`.
+"""A replacement for the compile step of torch.utils.cpp_extension's `load_inline` and `load`.
 
-torch's own functions stay: they check their arguments and assemble the sources exactly as they do
-elsewhere. Only the step that compiles and imports (`_jit_compile`; `tried.py` names the releases of
-torch that have it so) is ours.
+torch's own functions still check their arguments and assemble the sources. Only `_jit_compile`,
+which compiles and imports, is replaced; `tried.py` lists the releases of torch that have it.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from harness.compiler.flags import Extension, is_cuda_source, torch_language_sta
 from harness.compiler.lines import with_line_directives
 
 Build = Callable[[Extension], bytes]
-"""Makes an extension's shared object; raises ExtensionBuildError where it does not compile."""
+"""A function that returns an extension's shared object, or raises ExtensionBuildError."""
 
 
 class ExtensionBuildError(RuntimeError):
     """A submission's extension does not compile.
 
-    The message begins as torch's own does, because submissions may look at it.
+    The message begins like torch's own, because submissions may inspect it.
 
     Attributes:
-        output: what the compiler printed.
+        output: Output of the compiler.
     """
 
     def __init__(self, name: str, output: str) -> None:
@@ -43,7 +42,10 @@ class ExtensionBuildError(RuntimeError):
 
 
 class ExtensionLoader:
-    """Has built, and imports, what the submission at `path` asks `load_inline` and `load` for."""
+    """The loader of the extensions that a submission requests by `load_inline` and `load`.
+
+    It has each one built by `build`, and imports it. `path` is the submission's file.
+    """
 
     def __init__(self, path: Path, build: Build) -> None:
         self._path = path
@@ -60,12 +62,15 @@ class ExtensionLoader:
         extension_module: Any = cpp_extension
         extension_module._jit_compile = compile_and_import
         extension_module._get_build_directory = self._fresh_folder
-        # Precompiled headers would be written beside torch's own headers.
+        # torch would write precompiled headers beside its own headers.
         extension_module._check_and_build_extension_h_precompiler_headers = _do_nothing
         extension_module.remove_extension_h_precompiler_headers = _do_nothing
 
     def _fresh_folder(self, name: str, verbose: bool) -> str:
-        """Where load_inline writes its assembled sources; one call never sees another's files."""
+        """Return a new folder for the sources that load_inline assembles.
+
+        A folder for each call, so that one call never sees another's files.
+        """
         del name, verbose
         self._folders.append(tempfile.TemporaryDirectory(prefix="harness-extension-"))
         return self._folders[-1].name
@@ -87,7 +92,7 @@ class ExtensionLoader:
         with_cuda = asked.get("with_cuda")
         if with_cuda is None:
             with_cuda = any(is_cuda_source(path.name) for path in paths)
-        # A quoted #include is looked for beside the source first.
+        # A quoted #include is searched first in the folder of the source.
         beside = {str(path.parent.absolute()) for path in paths if not self._is_assembled(path)}
         return Extension(
             name=asked["name"],
@@ -124,23 +129,23 @@ def _as_list(value: str | Sequence[str]) -> list[str]:
 
 
 def _cuda_flags(given: Sequence[str]) -> tuple[str, ...]:
-    """Nvcc's words, among them those that torch adds for want of the submission's own."""
+    """Return nvcc's flags, with torch's defaults for those that the submission does not give."""
     flags = as_torch_passes(given)
     if os.environ.get("TORCH_CUDA_ARCH_LIST", "native") != "native":
         flags = (*cpp_extension._get_cuda_arch_flags(list(given)), *flags)
-    # Like torch, this looks at the beginning of each item, whatever else is in it.
+    # Like torch, this examines only the beginning of each item.
     own_standard = any(flag.strip().startswith("-std=") for flag in given)
     return flags if own_standard else (*flags, torch_language_standard())
 
 
 def as_torch_passes(given: Sequence[str]) -> tuple[str, ...]:
-    """The words that a compiler gets where torch is given a list of flags.
+    """Return the arguments that a compiler gets when torch is given this list of flags.
 
-    torch joins them with spaces, ninja replaces what follows a dollar sign, and a shell splits the
-    result: so an empty flag vanishes, and one with a space in it is two.
+    torch joins the flags with spaces, ninja replaces what follows a dollar sign, and a shell splits
+    the result. So an empty flag vanishes, and a flag with a space becomes two arguments.
 
     Raises:
-        ValueError: ninja or the shell would not take them; the message says why.
+        ValueError: ninja or the shell would reject the flags; the message says why.
     """
     text = _through_ninja(" ".join(flag.strip() for flag in given))
     done = subprocess.run(
@@ -148,14 +153,18 @@ def as_torch_passes(given: Sequence[str]) -> tuple[str, ...]:
     )
     if done.returncode:
         raise ValueError(f"the shell does not take the flags {list(given)}: {done.stderr.strip()}")
-    # Where nothing is left, printf prints one empty word.
+    # Without arguments, printf prints one empty word.
     return () if done.stdout == "\0" else tuple(done.stdout.split("\0")[:-1])
 
 
 def _through_ninja(text: str) -> str:
-    """What ninja makes of the value of a variable; https://ninja-build.org/manual.html, "Lexical".
+    """Return the value that ninja gives to a variable with this text.
 
-    Variables that the flags name have no value: those of torch's build file are none of theirs.
+    The rules are in https://ninja-build.org/manual.html, "Lexical syntax". References to variables
+    become empty, since the variables of torch's build file are not meant for flags.
+
+    Raises:
+        ValueError: ninja would reject the text.
     """
     if "\n" in text:
         raise ValueError(f"a flag has a line break, after which ninja takes nothing: {text!r}")
@@ -169,7 +178,7 @@ def _through_ninja(text: str) -> str:
 
 
 def _file_name(index: int, path: Path) -> str:
-    """A name of its own for each source: two folders may hold files of one name."""
+    """Return a distinct name for each source, since sources of two folders may share a name."""
     return f"{path.stem}.{index}{path.suffix}" if index else path.name
 
 

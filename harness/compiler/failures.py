@@ -1,8 +1,8 @@
-"""Remember, within one run of the harness, which builds have failed.
+"""A memory of failed builds within one run of the harness.
 
-Some failures are not for ever: a header may get installed, a deadline be longer. They are not kept
-with finished builds. But a submission that is checked against three problems would wait for the
-same failure three times, and its evaluations may be in three processes.
+Some failures are temporary: a header may get installed, or the deadline may be raised. The cache
+does not store them with finished builds. But a submission that is checked against three problems
+would wait for the same failure three times, possibly in three processes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from harness.system.files import write_whole
 
 
 class Failures:
-    """What failed in one run.
+    """The failed builds of one run.
 
     Args:
-        root: Where builds are kept.
-        run: The run's name, which nobody else has; empty for one that remembers nothing.
+        root: Folder of the cache.
+        run: A unique name of the run; empty to remember nothing.
     """
 
     def __init__(self, root: Path, run: str) -> None:
@@ -30,11 +30,11 @@ class Failures:
         self._run = run
 
     def recall(self, key: str) -> None:
-        """Fail as the build of `key` did before; nothing where it did not.
+        """Raise the error of an earlier build of `key`; do nothing if none failed.
 
         Raises:
-            CompileError: it did not compile.
-            CompileTimeout: it took too long.
+            CompileError: The extension did not compile.
+            CompileTimeout: The deadline passed.
         """
         try:
             kind, text = json.loads(self._path(key).read_text())
@@ -43,10 +43,10 @@ class Failures:
         raise CompileTimeout(text) if kind == "timeout" else CompileError(text)
 
     def keep(self, key: str, error: CompileError | CompileTimeout) -> None:
-        """Remember a failure.
+        """Store a failure.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The failure cannot be written.
         """
         if not self._run:
             return

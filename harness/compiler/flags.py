@@ -1,7 +1,7 @@
-"""The compiler commands of an extension, for the simulator and for a GPU.
+"""Compiler commands of an extension, for the simulator and for a GPU.
 
-They are torch's own (`torch.utils.cpp_extension`, whose releases `tried.py` names) plus what each
-target needs.
+They are torch's own (`torch.utils.cpp_extension`; `tried.py` lists the releases) with additions for
+each target.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, CudaCompiler, Toolc
 from harness.system.device import Device
 
 OVERLAY = Path(__file__).parent / "include"
+"""Folder of the harness's own headers."""
 
 Headers = Literal["slim", "light", "full"]
-"""How much of torch a source gets to see; `full` is torch's own headers."""
+"""Levels of torch headers that a source is compiled with; `full` is torch's own headers."""
 
 _INTERFACE = "-DTORCH_API_INCLUDE_EXTENSION_H"
-"""What torch defines for each extension."""
+"""The macro that torch defines for every extension."""
 
-# torch.utils.cpp_extension.COMMON_NVCC_FLAGS, which also keeps half-precision operators from
-# compiling under both.
+# They disable CUDA's half-precision operators and conversions (-D__CUDA_NO_HALF_OPERATORS__, ...),
+# so a submission sees on the simulator what it sees on a GPU.
 _NVCC_FLAGS: tuple[str, ...] = tuple(cpp_extension.COMMON_NVCC_FLAGS)
 
 
-# What of these libraries the simulator has is there without them; what it lacks is named when the
-# extension is loaded.
+# Flags that link CUDA libraries; the simulator drops them. Functions that it has of these libraries
+# need no linking. Functions that it lacks are named when the extension is loaded.
 _CUDA_LIBRARY = re.compile(
     r"^(-l:?(lib)?|.*/lib)"
     r"(cuda|cudart|cudart_static|cudadevrt|c10_cuda|torch_cuda|cublas|cublasLt|cudnn|cusparse"
@@ -47,21 +48,33 @@ _CUDA_LIBRARY = re.compile(
 
 @dataclass(frozen=True)
 class Target:
-    """What an extension is compiled for."""
+    """The device and the architecture that an extension is compiled for.
+
+    Attributes:
+        device: The device.
+        architecture: A compute capability without its dot, such as `90` or `90a`.
+    """
 
     device: Device
     architecture: str = DEFAULT_ARCHITECTURE
-    """A compute capability without its dot, such as `90` or `90a`."""
 
 
 @dataclass(frozen=True)
 class Extension:
-    """What a submission asked `load_inline` or `load` to build."""
+    """The arguments of a submission's `load_inline` or `load`.
+
+    Attributes:
+        name: Name of the extension module.
+        sources: Pairs (file name, text); nvcc compiles `.cu` and `.cuh`.
+        cpp_flags: Arguments for the C++ compiler, complete, as torch passes them.
+        cuda_flags: Arguments for nvcc.
+        link_flags: Arguments for the linker.
+        include_paths: Absolute paths of folders with headers.
+        with_cuda: True if CUDA's headers and libraries are used.
+    """
 
     name: str
     sources: tuple[tuple[str, str], ...]
-    """(file name, text) each; `.cu` and `.cuh` go to nvcc."""
-    # Words of a command line, complete as torch has them.
     cpp_flags: tuple[str, ...] = ()
     cuda_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
@@ -70,12 +83,12 @@ class Extension:
 
 
 def is_cuda_source(name: str) -> bool:
-    """Whether nvcc compiles this file."""
+    """Return whether nvcc compiles this file."""
     return name.endswith((".cu", ".cuh"))
 
 
 def torch_language_standard() -> str:
-    """The `-std=` flag that this release of torch gives its extensions."""
+    """Return the `-std=` flag that this release of torch gives its extensions."""
     source = inspect.getsource(cpp_extension._write_ninja_file_to_build_library)
     found = re.search(r"-std=c\+\+\d+", source)
     return found[0] if found else "-std=c++17"
@@ -84,7 +97,7 @@ def torch_language_standard() -> str:
 def include_flags(
     extension: Extension, toolchain: Toolchain, target: Target, *, headers: Headers
 ) -> list[str]:
-    """Where headers come from; ours stand before torch's, which stand before CUDA's."""
+    """Return the flags for header folders: the harness's, then torch's, then CUDA's."""
     ours = [] if headers == "full" else [OVERLAY / headers]
     if target.device == "simulator":
         ours.append(OVERLAY / "simulator")
@@ -93,10 +106,10 @@ def include_flags(
     if extension.with_cuda:
         cuda = toolchain.cuda
         theirs += cuda.include_paths
-        # CUDA 13 moved the C++ core libraries' headers here; nvcc finds them by itself, g++ not.
-        # CUDA 12 has them in `include`.
+        # CUDA 13 moved the headers of the C++ core libraries here, and only nvcc finds them by
+        # itself. CUDA 12 has them in `include`.
         theirs.append(cuda.include / "cccl")
-        # What the toolkit was installed without, such as cuRAND's headers, PyPI's packages have.
+        # A minimal toolkit lacks headers, such as cuRAND's, that PyPI's packages have.
         theirs += [home / "include" for home in wheel_homes(cuda.release[0])]
     flags = [f"-I{Path(path).absolute()}" for path in extension.include_paths]
     flags += [f"-I{path}" for path in ours]
@@ -106,17 +119,17 @@ def include_flags(
 
 
 def headers_by_use(source: str) -> list[str]:
-    """Flags that include what a source uses beyond the light headers, in small headers.
+    """Return flags that include the small headers which a source needs beyond the light headers.
 
-    The light headers have the operators that nearly every submission calls (`torch::NAME`,
-    `at::NAME`), and conversions to Python for the host compiler alone; each of the other operators
-    has a header of its own, and a CUDA source may have the bindings in it.
+    The light headers contain the operators that nearly every submission calls (`torch::NAME`,
+    `at::NAME`). Each other operator has a header of its own. They contain Python conversions for
+    the host compiler only, so a CUDA source with bindings gets further headers.
     """
     folder = Path(cpp_extension.include_paths("cpu")[0])
     names = sorted(set(re.findall(r"\b(?:torch|at)::(\w+)\s*\(", source)))
     headers = [f"ATen/ops/{name}.h" for name in names if (folder / f"ATen/ops/{name}.h").is_file()]
     if any("ITensorListRef" in (folder / header).read_text() for header in headers):
-        # They only declare the type, to which a call converts its list of tensors.
+        # The operators' headers only declare this type; a call converts its list of tensors to it.
         headers.append("ATen/core/IListRef.h")
     if "PYBIND11_MODULE" in source:
         headers += ["torch/csrc/Exceptions.h", "torch/csrc/utils/pybind.h"]
@@ -145,7 +158,7 @@ def _cpp_options(
 def cpp_command(
     extension: Extension, toolchain: Toolchain, target: Target, source: str, *, headers: Headers
 ) -> tuple[str, ...]:
-    """Compile a C++ source to an object file."""
+    """Return the command that compiles a C++ source to an object file."""
     return (
         str(toolchain.host.path),
         "-MMD",
@@ -163,9 +176,10 @@ def cpp_command(
 def prelude_command(
     extension: Extension, toolchain: Toolchain, target: Target, header: str, output: str
 ) -> tuple[str, ...]:
-    """Compile a header for all C++ sources that have the same options and the light headers.
+    """Return the command that precompiles a header.
 
-    The extension's name, which is not the same, may not be defined meanwhile.
+    All C++ sources with the same options and the light headers can use it. The extension's name
+    differs between them, so the command does not define it.
     """
     return (
         str(toolchain.host.path),
@@ -182,7 +196,10 @@ def prelude_command(
 def cuda_command(
     extension: Extension, toolchain: Toolchain, target: Target, source: str, *, headers: Headers
 ) -> tuple[str, ...]:
-    """Compile a CUDA source to an object file that registers its kernels when it is loaded."""
+    """Return the command that compiles a CUDA source to an object file.
+
+    The object registers its kernels when it is loaded.
+    """
     return (
         str(toolchain.cuda.nvcc),
         "-ccbin",
@@ -193,7 +210,7 @@ def cuda_command(
         *_definitions(extension),
         *include_flags(extension, toolchain, target, headers=headers),
         *_NVCC_FLAGS,
-        # Findings and profiles name the line of the submission.
+        # Findings and profiles need the source lines.
         "-lineinfo",
         "--compiler-options",
         "-fPIC",
@@ -213,7 +230,8 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
     kept = _without_device_linking(extension.cuda_flags)
     asked, flags = _split_architecture(kept, target.architecture)
     virtual = f"compute_{asked or target.architecture}"
-    # PTX alone, as text, and host code that calls the runtime of simulator/cudart/.
+    # Only uncompressed PTX, and no CUDA runtime: the host code calls the simulator's own runtime
+    # (simulator/cudart/).
     return [
         *flags,
         f"-gencode=arch={virtual},code={virtual}",
@@ -223,10 +241,10 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
 
 
 def _without_device_linking(flags: Sequence[str]) -> list[str]:
-    """Take out the options whose code needs more of a runtime than the simulator's.
+    """Return nvcc's flags without those whose code needs a runtime that the simulator lacks.
 
-    Each file's device code stands for itself, as load_inline's one file does anyway, and every
-    stream does its work at once, so that it does not matter which one is the default.
+    Each file's device code is complete in itself, as in load_inline's single file. Every stream of
+    the simulator runs its work at once, so the choice of the default stream has no effect.
     """
     kept: list[str] = []
     expect_value = False
@@ -244,11 +262,11 @@ def _without_device_linking(flags: Sequence[str]) -> list[str]:
 
 
 def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, list[str]]:
-    """Take the architecture options out of nvcc's flags.
+    """Separate the architecture options from nvcc's other flags.
 
     Returns:
-        The newest architecture named that a device of architecture `ours` runs, or else the newest
-        one, or None if none is named; and the other flags.
+        The newest named architecture that a device of architecture `ours` runs, else the newest
+        named one, or None if none is named; and the other flags.
     """
     named: list[str] = []
     rest = []
@@ -271,7 +289,7 @@ def _number(architecture: str) -> int:
 def link_command(
     extension: Extension, toolchain: Toolchain, target: Target, objects: Sequence[str], output: str
 ) -> tuple[str, ...]:
-    """Link object files to an extension module."""
+    """Return the command that links object files to an extension module."""
     libraries = [f"-L{path}" for path in cpp_extension.library_paths("cpu")]
     libraries += ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
     if extension.with_cuda and target.device == "cuda":
@@ -291,25 +309,29 @@ def link_command(
 
 
 def _cuda_runtime(cuda: CudaCompiler) -> Path:
-    """The runtime's library; of a wheel its name has the major version."""
+    """Return the path of the CUDA runtime's library.
+
+    The name of a wheel's library contains the major version.
+    """
     names = ("lib64/libcudart.so", "lib/libcudart.so", f"lib/libcudart.so.{cuda.release[0]}")
     paths = [cuda.home / name for name in names]
     if not cuda.include_paths:
-        # Debian's own toolkit has no folders but the system's.
+        # Debian's own toolkit uses the system's folders.
         paths.append(Path("/usr/lib") / f"{platform.machine()}-linux-gnu" / "libcudart.so")
     return next((path for path in paths if path.exists()), paths[0])
 
 
 def torch_version() -> str:
-    """The release of torch, with its build label."""
+    """Return the release of torch, with its build label."""
     return str(torch.__version__)
 
 
 def wherever_torch_lies(words: Iterable[str]) -> Iterator[str]:
-    """Yield a command's words for the key of a build, torch's folder by the name of its Python.
+    """Yield a command's words for a build's key, independent of the folder that contains torch.
 
-    The build has no path to torch's libraries in it: they are loaded before it is. So another
-    environment with the same torch can use it; one of another Python cannot.
+    The ABI tag of its Python stands for the folder. A build contains no path to torch's libraries,
+    which are loaded before it. So another environment with the same torch can use the build, unless
+    its Python has another ABI.
     """
     folder = os.path.dirname(cpp_extension.include_paths("cpu")[0])  # noqa: PTH120 - as a text
     name = f"torch-{sysconfig.get_config_var('SOABI')}"

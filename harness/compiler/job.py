@@ -1,4 +1,4 @@
-"""What a compiler is asked to do, and what it answers: plain data between two processes."""
+"""Jobs for the compiler process and their results: plain data between two processes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ MAX_DEPENDENCIES = 20_000
 
 @dataclass(frozen=True)
 class Job:
-    """Files, and the commands that make one file of them.
+    """Source files, and the commands that make one file from them.
 
     Attributes:
-        files: (name, text) each, written into an empty folder.
-        attempts: Steps to run; where some of an attempt fail, and other headers may mend that,
-            those of the next whose output is still missing are run.
-        then: Steps that follow.
-        product: The file that is wanted.
-        depfiles: Make rules that the compilers write; they tell what was read.
+        files: Pairs (name, text), written to an empty folder.
+        attempts: Alternative lists of steps, such as with other headers. If an attempt fails and
+            the next may succeed, those of its steps run whose output is missing.
+        then: Steps after the attempts, such as linking.
+        product: Name of the file to return.
+        depfiles: Names of the make rules that the compilers write; they list the files that were
+            read.
     """
 
     files: tuple[tuple[str, str], ...]
@@ -35,13 +36,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a job.
+    """The result of a job.
 
     Attributes:
-        product: The wanted file's bytes; None where a command failed.
-        attempt: Which attempt succeeded.
-        dependencies: Paths of files that the compilers say they have read.
-        output: What the commands that failed printed.
+        product: The bytes of the product; None if a command failed.
+        attempt: Index of the attempt that succeeded.
+        dependencies: Paths of the files that the compilers report to have read.
+        output: Output of the commands that failed.
     """
 
     product: bytes | None
@@ -50,7 +51,7 @@ class Result:
     output: str = ""
 
     def write(self, file: IO[bytes]) -> None:
-        """A line of JSON, and the product's bytes."""
+        """Write a line of JSON and the product's bytes."""
         header = _Header(
             self.product is not None,
             self.attempt,
@@ -63,10 +64,10 @@ class Result:
 
     @classmethod
     def read(cls, file: IO[bytes]) -> Result:
-        """The inverse of `write`, for bytes that a stranger may have written.
+        """Return the result that `write` wrote, or that untrusted code forged.
 
         Raises:
-            ValueError: they are no result.
+            ValueError: The bytes are not a result.
         """
         header = codec.decode(file.readline(MAX_HEADER_BYTES).decode(), _Header)
         if len(header.dependencies) > MAX_DEPENDENCIES or "\0" in "".join(header.dependencies):

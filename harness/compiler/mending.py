@@ -1,7 +1,7 @@
-"""Whether other headers can make a compiler take what it has refused.
+"""Prediction of whether other headers can make a refused source compile.
 
-An extension is compiled with small headers first. Most of what they make a compiler refuse is a
-mistake of the submission's, which torch's own headers, in five times the time, only confirm.
+An extension is first compiled with small headers. If they fail, the usual cause is a mistake in the
+submission. torch's own headers would only confirm that, in five times the time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 _ERROR = re.compile(r"\b(?:fatal )?error\s*:\s*(.*)")
-# Of nvcc's front end, and of g++, whose quotation marks are those of the language.
+# Messages of nvcc's front end and of g++, whose quotation marks depend on the locale.
 _UNKNOWN_NAME = re.compile(
     r"""identifier "(\w+)" is undefined|\W(\w+)\W (?:was not declared|does not name a type)"""
 )
-# Wherever a name that is unknown is the reason, an error of its own says so.
+# Errors that do not depend on the declarations in headers. If an unknown name causes one of them,
+# the compiler also reports the name itself.
 _WHATEVER_IS_DECLARED = re.compile(
     r"^(expected |unrecognized token|missing closing quote|redefinition of default argument"
     r"|default argument given for|this declaration has no storage class)|No such file or directory"
@@ -25,14 +26,14 @@ _SYSTEMS = ("/usr/include",)
 
 
 def may_mend(output: str, command: Sequence[str]) -> bool:
-    """Whether another try has a chance.
+    """Return whether another attempt may succeed.
 
     Args:
-        output: What the compilers printed that refused an extension's sources.
-        command: One of the commands of the other try; its options say where headers lie.
+        output: Output of the compilers that refused an extension's sources.
+        command: A command of the other attempt; its options contain the header folders.
 
     Returns:
-        False where each error is one of syntax, or a name that stands in no header.
+        False if each error is a syntax error, or names an identifier that occurs in no header.
     """
     errors = _ERROR.findall(output)
     names: set[str] = set()
@@ -44,7 +45,7 @@ def may_mend(output: str, command: Sequence[str]) -> bool:
             return True
     if not names:
         return not errors
-    # What the submission names itself (-I) every try has.
+    # Every attempt has the submission's own folders (-I), so only the others matter.
     folders = [after for word, after in pairwise(command) if word == "-isystem"]
     return _is_in_headers(names, (*folders, *_SYSTEMS))
 
@@ -54,5 +55,5 @@ def _is_in_headers(names: Iterable[str], folders: Iterable[str]) -> bool:
     found = subprocess.run(
         ["/bin/grep", "-rqswF", *words, *folders], check=False, stdin=subprocess.DEVNULL
     )
-    # Folders that are not there make it 2.
+    # The status is 2 if a folder does not exist.
     return found.returncode == 0

@@ -1,4 +1,4 @@
-"""Run a handful of compiler commands through ninja, and make their errors readable."""
+"""Execution of a few compiler commands by ninja, and extraction of their errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ninja import ninja_syntax
 
 from harness.system import leash
 
-# The program itself: Python's wrapper would take its signals, and not pass them on.
+# The program itself: its Python wrapper would not pass signals on.
 _NINJA = str(Path(ninja.BIN_DIR) / "ninja")
 
 
@@ -23,7 +23,7 @@ class CompileError(RuntimeError):
     """A compiler or the linker refused its input.
 
     Attributes:
-        output: everything that the failed commands printed.
+        output: Everything that the failed commands printed.
     """
 
     def __init__(self, output: str) -> None:
@@ -33,7 +33,13 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True)
 class Step:
-    """One command: arguments are a list, never a shell's string."""
+    """One command, as a list of arguments that no shell interprets.
+
+    Attributes:
+        output: Name of the file that the command writes.
+        command: The program and its arguments.
+        inputs: Names of the files that it reads.
+    """
 
     output: str
     command: tuple[str, ...]
@@ -41,10 +47,10 @@ class Step:
 
 
 def run_ninja(folder: Path, steps: Sequence[Step]) -> None:
-    """Run what is out of date among `steps` in `folder`, all of it even if one fails.
+    """Run the steps whose output is out of date, in `folder`; run all even if one fails.
 
     Raises:
-        CompileError: a command failed.
+        CompileError: A command failed.
     """
     (folder / "build.ninja").write_text(_ninja_file(steps))
     done = leash.run([_NINJA, "-k", "0"], folder)
@@ -54,7 +60,7 @@ def run_ninja(folder: Path, steps: Sequence[Step]) -> None:
 
 def _ninja_file(steps: Sequence[Step]) -> str:
     text = io.StringIO()
-    # Its type stub asks for a name, its code for a file.
+    # The type stub declares a file name, but the code takes a file object.
     writer = ninja_syntax.Writer(cast(Any, text), width=1000)
     for number, step in enumerate(steps):
         writer.rule(f"step{number}", ninja_syntax.escape(shlex.join(step.command)))
@@ -64,7 +70,7 @@ def _ninja_file(steps: Sequence[Step]) -> str:
 
 
 def _only_compiler_output(output: str) -> str:
-    """Without ninja's progress, its stop message and the failed commands themselves."""
+    """Return the output without ninja's progress, its stop message and the failed commands."""
     kept = []
     command_follows = False
     for line in output.splitlines():
@@ -78,7 +84,7 @@ def _only_compiler_output(output: str) -> str:
 
 
 def first_error(output: str) -> str:
-    """The line of a compiler's output that says what was wrong first."""
+    """Return the first line of a compiler's output that names an error, or else its first line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for pattern in (r"(fatal )?error\b", r"undefined reference|undefined symbol", r""):
         for line in lines:
@@ -88,7 +94,9 @@ def first_error(output: str) -> str:
 
 
 def linkers_words(output: str) -> str | None:
-    r"""What the linker said first, where it was the linker that failed; g++ only says that it did.
+    r"""Return the linker's first message, or None if the linker did not fail.
+
+    g++ itself reports only that the linker failed.
 
     >>> linkers_words("/usr/bin/ld: cannot find -lx: No such file\ncollect2: error: ld returned 1")
     'cannot find -lx: No such file'
@@ -99,13 +107,13 @@ def linkers_words(output: str) -> str | None:
     for number, line in enumerate(lines):
         said = re.match(r"(?:\S*/)?[\w-]*ld(?:\.\w+)?: (.*)", line)
         if said:
-            # "in function f():" says where; what, is in the next line.
+            # "in function f():" is the place; the error is in the next line.
             return lines[number + 1] if said[1].endswith(":") else said[1]
     return None
 
 
 def dependencies(folder: Path, depfiles: Sequence[str]) -> set[Path]:
-    """Every file that the compilers read, from the make rules they wrote."""
+    """Return all files that the compilers read, from the make rules that they wrote."""
     found = set()
     for name in depfiles:
         path = folder / name

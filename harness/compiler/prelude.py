@@ -1,8 +1,8 @@
-"""The headers that each extension's C++ begins with, parsed once and for all.
+"""A precompiled header for the beginning of each extension's C++ sources.
 
-The bindings that load_inline writes are a few lines below <torch/extension.h>, which g++ takes ten
-seconds to read. GCC keeps what it has read in a file of some 240 MB and takes it up where the
-options are the same: https://gcc.gnu.org/onlinedocs/gcc/Precompiled-Headers.html.
+load_inline's bindings are a few lines after <torch/extension.h>, which g++ takes ten seconds to
+parse. GCC stores the parsed header in a file of some 240 MB, and reuses it for the same options:
+https://gcc.gnu.org/onlinedocs/gcc/Precompiled-Headers.html.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _PRECOMPILED = f"{HEADER}.gch"
 _TEXT = "#include <torch/extension.h>\n"
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]torch/extension\.h[>"]', re.MULTILINE)
 
-# One file for each list of options: for others than these it would hardly be used again.
+# Each list of options needs a header file of its own. A list with other flags than these is too
+# rare to be worth one.
 _USUAL_FLAG = re.compile(r"-O\w*|-std=[\w+]+|-W[\w-]+|-w")
 
 
 def begins(text: str) -> bool:
-    """Whether a C++ source includes what the prelude has."""
+    """Return whether a C++ source includes the header that is precompiled."""
     return bool(_INCLUDED.search(text))
 
 
@@ -40,21 +41,22 @@ def find_or_make(
     compiler: Compiler,
     overlay: list[str],
 ) -> Path | None:
-    """A header for `-include` that an extension's C++ sources may begin with, or None for none.
+    """Return a header to pass to `-include` for an extension's C++ sources, or None.
 
     Args:
-        extension: Whose options count; nothing else of it gets in.
-        toolchain: What compiles.
-        target: For what.
-        cache: Where it is kept.
+        extension: The extension; only its options matter.
+        toolchain: The compilers.
+        target: The device and architecture.
+        cache: Store of finished builds.
         compiler: Runs the compiler.
         overlay: Digests of the light headers.
 
     Raises:
-        OSError: It cannot be stored.
+        OSError: The header cannot be stored.
     """
     is_usual = all(map(_USUAL_FLAG.fullmatch, extension.cpp_flags))
-    # A folder of the extension's own may have another header of that name. Clang's are other files.
+    # An include path of the extension may have another header of that name. Clang's precompiled
+    # headers have another format.
     if not is_usual or extension.include_paths or "clang" in toolchain.host.version:
         return None
     plain = Extension("", (), extension.cpp_flags, with_cuda=extension.with_cuda)
@@ -76,5 +78,6 @@ def find_or_make(
     try:
         return cache.get_or_build(key, build).library.with_name(HEADER)
     except (CompileError, CompileTimeout):
-        # It does without, only more slowly. That is not kept: another submission's time may do.
+        # The extension compiles without it, only more slowly. The failure is not stored, because
+        # another submission may have more time left.
         return None

@@ -1,13 +1,13 @@
-"""Which sources need nothing of torch but what the slim headers have.
+"""Selection of the sources that compile with the slim headers instead of torch's.
 
 nvcc reads torch's headers twice for each source, for the device and for the host, and has no
-precompiled ones. g++ compiles pybind11 once more for each extension. The slim headers
-(`include/slim/`) declare what kernels' host code uses of torch, and how it is bound to Python, and
-take a third of the time. They call functions of a worker's `cuda` device
+precompiled headers. g++ compiles pybind11 again for each extension. The slim headers
+(`include/slim/`) declare only what the host code of kernels uses of torch, and bind it to Python.
+With them a build takes a third of the time. They call functions of a worker's `cuda` device
 (`simulator/native/slim.cpp`, `bindings.cpp`).
 
-The question is asked of the text, and a wrong answer costs only time: what does not compile with
-them is compiled again with torch's own.
+The selection scans the source's text. A wrong choice costs only time, because a source that fails
+with the slim headers is compiled again with torch's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDER = OVERLAY / "slim"
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
-# Headers that are torch's, and those with which torch's would have to be the real ones.
+# torch's headers, and headers that need torch's real ones beside them.
 _TORCHS = re.compile(r"(torch|ATen|c10|caffe2|pybind11|thrust|cub)/|Python\.h|numpy/")
 _NAME = re.compile(
     r"\b(?:torch|at|c10|caffe2)((?:\s*::\s*\w+)+)|\b((?:TORCH|AT|C10|PYBIND11|DISPATCH)_\w+)"
@@ -34,19 +34,20 @@ _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _MEMBER = re.compile(r"(?:\.|->)\s*(?:template\s+)?(\w+)\s*[(<]")
 _FUNCTION = re.compile(r"(?<![.>\w])(\w+)\s*\(")
 _TENSORS_MEMBER = re.compile(r"\b(\w+)\([^;{}]*\) const\b")
-# Small headers of torch's, which the slim ones get along with.
+# Small headers of torch that work together with the slim ones.
 _ALONGSIDE = frozenset({"c10/util/Half.h", "c10/util/BFloat16.h"})
 _TENSORS = ("TensorBase.h", "TensorBody.h")
-# They are not laid out as torch's are: no function of a C++ source may take or return one.
+# The slim headers lay out these types differently from torch. A C++ source compiled with torch's
+# headers must not pass them to or from a CUDA source compiled with the slim ones.
 _OWN_TYPES = re.compile(
     r"\b(TensorOptions|TypeMeta|Scalar|CUDAStream|CUDAGuard|DeviceGuard|OptionalCUDAGuard)\b"
 )
 
 
 def sources(extension: Extension) -> frozenset[str]:
-    """Names of an extension's sources that are to be compiled with the slim headers.
+    """Return the names of an extension's sources to compile with the slim headers.
 
-    These are all of its CUDA sources or none, and C++ sources beside them.
+    These are either all of its CUDA sources or none, and C++ sources beside them.
     """
     texts = {name: _COMMENT.sub(" ", text) for name, text in extension.sources}
     slim = {name for name, text in texts.items() if _has_all_of(text)}
@@ -54,7 +55,7 @@ def sources(extension: Extension) -> frozenset[str]:
     is_possible = (
         cuda
         and cuda <= slim
-        # A header of the extension's own may use any of torch's.
+        # The extension's own headers are not scanned, and may use anything of torch.
         and not any(
             (Path(folder) / name).is_file()
             for folder in extension.include_paths
@@ -67,6 +68,7 @@ def sources(extension: Extension) -> frozenset[str]:
 
 
 def _has_all_of(source: str) -> bool:
+    """Return whether the slim headers declare all names that a source uses of torch."""
     included = filter(_TORCHS.match, _INCLUDE.findall(source))
     if not all(name in _ALONGSIDE or (FOLDER / name).is_file() for name in included):
         return False
@@ -74,7 +76,7 @@ def _has_all_of(source: str) -> bool:
     if _NAMESPACE.search(code):
         return False
     names = {word for pair in _NAME.findall(code) for word in _words_of(" ".join(pair))}
-    # One that the source has a function of is its own.
+    # If the source calls a function of that name too, the member is assumed to be its own.
     members = set(_MEMBER.findall(code)) - set(_FUNCTION.findall(code))
     return names <= _words() and not members & _missing_members()
 
@@ -85,14 +87,17 @@ def _words_of(text: str) -> set[str]:
 
 @functools.cache
 def _words() -> set[str]:
-    """Every word of the headers: what they declare is among them."""
+    """Return all words of the slim headers; everything that they declare is among them.
+
+    A superset is enough: a false "yes" is corrected by the second compilation.
+    """
     paths = [*FOLDER.rglob("*.h"), *(_torchs() / name for name in _ALONGSIDE)]
     return set().union(*(_words_of(path.read_text()) for path in paths))
 
 
 @functools.cache
 def _missing_members() -> set[str]:
-    """What torch's tensors have, and the slim ones have not."""
+    """Return the names of members that torch's tensors have and the slim tensors lack."""
     texts = [(_torchs() / "ATen/core" / name).read_text() for name in _TENSORS]
     return set(_TENSORS_MEMBER.findall("\n".join(texts))) - _words()
 

@@ -1,4 +1,4 @@
-"""Find what compiles a submission: nvcc (a toolkit, or PyPI wheels) and a C++ compiler."""
+"""Search for the compilers of a submission: nvcc (a toolkit or PyPI wheels) and a C++ compiler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_ARCHITECTURE = "90"
 
 OLDEST_CUDA = (12, 4)
 
-# As pyproject.toml's extra has it: this package itself is on no index.
+# The same packages as in pyproject.toml's extra; this package itself is not on an index.
 INSTALL_NVCC = "pip install 'cuda-toolkit[nvcc,cccl,nvtx,curand]'"
 _NO_NVCC_IN_WHEELS = "PyPI's packages of CUDA 12 have no nvcc; install a toolkit"
 
@@ -36,18 +36,26 @@ class ToolchainError(RuntimeError):
 
 @dataclass(frozen=True)
 class CudaCompiler:
-    """An nvcc with its headers: `home` is what CUDA_HOME would be."""
+    """An nvcc with its headers.
+
+    Attributes:
+        home: The folder that CUDA_HOME would name.
+        version: Release of nvcc, such as `13.0.88`.
+        origin: `toolkit` for an installed CUDA toolkit, `wheels` for PyPI's packages.
+        why: Why it was chosen, if there was a choice or a GPU to match.
+    """
 
     home: Path
     version: str
     origin: str
-    """`toolkit` for an installed CUDA toolkit, `wheels` for PyPI's packages."""
     why: str = ""
-    """Why it was taken, where there was a choice or a GPU to suit."""
 
     @property
     def nvcc(self) -> Path:
-        """The compiler driver; of Debian's own toolkit the script that finds its other programs."""
+        """The compiler driver.
+
+        For Debian's own toolkit it is the script that finds the other programs.
+        """
         return self.home / "bin" / "nvcc" if self.include_paths else Path("/usr/bin/nvcc")
 
     @property
@@ -57,16 +65,16 @@ class CudaCompiler:
 
     @property
     def include_paths(self) -> tuple[Path, ...]:
-        """What compilers have to be told to find cuda_runtime.h.
+        """The folders that compilers must be given to find cuda_runtime.h.
 
-        That is nothing for Debian's own toolkit, whose headers are the system's: named explicitly,
-        /usr/include comes before the headers of C++, which then do not find those of C.
+        This is empty for Debian's own toolkit, whose headers are the system's. An explicit
+        /usr/include would precede the C++ headers, which then would not find the C headers.
         """
         return () if self.include == SYSTEM_HEADERS else (self.include,)
 
     @property
     def newest_gcc(self) -> int | None:
-        """The major version of the newest gcc that it takes; None where its headers do not say."""
+        """Major version of the newest gcc that it accepts; None if its headers state no limit."""
         limits = self.include / "crt" / "host_config.h"
         text = limits.read_text(errors="replace") if limits.is_file() else ""
         found = re.search(r"gcc versions later than (\d+) are not supported", text)
@@ -80,7 +88,7 @@ class CudaCompiler:
 
 @dataclass(frozen=True)
 class CudaOfGpu:
-    """The CUDA that a machine with a GPU can run.
+    """The CUDA releases that a machine with a GPU can use.
 
     Attributes:
         driver: The newest release that the driver supports.
@@ -91,19 +99,20 @@ class CudaOfGpu:
     torch: tuple[int, int]
 
     def loads(self, release: tuple[int, int]) -> bool:
-        """Whether the driver loads machine code of a compiler.
+        """Return whether the driver loads machine code that a compiler of this release made.
 
-        It loads that of every release of its own major version, newer ones included, and of older
+        It loads code of every release of its own major version, newer ones included, and of older
         major versions; https://docs.nvidia.com/deploy/cuda-compatibility, "Minor Version
         Compatibility".
         """
         return release[0] <= self.driver[0]
 
     def preference(self, release: tuple[int, int]) -> tuple[bool, bool]:
-        """Sorts releases that load; the smallest comes first.
+        """Return a sort key for releases that load; the smallest is preferred.
 
-        The runtime of torch's major version is in the process already, and its structures are not
-        those of another. The driver compiles PTX, which an extension may hold, of no newer release.
+        First comes torch's major version: its runtime is already in the process, and the structures
+        of another one differ. Then comes a release that the driver supports, because an extension
+        may contain PTX, and the driver compiles PTX of no newer release.
         """
         return release[0] != self.torch[0], release > self.driver
 
@@ -118,17 +127,17 @@ class HostCompiler:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Everything that compiles a submission."""
+    """The compilers of a submission."""
 
     cuda: CudaCompiler
     host: HostCompiler
 
 
 def find_toolchain(gpu: CudaOfGpu | None = None) -> Toolchain:
-    """Find nvcc and a C++ compiler, for a GPU or the simulator, and see Python's headers.
+    """Return nvcc and a C++ compiler, for a GPU or the simulator; check for Python's headers too.
 
     Raises:
-        ToolchainError: one of them is missing.
+        ToolchainError: One of them is missing.
     """
     find_python_headers()
     cuda = find_cuda_compiler(gpu)
@@ -136,12 +145,13 @@ def find_toolchain(gpu: CudaOfGpu | None = None) -> Toolchain:
 
 
 def find_host_compiler(cuda: CudaCompiler | None = None) -> HostCompiler:
-    """Find the C++ compiler: what `CXX` names, else g++, else c++.
+    """Return the C++ compiler: that of `CXX`, else g++, else c++.
 
-    An nvcc refuses a g++ that is newer than itself. Then it is the newest older one.
+    nvcc refuses a g++ that is newer than it knows. Then the newest suitable `g++-VERSION` is
+    returned.
 
     Raises:
-        ToolchainError: there is none, or none that nvcc takes.
+        ToolchainError: There is no C++ compiler, or none that nvcc accepts.
     """
     named = os.environ.get("CXX")
     for name in (named, "g++", "c++"):
@@ -166,7 +176,7 @@ _OLDEST_GCC = 9
 
 
 def _gcc_major(path: str) -> int:
-    """The major version of a g++; 0 of another compiler, whose numbers are other ones."""
+    """Return the major version of a g++; 0 for another compiler, whose versions differ."""
     macros = subprocess.run(
         [path, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False
     ).stdout
@@ -175,19 +185,19 @@ def _gcc_major(path: str) -> int:
 
 
 def find_c_compiler() -> HostCompiler:
-    """Find the C compiler: what `CC` names, else cc, else gcc.
+    """Return the C compiler: that of `CC`, else cc, else gcc.
 
     Raises:
-        ToolchainError: there is none.
+        ToolchainError: There is no C compiler.
     """
     return _compiler("C")
 
 
 def find_python_headers() -> Path:
-    """Find the folder of Python.h, which the bindings of every extension include.
+    """Return the folder of Python.h, which the bindings of every extension include.
 
     Raises:
-        ToolchainError: there is none.
+        ToolchainError: The headers are missing.
     """
     _refuse(preinstall.no_headers())
     return preinstall.headers()
@@ -205,13 +215,14 @@ def _refuse(lack: Lack | None) -> None:
 
 
 def find_cuda_compiler(gpu: CudaOfGpu | None = None) -> CudaCompiler:
-    """Find nvcc.
+    """Return nvcc with its headers.
 
-    The simulator takes the first: CUDA_HOME's, the PATH's, an installed toolkit's, the wheels'. A
-    GPU takes the first of those that suit its driver and torch best.
+    The order of search is CUDA_HOME, the PATH, an installed toolkit, the wheels. The simulator uses
+    the first one. A GPU uses the one that suits its driver and torch best, and the first of equal
+    ones.
 
     Raises:
-        ToolchainError: there is none; names the toolkits that were passed over.
+        ToolchainError: No nvcc is usable; the message names the toolkits that were passed over.
     """
     found, passed_over = _look_for_compilers()
     if gpu is None:
@@ -220,7 +231,7 @@ def find_cuda_compiler(gpu: CudaOfGpu | None = None) -> CudaCompiler:
         raise ToolchainError(f"no nvcc found{_seen(passed_over)}; run: {INSTALL_NVCC}")
     loaded = [compiler for compiler in found if gpu.loads(compiler.release)]
     if loaded:
-        # Of equal ones it is the first.
+        # min returns the first of equal ones, so the order of search decides.
         best = min(loaded, key=lambda compiler: gpu.preference(compiler.release))
         return replace(best, why=_why(gpu, best, found))
     passed_over += [f"{each.home} (CUDA {each.version})" for each in found]
@@ -253,12 +264,12 @@ def _text(release: tuple[int, int]) -> str:
 
 
 def find_cuda_compilers() -> list[CudaCompiler]:
-    """All that can be used, in the order in which the simulator takes them."""
+    """Return all usable CUDA compilers, in the order of search."""
     return _look_for_compilers()[0]
 
 
 def _look_for_compilers() -> tuple[list[CudaCompiler], list[str]]:
-    """All compilers that can be used, the first choice first; and what else there is, and why."""
+    """Return all usable compilers, the first choice first, and the others with the reason."""
     found: list[CudaCompiler] = []
     passed_over: list[str] = []
     seen: set[Path] = set()

@@ -1,7 +1,7 @@
-"""The releases of torch that this version of the harness was tried with.
+"""The releases of torch that this version of the harness was tested with.
 
 The simulator is built against torch's C++ internals, and the compile step of `load_inline` is
-replaced; neither has a stability promise. Any other release gets a line, and is used all the same.
+replaced. Neither is a stable interface. Any other release is used too, with a one-line note.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from harness.compiler.flags import torch_version
 
 OLDEST_TORCH = (2, 9)
 NEWEST_TORCH = (2, 15)
-"""docs/machines.md says when, and what was run. CONTRIBUTING.md says how to widen the range."""
+"""The newest tested release; docs/machines.md lists the tests.
+
+CONTRIBUTING.md explains how to widen the range.
+"""
 
 _LAST = f"{NEWEST_TORCH[0]}.{NEWEST_TORCH[1]}"
 LAST_TRIED = f"this version of the harness was tried with torch {_LAST} last"
@@ -20,7 +23,9 @@ INSTALL_LAST_TRIED = f"pip install 'torch=={_LAST}.*'"
 
 
 def torch_note(version: str | None = None) -> str:
-    """One line for people where torch, by default the installed one, was not tried; else empty.
+    """Return a one-line note if a release of torch was not tested; empty if it was.
+
+    The installed release is the default.
 
     >>> torch_note("2.99.1+cu140")
     'torch 2.99 was not tried with this version of the harness'
