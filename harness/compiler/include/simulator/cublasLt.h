@@ -1,4 +1,4 @@
-// Names of cuBLASLt, without the library: see harness_library.h.
+// The cuBLASLt interface for the simulator, which has no such library: see harness_library.h.
 // Functions and constants as in https://docs.nvidia.com/cuda/cublas/, "Using the cuBLASLt API".
 #pragma once
 

@@ -1,5 +1,5 @@
-// cuBLAS: products of float matrices, which torch computes; of the rest the names alone, without the
-// library: see harness_library.h.
+// The cuBLAS interface for the simulator, which has no such library. torch computes products of
+// float matrices. All other functions only report their name: see harness_library.h.
 // Functions and constants as in https://docs.nvidia.com/cuda/cublas/.
 #pragma once
 
@@ -91,7 +91,7 @@ inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// What a handle keeps, and tells again.
+// Setters and getters of a handle's fields.
 #define HARNESS_CUBLAS_KEPT(name, Type, kept)                                     \
   inline cublasStatus_t cublasSet##name(cublasHandle_t handle, Type value) {      \
     handle->kept = value;                                                         \
@@ -127,7 +127,7 @@ HARNESS_CUBLAS(cublasGetVectorAsync)
 HARNESS_CUBLAS(cublasSetMatrixAsync)
 HARNESS_CUBLAS(cublasGetMatrixAsync)
 
-// A routine in each type, also by the name of the second interface.
+// A routine for each element type, also under its name in the second interface (_v2).
 #define HARNESS_CUBLAS_BOTH(name) HARNESS_CUBLAS(name) HARNESS_CUBLAS(name##_v2)
 #define HARNESS_CUBLAS_REAL(name) HARNESS_CUBLAS_BOTH(cublasS##name) HARNESS_CUBLAS_BOTH(cublasD##name)
 #define HARNESS_CUBLAS_COMPLEX(name) HARNESS_CUBLAS_BOTH(cublasC##name) HARNESS_CUBLAS_BOTH(cublasZ##name)
@@ -161,7 +161,7 @@ HARNESS_CUBLAS_COMPLEX(her) HARNESS_CUBLAS_COMPLEX(her2) HARNESS_CUBLAS_COMPLEX(
 HARNESS_CUBLAS_COMPLEX(hpr2)
 HARNESS_CUBLAS_ALL(gemvBatched) HARNESS_CUBLAS_ALL(gemvStridedBatched)
 
-// Level 3, and what is like it.
+// Level 3 and extensions.
 HARNESS_CUBLAS_BOTH(cublasDgemm) HARNESS_CUBLAS_COMPLEX(gemm) HARNESS_CUBLAS(cublasHgemm)
 HARNESS_CUBLAS_COMPLEX(gemm3m)
 HARNESS_CUBLAS_ALL(gemmBatched) HARNESS_CUBLAS(cublasHgemmBatched)
@@ -179,11 +179,11 @@ HARNESS_CUBLAS_ALL(getrsBatched) HARNESS_CUBLAS_ALL(getriBatched) HARNESS_CUBLAS
 HARNESS_CUBLAS_ALL(geqrfBatched) HARNESS_CUBLAS_ALL(gelsBatched) HARNESS_CUBLAS_ALL(tpttr)
 HARNESS_CUBLAS_ALL(trttp)
 
-// Products of float matrices, each stored by columns.
+// Products of float matrices in column-major order.
 
-// What torch computes on a stream: C = alpha A B + beta C, for each of some matrices. Strides are in
-// elements: from matrix to matrix, from row to row, from column to column. A cudaError_t, once the
-// device is told; defined in simulator/cudart/library.c.
+// sim_multiply makes torch compute C = alpha A B + beta C for a batch of matrices on a stream.
+// Strides are in elements: between matrices, between rows, between columns. It reports the call to
+// the device and returns a cudaError_t. It is defined in simulator/cudart/library.c.
 struct sim_matrix {
   const float* start;
   int64_t strides[3];
@@ -205,7 +205,7 @@ inline cublasStatus_t cublasSgemmStridedBatched(
       !fits(a_column, is_a_turned ? inner : rows) || !fits(b_column, is_b_turned ? columns : inner) ||
       !fits(c_column, rows))
     return CUBLAS_STATUS_INVALID_VALUE;
-  // Other arithmetic, and factors that lie on the device, are not what is computed here.
+  // torch computes in float32, and takes alpha and beta from the host only.
   if (handle->math == CUBLAS_TF32_TENSOR_OP_MATH || handle->pointers == CUBLAS_POINTER_MODE_DEVICE) {
     sim_note_unsupported("cublasSgemm with TF32, or with factors on the device");
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -232,18 +232,18 @@ inline cublasStatus_t cublasSgemm(
 inline cublasStatus_t cublasSgemv(
     cublasHandle_t handle, cublasOperation_t turn, int rows, int columns, const float* alpha,
     const float* a, int a_column, const float* x, int x_step, const float* beta, float* y, int y_step) {
-  // Below 0 a vector begins at its end.
+  // A negative step stores the vector from its end.
   if (x_step <= 0 || y_step <= 0) {
     sim_note_unsupported("cublasSgemv with a vector from its end on");
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  // As rows of one element each, which lie a step apart.
+  // A vector is a matrix of one row, whose columns are a step apart.
   const int height = turn == CUBLAS_OP_N ? rows : columns, width = turn == CUBLAS_OP_N ? columns : rows;
   return cublasSgemm(handle, CUBLAS_OP_N, turn == CUBLAS_OP_N ? CUBLAS_OP_T : CUBLAS_OP_N, 1, height,
                      width, alpha, x, x_step, a, a_column, beta, y, y_step);
 }
 
-// Both names of a function are its own.
+// A function with a _v2 name is the same under both names.
 #define cublasCreate_v2 cublasCreate
 #define cublasDestroy_v2 cublasDestroy
 #define cublasSetStream_v2 cublasSetStream

@@ -1,4 +1,5 @@
-// When a profiler looks: nobody does on the simulated device. PyPI's packages of CUDA lack this one.
+// Start and stop of a profiler; they have no effect on the simulated device. PyPI's packages of
+// CUDA lack this header.
 #pragma once
 
 #include <cuda_runtime_api.h>

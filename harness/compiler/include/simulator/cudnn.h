@@ -1,4 +1,4 @@
-// Names of cuDNN, without the library: see harness_library.h.
+// The cuDNN interface for the simulator, which has no such library: see harness_library.h.
 // Functions and constants as in https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/.
 #pragma once
 

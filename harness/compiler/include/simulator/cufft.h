@@ -1,4 +1,4 @@
-// Names of cuFFT, without the library: see harness_library.h.
+// The cuFFT interface for the simulator, which has no such library: see harness_library.h.
 // Functions and constants as in https://docs.nvidia.com/cuda/cufft/.
 #pragma once
 

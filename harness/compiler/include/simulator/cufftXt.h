@@ -1,4 +1,4 @@
-// Names of cuFFT's second interface, without the library: see harness_library.h.
+// The extended cuFFT interface for the simulator, which has no such library: see harness_library.h.
 #pragma once
 
 #include <cufft.h>

@@ -1,4 +1,4 @@
-// Names of cuSOLVER, without the library: see harness_library.h.
+// The cuSOLVER interface for the simulator, which has no such library: see harness_library.h.
 // Functions and constants as in https://docs.nvidia.com/cuda/cusolver/.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the parts of cuSOLVER share: see cusolverDn.h.
+// Types that all parts of cuSOLVER share: see cusolverDn.h.
 #pragma once
 
 #include <harness_library.h>

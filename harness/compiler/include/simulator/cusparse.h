@@ -1,4 +1,4 @@
-// Names of cuSPARSE, without the library: see harness_library.h.
+// The cuSPARSE interface for the simulator, which has no such library: see harness_library.h.
 // Functions and constants as in https://docs.nvidia.com/cuda/cusparse/.
 #pragma once
 

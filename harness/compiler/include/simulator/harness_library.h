@@ -1,13 +1,14 @@
-// A function of one of CUDA's mathematical libraries, of which the simulator has the name alone: to
-// call one is not a submission's own work, and the report says which did it.
+// Stand-ins for functions of CUDA's mathematical libraries. The simulator has only their names: a
+// call is not a submission's own work, and the report names the function.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-// Tells the simulated device, which ends the step; defined in simulator/cudart/library.c.
+// Reports a call to the simulated device, which ends the step; defined in
+// simulator/cudart/library.c.
 extern "C" void sim_library_call(const char* function);
 
-// Takes whatever arguments there are: none is looked at.
+// A function that computes. It accepts any arguments and ignores them.
 #define HARNESS_LIBRARY_FUNCTION(Status, failure, name)          \
   template <class... Arguments>                                  \
   inline Status name(Arguments&&...) {                           \
@@ -15,14 +16,14 @@ extern "C" void sim_library_call(const char* function);
     return failure;                                              \
   }
 
-// A function that computes nothing, such as one that describes what is to be computed.
+// A function that computes nothing, such as one that describes a later computation.
 #define HARNESS_LIBRARY_PREPARATION(Status, success, name)       \
   template <class... Arguments>                                  \
   inline Status name(Arguments&&...) {                           \
     return success;                                              \
   }
 
-// One that makes a handle: whoever asks gets something that is not null.
+// A function that makes a handle, which is only required not to be null.
 #define HARNESS_LIBRARY_CREATION(Status, success, name)          \
   template <class Handle, class... Arguments>                    \
   inline Status name(Handle* handle, Arguments&&...) {           \

@@ -1,5 +1,5 @@
-// <ATen/ATen.h> has every operator; headers of those that a source calls are included beside this.
-// What does not compile with this is compiled again with torch's own header.
+// <ATen/ATen.h> without its operators; the compiler command includes the headers of those that a
+// source calls. A source that does not compile with this header is compiled again with torch's own.
 #pragma once
 
 #include <torch/types.h>

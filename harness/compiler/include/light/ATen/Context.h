@@ -1,3 +1,3 @@
-// The headers of ATen's operators include <ATen/Context.h> and use nothing of it.
-// What does not compile with this is compiled again with torch's own header.
+// An empty <ATen/Context.h>: the headers of ATen's operators include it and use nothing of it. A
+// source that does not compile with this header is compiled again with torch's own.
 #pragma once

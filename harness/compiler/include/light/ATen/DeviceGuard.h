@@ -1,6 +1,6 @@
-// The part of <ATen/DeviceGuard.h> that guards need. Lists of tensors have no device here: their
-// header brings the interpreter's value types, a fifth of all that is parsed.
-// What does not compile with this is compiled again with torch's own header.
+// The part of <ATen/DeviceGuard.h> that guards need, without `device_of` for lists of tensors. The
+// header of those lists includes the interpreter's value types, a fifth of the text that is parsed.
+// A source that does not compile with this header is compiled again with torch's own.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
-// What torch's complex numbers need of <thrust/complex.h>, which is a sixth of all that nvcc parses:
-// conversions, and names of functions that nothing calls. A source that has to do with complex
-// numbers or with thrust gets the real header.
-// What does not compile with this is compiled again with the toolkit's own header.
+// The part of <thrust/complex.h> that torch's complex numbers need: conversions, and declarations
+// of functions that nothing calls. The real header is a sixth of the text that nvcc parses. A
+// source that uses complex numbers or thrust gets the real header. A source that does not compile
+// with this one is compiled again with the toolkit's.
 #ifdef HARNESS_WHOLE_THRUST
 #include_next <thrust/complex.h>
 #else

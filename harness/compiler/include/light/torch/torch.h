@@ -1,5 +1,5 @@
-// <torch/torch.h> has all of torch's C++ interface; kernels' host code uses what <torch/types.h> has.
-// What does not compile with this is compiled again with torch's own header.
+// The part of <torch/torch.h> that the host code of kernels uses, which is <torch/types.h>. A
+// source that does not compile with this header is compiled again with torch's own.
 #pragma once
 
 #include <torch/types.h>

@@ -1,5 +1,5 @@
-// The part of <torch/types.h> that kernels' host code uses: tensors, factories, dispatch macros.
-// What does not compile with this is compiled again with torch's own header.
+// The part of <torch/types.h> that the host code of kernels uses: tensors, factories, dispatch
+// macros. A source that does not compile with this header is compiled again with torch's own.
 #pragma once
 
 #include <ATen/Dispatch.h>

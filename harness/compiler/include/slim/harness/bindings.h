@@ -1,6 +1,7 @@
-// Bindings to Python as load_inline writes them: functions of types that the worker knows. pybind11
-// itself, which takes g++ seconds, is compiled once (native/bindings.cpp).
-// What has other types, names of arguments or a lambda is compiled again with the light headers.
+// Bindings to Python as load_inline writes them, for functions whose types the worker can convert.
+// pybind11 itself, which takes g++ seconds, is compiled once (native/bindings.cpp). Bindings with
+// other types, argument names or lambdas do not compile with this header; the harness compiles them
+// again with the light headers.
 #pragma once
 
 #include <harness/torch.h>
@@ -51,7 +52,7 @@ constexpr bool is_taken(Kind kind) {
   return kind != Kind::unknown && kind != Kind::two_tensors && kind != Kind::three_tensors;
 }
 
-// Calls a function with values at some addresses, and leaves the result at another.
+// Calls a function with the arguments at these addresses, and constructs the result at `result`.
 template <typename Result, typename... Arguments, size_t... Numbers>
 void call_with(
     Result (*function)(Arguments...), void** arguments, void* result, std::index_sequence<Numbers...>) {
@@ -115,7 +116,7 @@ class Module {
 } // namespace harness_slim
 
 namespace torch {
-// Exceptions of the function become those that torch's own operators raise.
+// The function's exceptions become the Python exceptions that torch's own operators raise.
 template <typename Result, typename... Arguments>
 harness_slim::Wrapped<Result(Arguments...)> wrap_pybind_function(Result (&function)(Arguments...)) {
   return {function};
@@ -125,7 +126,7 @@ harness_slim::Wrapped<Result(Arguments...)> wrap_pybind_function(Result (&functi
 struct _object;
 
 #ifdef TORCH_EXTENSION_NAME
-// `name` is that, which is a macro itself.
+// `name` is TORCH_EXTENSION_NAME. The second macro is needed to expand it before # and ##.
 #define PYBIND11_MODULE(name, variable) HARNESS_MODULE(name, variable)
 #define HARNESS_MODULE(name, variable)                                                   \
   static void harness_bind_##name(::harness_slim::Module&);                              \

@@ -1,7 +1,7 @@
-// TORCH_CHECK, and the message that it makes of its arguments.
+// TORCH_CHECK, and the conversion of its arguments to a message.
 #pragma once
 
-// Above the templates, since they find what is declared before them.
+// This stands above the templates: they find only the `append` functions declared before them.
 #include <harness/tensor.h>
 
 namespace harness_slim {
@@ -23,7 +23,7 @@ inline std::string message(const char* otherwise) {
 
 } // namespace harness_slim
 
-// The words of a check without a message are torch's.
+// The default message is torch's.
 #define TORCH_CHECK(condition, ...)                                                          \
   if (!(condition)) {                                                                        \
     ::harness_slim::fail(                                                                    \

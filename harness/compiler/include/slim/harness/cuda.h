@@ -80,7 +80,7 @@ inline void device_synchronize() {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
 }
 inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex = 0) {
-  // Asked each time: a case may be for a device with fewer multiprocessors.
+  // Not cached: a case may simulate a device with fewer multiprocessors.
   static thread_local cudaDeviceProp properties;
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
   return &properties;
@@ -89,7 +89,7 @@ inline cudaDeviceProp* getCurrentDeviceProperties() {
   return getDeviceProperties();
 }
 
-// A guard that device 0 is meant is all that a guard of the one device does.
+// There is one device, so a guard only checks that the argument is device 0.
 class OptionalCUDAGuard {
  public:
   OptionalCUDAGuard() = default;

@@ -1,5 +1,5 @@
-// What the slim headers ask of torch: functions of a worker's `cuda` device (native/slim.cpp), which
-// is compiled with torch's own headers. Both include this file, so neither can drift from the other.
+// The functions that the slim headers call in a worker's `cuda` device (native/slim.cpp), which is
+// compiled with torch's own headers. Both include this file, so that their declarations agree.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class Tensor;
 
 namespace harness_slim {
 
-// Of which c10::Device is made.
+// The fields of c10::Device.
 struct Place {
   int8_t type;
   int8_t index;
@@ -28,7 +28,7 @@ struct Numbers {
   size_t length;
 };
 
-// The fields of c10::TensorOptions; -1 for what is not said.
+// The fields of c10::TensorOptions; -1 if not set.
 struct Options {
   int8_t dtype = -1;
   int8_t device_type = -1;
@@ -54,7 +54,7 @@ void* undefined();
 void retain(void* held);
 void release(void* held);
 
-// ---- what a tensor is ---------------------------------------------------------------------------
+// ---- properties of a tensor ---------------------------------------------------------------------
 
 bool defined(const at::TensorBase&);
 int64_t dim(const at::TensorBase&);
@@ -98,7 +98,7 @@ void zero(const at::Tensor&);
 void fill(const at::Tensor&, Number value);
 void copy(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
 
-// ---- errors, and text for them ------------------------------------------------------------------
+// ---- errors and their messages ------------------------------------------------------------------
 
 [[noreturn]] void fail(const char* function, const char* file, uint32_t line, const std::string&);
 [[noreturn]] void not_implemented(
@@ -114,7 +114,7 @@ Place parse_device(const std::string&);
 
 // ---- bindings to Python -------------------------------------------------------------------------
 
-// A type of arguments and results.
+// The types of arguments and results that bindings convert.
 enum class Kind : uint8_t {
   nothing,
   tensor,
@@ -140,7 +140,7 @@ struct Function {
   const char* name;
   const char* doc;
   void* function;
-  // Of arguments at some addresses; constructs the result at the last one.
+  // Calls `function` with the arguments at these addresses, and constructs the result at `result`.
   void (*call)(void* function, void** arguments, void* result);
   const Kind* arguments;
   size_t count;
@@ -151,15 +151,16 @@ struct Function {
 void define(void* module, const Function&);
 void* make_module(const char* name, void (*bind)(void* module));
 
-// Who does that: native/bindings.cpp, a library of its own. Its dependencies, which may be those of a
-// real GPU, are not to be found by what finds the device's functions.
+// The implementation of both functions: native/bindings.cpp, a library of its own. It may depend on
+// libraries for a real GPU. If it were part of the device's library, the lookup of the device's
+// functions would search those dependencies too.
 struct Binder {
   void (*define)(void* module, const Function&);
   void* (*make_module)(const char* name, void (*bind)(void* module));
 };
 void bind_with(const Binder&);
 
-// ---- guards: there is one device, so a check that it is meant is all that they do ---------------
+// ---- guards: there is one device, so they only check that the argument is that device -----------
 
 void guard(Place);
 void guard_cuda(Place);

@@ -1,4 +1,4 @@
-// Guards of a device of any kind: that it is there is all that they ask.
+// Guards for any kind of device; they only check that the device exists.
 #pragma once
 
 #include <harness/check.h>

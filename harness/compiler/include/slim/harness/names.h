@@ -1,4 +1,4 @@
-// What stands in torch's own <torch/types.h>: names of ATen's, under torch.
+// The content of torch's own <torch/types.h>: names of ATen in namespace torch.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
 // Tensors for kernels' host code, under torch's names.
 //
-// Types that stand in the signatures of a submission's functions are laid out and named as torch's
-// own (native/slim.cpp asserts it), since another source may be compiled with torch's headers. Those
-// that are not belong to harness_slim, and no other source may name them (compiler/slim.py).
-// What does not compile with this is compiled again with the light headers.
+// The types in the signatures of a submission's functions have torch's names and layout
+// (native/slim.cpp asserts it), because another source may be compiled with torch's headers. Types
+// with another layout belong to harness_slim, and no other source may name them (compiler/slim.py).
+// A source that does not compile with this header is compiled again with the light headers.
 #pragma once
 
 #include <harness/text.h>
@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-// A function that is named as torch's and gives what torch's does not: the linker takes one of two
-// functions of a name.
+// For a function that has the name of one of torch's and another return type. The tag gives it a
+// symbol of its own; otherwise the linker would keep only one of the two functions.
 #define HARNESS_OWN __attribute__((abi_tag("slim")))
 
 namespace c10 {
@@ -121,7 +121,8 @@ class ArrayRef {
   ArrayRef(const std::array<T, N>& all) : data_(all.data()), length_(N) {}
   template <size_t N>
   ArrayRef(const T (&all)[N]) : data_(all), length_(N) {}
-  // It lives for as long as the expression that makes it, as an argument does.
+  // As in torch: the list lives until the end of the full expression, which suffices for an
+  // argument.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winit-list-lifetime"
   ArrayRef(const std::initializer_list<T>& all)
@@ -195,7 +196,7 @@ inline void append(std::string& text, c10::IntArrayRef all) {
   append(text, numbers(all));
 }
 
-// caffe2::TypeMeta: what Tensor::dtype() gives.
+// caffe2::TypeMeta, the type of Tensor::dtype().
 class TypeMeta {
  public:
   explicit TypeMeta(c10::ScalarType type) : type_(type) {}
@@ -239,7 +240,7 @@ class Scalar {
                                                  : Number::integral,
             static_cast<double>(value),
             static_cast<int64_t>(value)} {
-    // torch keeps these as an unsigned number, which this cannot.
+    // torch stores these as unsigned numbers, which `Number` cannot hold.
     static_assert(!std::is_same_v<T, unsigned long> && !std::is_same_v<T, unsigned long long>);
   }
   Number number() const {
@@ -426,12 +427,12 @@ class TensorBase {
   void* data_ptr() const {
     return mutable_data_ptr();
   }
-  // torch's libraries have these for each type of number.
+  // torch's libraries define these for each element type.
   template <typename T>
   T* mutable_data_ptr() const;
   template <typename T>
   T* data_ptr() const;
-  // They have this, too, but releases differ in its symbol.
+  // torch's libraries define this too, but its symbol differs between releases.
   template <typename T>
   const T* const_data_ptr() const {
     return mutable_data_ptr<std::remove_const_t<T>>();

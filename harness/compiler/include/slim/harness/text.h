@@ -1,4 +1,4 @@
-// Words of a message, without streams.
+// Conversion of values to a message's text. Streams would do it too, but their headers are large.
 #pragma once
 
 #include <harness/functions.h>

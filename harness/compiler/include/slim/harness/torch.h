@@ -1,4 +1,4 @@
-// What torch's large headers give to kernels' host code.
+// The part of torch's large headers that the host code of kernels uses.
 #pragma once
 
 #include <harness/dispatch.h>

@@ -1,4 +1,4 @@
-// The device's properties, and handles for CUDA's libraries, of which only the names are here.
+// The device's properties, and handles of CUDA's libraries, which exist by name only.
 #pragma once
 
 #include <ATen/cuda/Exceptions.h>
@@ -25,7 +25,7 @@ inline bool is_available() {
   return true;
 }
 inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex = 0) {
-  // Asked each time: a case may be for a device with fewer multiprocessors.
+  // Not cached: a case may simulate a device with fewer multiprocessors.
   static thread_local cudaDeviceProp properties;
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
   return &properties;

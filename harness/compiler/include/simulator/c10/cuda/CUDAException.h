@@ -1,5 +1,5 @@
-// Checks of CUDA calls, with the real ones' names, class and wording; where the simulator knows why
-// a launch was refused, the message says so.
+// Checks of CUDA calls, with the names, exception class and wording of torch's own. If the
+// simulator knows why a launch was refused, the message contains the reason.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -1,4 +1,4 @@
-// Streams of the device, which are those of cudart/stream.c.
+// Streams of the simulated device; they are implemented in cudart/stream.c.
 #pragma once
 
 #include <c10/core/DeviceGuard.h>
@@ -77,7 +77,7 @@ class CUDAStream {
   static CUDAStream unpack3(StreamId id, DeviceIndex device, DeviceType type) {
     return CUDAStream(Stream::unpack3(id, device, type));
   }
-  // Torch's own range, which is narrower than CUDA's.
+  // torch's own range, which is narrower than CUDA's.
   static std::tuple<int, int> priority_range() {
     return {0, -3};
   }

@@ -1,4 +1,4 @@
-// What torch's own guards (c10/cuda/CUDAGuard.h) are made of, for the one simulated device.
+// The implementation of torch's own guards (c10/cuda/CUDAGuard.h), for the one simulated device.
 #pragma once
 
 #include <c10/core/Device.h>
