@@ -1,5 +1,5 @@
-"""What is to be checked: reference files, submissions as found, and the cases and values of each.
+"""The specification of a check: reference files, submissions as found, cases and their values.
 
-What is known of each kind of reference is in families/. No submission is run here; how an output is
-judged is in judging/.
+families/ contains the knowledge about each kind of reference. This package runs no submission;
+judging/ judges their outputs.
 """

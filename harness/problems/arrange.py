@@ -1,4 +1,4 @@
-"""Tensors that lie in memory otherwise than contiguous ones do."""
+"""Layouts of tensors in memory other than contiguous."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from harness.problems.runs import Arrangement
 
 
 def arrange(value: Tensor, arrangement: Arrangement) -> Tensor:
-    """Give the same values as a tensor that lies otherwise.
+    """Return a tensor with the same values in another memory layout.
 
     Args:
-        value: Any tensor; for `expanded` all of its rows are alike.
-        arrangement: How it shall lie. What has too few dimensions for that stays as it is.
+        value: Any tensor; for `expanded`, all its rows must be equal.
+        arrangement: The layout. A tensor with too few dimensions for it is returned unchanged.
     """
     if arrangement == "strided" and value.dim() > 1:
         return value.transpose(-1, -2).contiguous().transpose(-1, -2)

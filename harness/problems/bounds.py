@@ -1,7 +1,7 @@
-"""How far from the exact output a right one may be, from the arithmetic that it is computed in.
+"""Bounds on the error of a correct output, derived from the arithmetic that computes it.
 
 The bounds are those of Higham, Accuracy and Stability of Numerical Algorithms (2nd ed., SIAM 2002),
-section 3.1: a sum of n products, evaluated in any order with unit roundoff u, differs from the
+section 3.1. A sum of n products is evaluated in any order with unit roundoff u. It differs from the
 exact one by at most gamma_n(u) * sum |w| |x|, where gamma_n(u) = n u / (1 - n u).
 """
 
@@ -18,12 +18,12 @@ _FLOAT64_ROUNDOFF = 2.0**-53
 
 @dataclass(frozen=True)
 class Traced:
-    """A call of a reference.
+    """A traced call of a reference.
 
     Attributes:
-        graph: Of torch's core operators (`rounding.propagate.trace`).
-        tensors: What it is called with: weights and inputs, floating-point numbers in float64.
-        names: What the reference calls each of them.
+        graph: The graph, of torch's core operators (`rounding.propagate.trace`).
+        tensors: Arguments of the graph: weights and inputs; floating-point ones are float64.
+        names: The reference's names of the arguments.
     """
 
     graph: GraphModule
@@ -36,7 +36,7 @@ class Instance(Protocol):
 
     @property
     def output_dtype(self) -> torch.dtype:
-        """What a submission's output must be, where it is floating-point numbers."""
+        """The dtype that a submission's output must have, if it is floating point."""
 
     def __call__(
         self,
@@ -44,26 +44,27 @@ class Instance(Protocol):
         inputs: Sequence[Tensor],
         dtype: torch.dtype = torch.float64,
     ) -> Tensor:
-        """Give its output with every floating-point number converted to `dtype`."""
+        """Return the output, with every floating-point tensor converted to `dtype`."""
 
     def traced(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Traced:
-        """Give it as a graph of torch's core operators, and what the graph is called with.
+        """Return the call as a graph of torch's core operators, with the arguments of the graph.
 
         Raises:
-            harness.problems.rounding.tracked.NoRuleError: It cannot be traced.
+            harness.problems.rounding.tracked.NoRuleError: The call cannot be traced.
         """
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How a sum of products loses accuracy in one format.
+    """The rounding errors of a sum of products in one format.
 
     Attributes:
-        roundoff: Relative error of rounding a number to the format.
-        roundings: How often a product's value is rounded to it: each operand, and the output.
+        roundoff: Unit roundoff of the format.
+        roundings: How often a product's value is rounded to the format: each operand, and the
+            output.
         accumulation: Unit roundoff of the products and their sum.
-        extra_terms: What n is increased by, in units of `accumulation`.
-        smallest: Absolute error of an operand that is too small for `roundoff` to hold.
+        extra_terms: A number added to n, in units of `accumulation`.
+        smallest: Absolute error of an operand that is too small for the relative error `roundoff`.
     """
 
     roundoff: float
@@ -74,43 +75,46 @@ class Arithmetic:
 
 
 class Expected(Protocol):
-    """What an output must be."""
+    """A correct output and its error bounds."""
 
     @property
     def value(self) -> Tensor:
-        """The exact output but for float64's rounding; float64, or of its own kind."""
+        """The output, exact up to float64's rounding.
+
+        Float64; an output that is not floating point keeps its dtype.
+        """
 
     @property
     def dtype(self) -> torch.dtype:
-        """What a submission's output must be."""
+        """The dtype that a submission's output must have."""
 
     @property
     def estimated(self) -> str:
-        """Why the bound is not rigorous; empty where it is."""
+        """Why the bound is not rigorous; empty if it is."""
 
     def bound(self, arithmetic: Arithmetic) -> Tensor:
-        """Give the largest error that each output may have, float64, of the output's shape."""
+        """Return the largest error that each element may have; float64, in the output's shape."""
 
     @property
     def tried(self) -> Tensor | None:
-        """How far rounding led in a few trials, of the loosest format; None where unknown.
+        """The errors in a few trials with the loosest format; None if unknown.
 
-        Float64, of the output's shape.
+        Float64, in the output's shape.
         """
 
 
 @dataclass(frozen=True)
 class Sums:
-    """As `Expected`: outputs that are sums of products.
+    """An `Expected` output whose elements are sums of products.
 
     Attributes:
-        value: The exact output but for float64's rounding; float64, the output's shape.
-        magnitude: The sum of the absolute values of the terms; float64, the same shape.
-        terms: Number of terms in each output's sum, the bias counting as one; float64, of a shape
+        value: The output, exact up to float64's rounding; float64.
+        magnitude: The sum of the absolute values of the terms; float64, in the output's shape.
+        terms: Number of terms in each element's sum, the bias counting as one; float64, in a shape
             that broadcasts to the output's.
         largest_operand: Largest absolute value among the inputs, plus that among the weights.
-        dtype: As in `Expected`.
-        estimated: As in `Expected`.
+        dtype: The dtype that a submission's output must have.
+        estimated: Why the bound is not rigorous; empty if it is.
     """
 
     value: Tensor
@@ -121,42 +125,44 @@ class Sums:
     estimated: str = ""
 
     def bound(self, arithmetic: Arithmetic) -> Tensor:
-        """Give the largest error that each output may have.
+        """Return the largest error that each element may have.
 
-        That is `largest_error`, to which the oracle's own is added.
+        It is `largest_error` plus a bound on the oracle's own error in float64.
 
         Args:
-            arithmetic: What the output was computed in.
+            arithmetic: The arithmetic of the computation.
 
         Returns:
-            Absolute errors, float64, of the output's shape.
+            Absolute errors; float64, in the output's shape.
         """
         own = 2.0 * gamma(self.terms, _FLOAT64_ROUNDOFF) * self.magnitude
         return own + largest_error(arithmetic, self.terms, self.magnitude, self.largest_operand)
 
     @property
     def tried(self) -> None:
-        """None: the bound of one sum always says something."""
+        """No trial errors (None): the bound of a single sum is always informative."""
 
 
 def largest_error(
     arithmetic: Arithmetic, terms: Tensor, magnitude: Tensor, largest_operand: float
 ) -> Tensor:
-    """Give the largest error that sums of products may have.
+    """Return the largest error that sums of products may have.
 
     With c roundings of unit roundoff v, and n terms that accumulate with unit roundoff u:
-    |error| <= ((1 + v)**c - 1 + gamma_n(u) (1 + v)**c) * magnitude, plus what is lost where
-    operands, products and the output are too small for a relative error: for operands of
-    absolute error a, a (|x| + |w| + 1) for each term and the output.
+
+        |error| <= ((1 + v)**c - 1 + gamma_n(u) (1 + v)**c) * magnitude
+
+    Operands, products and outputs may be too small for a relative error. For an absolute error a of
+    an operand, a (|x| + |w| + 1) is added for each term and the output.
 
     Args:
-        arithmetic: What they are computed in.
-        terms: As in `Expected`.
-        magnitude: As in `Expected`.
-        largest_operand: As in `Expected`.
+        arithmetic: The arithmetic of the computation.
+        terms: Number of terms in each sum, as in `Sums`.
+        magnitude: Sum of the absolute values of the terms, as in `Sums`.
+        largest_operand: Largest operand, as in `Sums`.
 
     Returns:
-        Absolute errors, float64, of the magnitude's shape.
+        Absolute errors; float64, in the magnitude's shape.
     """
     grown = (1.0 + arithmetic.roundoff) ** arithmetic.roundings
     rounding = gamma(terms + arithmetic.extra_terms, arithmetic.accumulation)
@@ -165,6 +171,6 @@ def largest_error(
 
 
 def gamma(terms: Tensor, roundoff: float) -> Tensor:
-    """Higham's gamma_n(u) = n u / (1 - n u), infinite from n u = 1 on, where it says nothing."""
+    """Return Higham's gamma_n(u) = n u / (1 - n u); infinite if n u >= 1, where no bound holds."""
     product = terms * roundoff
     return torch.where(product < 1.0, product / (1.0 - product), torch.inf)

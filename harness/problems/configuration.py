@@ -1,4 +1,4 @@
-"""One configuration of a reference: what it is constructed with, and the sizes that it is given."""
+"""Configurations of a reference: its constructor arguments and the shapes of its inputs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Number = int | float | bool
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One input of a reference's forward: its shape and its dtype, such as "float32"."""
+    """The shape of one input of a reference's forward, and its dtype, such as "float32"."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -22,12 +22,12 @@ class Configuration:
     """One configuration of a reference.
 
     Attributes:
-        arguments: Init arguments by name, as both `Model` and `ModelNew` get them.
+        arguments: Constructor arguments by name, as both `Model` and `ModelNew` get them.
         input_shapes: Shapes of the inputs of forward.
         input_dtypes: Their dtypes, such as "float32".
-        constants: What the reference's constants are there, by name, where they are not its own
+        constants: Values of the reference's constants by name, if they differ from its own
             (`constants.constants_of`).
-        numbers: Inputs of forward that are no tensors, by their place among all.
+        numbers: Inputs of forward that are not tensors, by their position among all inputs.
     """
 
     arguments: Mapping[str, object]
@@ -39,18 +39,18 @@ class Configuration:
 
 @dataclass(frozen=True)
 class ConstructorCall:
-    """What a constructor is called with.
+    """The arguments of a constructor call.
 
     Attributes:
-        positional: Arguments without their names, in order.
-        named: The others.
+        positional: Positional arguments, in order.
+        named: Keyword arguments.
     """
 
     positional: tuple[object, ...] = ()
     named: Mapping[str, object] = field(default_factory=dict)
 
     def spelled(self, name: str) -> str:
-        """As Python text.
+        """Return the call as Python text.
 
         >>> ConstructorCall((64, 3), {"stride": 2}).spelled("ModelNew")
         'ModelNew(64, 3, stride=2)'
@@ -60,11 +60,11 @@ class ConstructorCall:
 
 
 def forward_arguments(tensors: Iterable[Tensor], numbers: Mapping[int, Number]) -> list[Any]:
-    """All inputs of forward in their order.
+    """Return all inputs of forward in their order.
 
     Args:
-        tensors: Those that are tensors.
-        numbers: The others, by their place among all.
+        tensors: The inputs that are tensors.
+        numbers: The other inputs, by their position among all.
     """
     arguments: list[Any] = list(tensors)
     for place in sorted(numbers):

@@ -1,8 +1,9 @@
 """The sizes that a reference in KernelBench's format states: its integer constants.
 
-`batch_size = 128` at the top of a file, or `input_shape = (64, 256)`, is read by `get_inputs`, by
-`get_init_inputs`, or by both, which is how an argument and a shape are kept equal. So another
-configuration is the file's own text with another number there.
+A reference has constants such as `batch_size = 128` or `input_shape = (64, 256)` at its top.
+`get_inputs`, `get_init_inputs` or both read them, which keeps arguments and shapes consistent. So
+another configuration is the file's own text with other numbers in these places. To vary shapes and
+arguments separately would break that consistency.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from typing import Any
 
 _INPUTS = "get_inputs"
 _READERS = (_INPUTS, "get_init_inputs")
-# A smaller number in a function may be a dimension's, or say how something is drawn.
+# A smaller number in a function may be the index of a dimension, or a parameter of a distribution.
 _LEAST_SIZE = 8
 
 
 def constants_of(tree: ast.Module) -> dict[str, int]:
-    r"""Find the integers that the inputs or the init arguments of a reference are made from.
+    r"""Return the integers that a reference's inputs or constructor arguments are made from.
 
     Args:
-        tree: The file's.
+        tree: The file's syntax tree.
 
     Returns:
-        Their values by name, in the file's order; those in a tuple or list are called
-        `shape[0]`, `shape[1]`. A number from 8 on that stands in one of the two functions itself
-        is called `n128`, wherever it stands there.
+        Their values by name, in the file's order. The elements of a tuple or list are called
+        `shape[0]`, `shape[1]`. A literal from 8 on inside one of the two functions is called
+        `n128`; all its occurrences are one constant.
 
     >>> constants_of(ast.parse("n = 2 * 8; other = 3\ndef get_inputs(): return [zeros(n)]"))
     {'n': 16}
@@ -37,7 +38,7 @@ def constants_of(tree: ast.Module) -> dict[str, int]:
 
 
 def names_of_inputs(tree: ast.Module) -> frozenset[str]:
-    r"""Find which of the constants say how large an input is: those that `get_inputs` reads.
+    r"""Return the names of the constants that `get_inputs` reads, which determine input sizes.
 
     >>> text = "n = 8; k = 3\ndef get_inputs(): return [n]\ndef get_init_inputs(): return [k]"
     >>> names_of_inputs(ast.parse(text))
@@ -47,13 +48,13 @@ def names_of_inputs(tree: ast.Module) -> frozenset[str]:
 
 
 def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
-    """Give the file with other values for some of its constants.
+    """Return the file's syntax tree with other values for some of its constants.
 
     Args:
-        tree: The file's, which stays as it is.
-        values: By the names of `constants_of`.
+        tree: The file's syntax tree, which is not changed.
+        values: New values, by the names of `constants_of`.
     """
-    # By identity: what a copy finds here it takes as the copy of it.
+    # This is deepcopy's memo, by identity: for a node in it, deepcopy uses the value as the copy.
     others: dict[int, Any] = {
         id(node): ast.copy_location(ast.Constant(values[name]), node)
         for name, node in _places(tree)
@@ -67,30 +68,33 @@ def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
 
 
 def _has_any(statement: ast.stmt, places: Container[int]) -> bool:
-    """Whether something in a statement is replaced: a file is mostly classes, which stay."""
+    """Return whether a statement contains one of the nodes to replace.
+
+    Most statements of a file are classes. They contain none, and are not copied.
+    """
     return _states(statement) and any(id(node) in places for node in ast.walk(statement))
 
 
 def _states(statement: ast.stmt) -> bool:
-    """Whether it is one that constants stand in."""
+    """Return whether a statement is of a kind that can contain constants."""
     return isinstance(statement, ast.Assign | ast.AnnAssign | ast.FunctionDef)
 
 
 def _places(
     tree: ast.Module, functions: Collection[str] = _READERS
 ) -> Iterator[tuple[str, ast.expr]]:
-    """Where an integer may stand that some of the two functions read, with its name."""
+    """Yield the name and node of each possible integer constant that `functions` read."""
     readers = [*_readers(tree, functions)]
     read = _names_read(tree, readers)
     found = set()
     for name, expression in _named(tree):
-        # What has two names is one size.
+        # In `height = width = 224`, both names refer to one constant.
         if name.partition("[")[0] in read and expression not in found:
             found.add(expression)
             yield name, expression
     for reader in readers:
         for node in ast.walk(reader):
-            # One number is one size, as often as it stands there.
+            # Equal literals are one constant.
             if (
                 isinstance(node, ast.Constant)
                 and type(node.value) is int
@@ -106,7 +110,10 @@ def _readers(tree: ast.Module, functions: Collection[str]) -> Iterator[ast.Funct
 
 
 def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Where the file's top level gives a name to an expression, or to a sequence of them."""
+    """Yield each name that the file's top level assigns, with its expression.
+
+    The elements of a sequence are yielded one by one.
+    """
     for statement in tree.body:
         match statement:
             case ast.Assign(targets=targets, value=value) if all(
@@ -133,7 +140,7 @@ def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _integer(node: ast.expr) -> int | None:
-    """The value of a literal, or of arithmetic on literals; None for anything else."""
+    """Return the value of an integer literal or of arithmetic on such; None for anything else."""
     match node:
         case ast.Constant(value=bool()):
             return None
@@ -168,10 +175,10 @@ def _calculated(op: ast.operator, a: int, b: int) -> int | None:
 
 
 def _names_read(tree: ast.Module, readers: Sequence[ast.FunctionDef]) -> set[str]:
-    """Names that some functions read, and those that are derived from at the top level."""
+    """Return the names that some functions read, and the top-level names that these derive from."""
     read = {name for reader in readers for name in _loaded(reader)}
-    # `heads = width // 64` makes `width` a constant that is read: to its end, as each may be
-    # derived from another.
+    # `heads = width // 64` means that `width` is read too. Derivations can be chained, so this
+    # repeats until no name is added.
     derived: dict[str, set[str]] = {}
     for name, node in _named(tree):
         derived.setdefault(name.partition("[")[0], set()).update(_loaded(node))

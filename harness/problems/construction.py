@@ -1,4 +1,4 @@
-"""How a case's `ModelNew` is called: as KernelBench does, by name, or leaving out defaults."""
+"""Constructor calls of a case's `ModelNew`: KernelBench's call, or a call by name."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from harness.problems.problem import Problem
 def own_call(
     problem: Problem, submission: Submission, arguments: Mapping[str, object]
 ) -> ConstructorCall:
-    """Give the problem's own call: KernelBench's, where that means the same to the submission.
+    """Return the call for the problem's own configuration.
+
+    It is KernelBench's own, positional call if it means the same to the submission.
 
     Args:
         problem: The reference, with the constants of the case.
-        submission: One that fits it.
-        arguments: The problem's own, as far as the submission takes them.
+        submission: A submission that fits the problem.
+        arguments: The problem's own arguments that the submission takes.
 
     Returns:
-        What `get_init_inputs()` gives; every argument by its name where the submission has them in
-        another order, or has not all of them.
+        The result of `get_init_inputs()`. If the submission has the parameters in another order, or
+        lacks some, it is every argument by name.
     """
     call = problem.init_inputs
     names = problem.parameter_names[: len(call.positional)]
     means_the_same = _takes_in_order(submission, names) and all(
         submission.accepts(name) for name in call.named
     )
-    # A parameter that is not given has the default of either class, and that must be the same.
+    # An argument that the call leaves out gets the default of either class. That is only safe for
+    # parameters of the submission that have a default.
     given = {*names, *call.named}
     required = {p.name for p in submission.parameters if p.required}
     return call if means_the_same and required <= given else ConstructorCall((), dict(arguments))
@@ -45,14 +48,16 @@ def _takes_in_order(submission: Submission, names: tuple[str, ...]) -> bool:
 def call_by_name(
     problem: Problem, submission: Submission, arguments: Mapping[str, object], case_id: str
 ) -> ConstructorCall:
-    """Give a call that names its arguments; in half of the cases it leaves out Model's defaults.
+    """Return a call that names its arguments; half of the cases omit those with Model's defaults.
 
     Args:
         problem: The reference.
-        submission: One that fits it.
-        arguments: The case's.
-        case_id: What decides whether defaults are left out, the same way in every run.
+        submission: A submission that fits the problem.
+        arguments: The case's arguments.
+        case_id: The case's id, which decides whether defaults are omitted, alike in every run.
     """
+    # Omitting an argument checks that ModelNew has Model's default. A hash of the id decides, not
+    # the seed, so that the case makes the same call in every run.
     if hashlib.sha256(case_id.encode()).digest()[0] % 2:
         return ConstructorCall((), dict(arguments))
     required = {p.name for p in submission.parameters if p.required}

@@ -1,4 +1,4 @@
-"""Covering arrays: few rows that hold every feasible combination of a few parameters' values."""
+"""Covering arrays: few rows that contain every feasible combination of a few parameters' values."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +12,20 @@ IsFeasible = Callable[[Mapping[str, Any]], bool]
 
 
 def cover(levels: Levels, is_feasible: IsFeasible, strength: int) -> list[Row]:
-    """Find rows that hold every feasible combination of `strength` values.
+    """Return rows that contain every feasible combination of `strength` values.
 
     allpairspy's greedy search makes most rows. It stops at the first row that adds nothing, which
-    under constraints is too early, so what is still missing is packed into rows after it.
+    is too early under constraints. So the combinations that are still missing are packed into
+    further rows.
 
     Args:
         levels: The values of each parameter; at least two parameters.
-        is_feasible: Says of some parameters' values whether a valid row can hold them. On a
-            part of a row it may be too generous, on a whole row it must be right.
+        is_feasible: Returns whether a valid row can contain these parameters' values. For a part of
+            a row it may return True wrongly; for a whole row it must be exact.
         strength: 2 for pairs, 3 for triples.
 
     Returns:
-        The rows, each with a value for every parameter; the same ones in every run.
+        The rows, each with a value for every parameter; the same in every run.
     """
 
     def is_row_feasible(values: Sequence[Any]) -> bool:
@@ -36,6 +37,7 @@ def cover(levels: Levels, is_feasible: IsFeasible, strength: int) -> list[Row]:
     while missing:
         row = _pack(levels, is_feasible, missing)
         if row is None:
+            # No valid row contains the combination, so it is infeasible.
             missing = missing[1:]
         else:
             rows.append(row)
@@ -44,7 +46,7 @@ def cover(levels: Levels, is_feasible: IsFeasible, strength: int) -> list[Row]:
 
 
 def uncovered(levels: Levels, rows: Sequence[Row], strength: int) -> list[Row]:
-    """List the combinations of `strength` values that no row holds, feasible or not."""
+    """Return the combinations of `strength` values that no row contains, feasible or not."""
     missing = []
     for names in itertools.combinations(levels, strength):
         held = {tuple(row[name] for name in names) for row in rows}
@@ -55,7 +57,10 @@ def uncovered(levels: Levels, rows: Sequence[Row], strength: int) -> list[Row]:
 
 
 def complete(levels: Levels, is_feasible: IsFeasible, chosen: Mapping[str, Any]) -> Row | None:
-    """Find a feasible row that holds what is chosen, or None: depth first, in the levels' order."""
+    """Return a feasible row that contains the chosen values, or None.
+
+    It is found by depth-first search in the order of the levels.
+    """
     if not is_feasible(chosen):
         return None
     name = next((name for name in levels if name not in chosen), None)
@@ -66,7 +71,11 @@ def complete(levels: Levels, is_feasible: IsFeasible, chosen: Mapping[str, Any])
 
 
 def _pack(levels: Levels, is_feasible: IsFeasible, missing: Sequence[Row]) -> Row | None:
-    """Find a row that holds the first missing combination and many others; None if none can."""
+    """Return a row with the first missing combination and many others.
+
+    Each further combination is added greedily if a feasible row with all of them still exists. None
+    means that no feasible row contains the first one.
+    """
     row = complete(levels, is_feasible, missing[0])
     if row is None:
         return None

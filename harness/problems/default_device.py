@@ -1,4 +1,4 @@
-"""Tensors on the default device, whatever device a reference names for them."""
+"""Creation of tensors on the default device, although a reference names another one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-# Of what `Tensor.to` takes.
+# Types of positional arguments of `Tensor.to` that do not name a device.
 _NO_DEVICE = (torch.dtype, Tensor)
 _HOW_TO_COPY = frozenset({"non_blocking", "copy", "memory_format"})
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 def on_default_device(make: Callable[[], T]) -> T:
-    """Call `make`, which is a reference's, as though it named no device.
+    """Call a function of a reference with all its device arguments ignored.
 
-    Shapes are read on the meta device, and answers computed on the CPU; where a submission is, the
-    harness puts what it is given.
+    The harness chooses the device: meta to read shapes, the CPU to compute expected outputs. It
+    copies the inputs to the submission's device itself.
     """
     with _OnDefaultDevice():
         return make()

@@ -1,6 +1,6 @@
-"""Find submissions, and read what their constructors take, without importing them.
+"""Discovery of submissions, and of their constructors' parameters, without importing them.
 
-A submission is untrusted: everything known about it here is read from its syntax tree.
+A submission is untrusted, so all information about it is read from its syntax tree.
 """
 
 import ast
@@ -24,17 +24,17 @@ from harness.problems.source_numbers import (
 )
 
 _ENTRY = "ModelNew"
-# Parsing takes a thousand times as much memory, and for an f-string the square of its length in
-# time: seconds of this one. What people write is a tenth of it.
+# Parsing takes a thousand times a file's size in memory. For an f-string it takes quadratic time,
+# which is seconds at this size. Ordinary submissions have a tenth of it.
 _MOST_BYTES = 1 << 18
-# Of the files that share a name: of thousands each message would name them all.
+# Limits the names in a message if thousands of files share one.
 _MOST_NAMED = 3
-# Bases that add nothing to a constructor.
+# Base classes whose constructors take no arguments.
 _PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "torch.nn.Module"})
 
 
 class Kind(StrEnum):
-    """How a constructor's parameter can be passed."""
+    """The way in which a constructor's parameter can be passed."""
 
     POSITIONAL_ONLY = "positional only"
     POSITIONAL_OR_KEYWORD = "positional or keyword"
@@ -50,8 +50,8 @@ class Parameter:
     Attributes:
         name: Its name, without asterisks.
         kind: How it can be passed.
-        required: Whether a call must give it.
-        default: Its default where that is a literal; None where it has none or it is computed.
+        required: True if a call must pass it.
+        default: Its default if that is a literal; None if it has none or computes it.
     """
 
     name: str
@@ -66,14 +66,13 @@ class Submission:
 
     Attributes:
         name: The file's stem; unique among the submissions of one discovery.
-        path: The file, absolute.
+        path: Absolute path of the file.
         content_hash: SHA-256 of the file's bytes, in hexadecimal.
-        parameters: What `ModelNew`'s constructor takes, without self.
-        may_use_shared_memory: Whether a kernel of it may; not, where all kernels are in this file
-            and none has `__shared__`.
-        numbers: The integers that the file states (`source_numbers.numbers_in`).
-        counts_multiprocessors: Whether it asks how many the device has.
-        multiplies_matrices: Whether tensor cores multiply for it.
+        parameters: Parameters of `ModelNew`'s constructor, without self.
+        may_use_shared_memory: False if all kernels are in this file and none has `__shared__`.
+        numbers: Integers that the file states (`source_numbers.numbers_in`).
+        counts_multiprocessors: True if it queries the device's number of multiprocessors.
+        multiplies_matrices: True if it uses tensor cores.
     """
 
     name: str
@@ -87,11 +86,11 @@ class Submission:
 
     @property
     def accepts_any(self) -> bool:
-        """Whether the constructor takes any keyword (`**kwargs`)."""
+        """True if the constructor takes any keyword (`**kwargs`)."""
         return any(parameter.kind is Kind.VAR_KEYWORD for parameter in self.parameters)
 
     def accepts(self, name: str) -> bool:
-        """Whether the constructor can be given `name` as a keyword."""
+        """Return whether the constructor takes `name` as a keyword."""
         kinds = (Kind.POSITIONAL_OR_KEYWORD, Kind.KEYWORD_ONLY)
         named = any(p.name == name and p.kind in kinds for p in self.parameters)
         return named or self.accepts_any
@@ -99,12 +98,12 @@ class Submission:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A path that gave no submission.
+    """A path that contains no submission.
 
     Attributes:
         path: The file or folder.
-        message: Why, in one line.
-        is_other: Whether it could be read, and defines no `ModelNew`.
+        message: The reason, in one line.
+        is_other: True if the file is readable and defines no `ModelNew`.
     """
 
     path: Path
@@ -114,32 +113,37 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Discovery:
-    """What lies under the given paths, both parts sorted by path."""
+    """The result of a discovery; both parts are sorted by path.
+
+    Attributes:
+        submissions: The submissions.
+        rejected: The paths that contain none.
+    """
 
     submissions: tuple[Submission, ...]
     rejected: tuple[Rejected, ...]
 
 
 class UnreadableError(ValueError):
-    """A file holds no `ModelNew` that can be read; the message is one line."""
+    """A file contains no readable `ModelNew`; the message is one line."""
 
 
 class NoEntryError(UnreadableError):
-    """A file can be read, and defines no `ModelNew`."""
+    """A readable file does not define `ModelNew`."""
 
 
 def discover(paths: Iterable[Path | str]) -> Discovery:
-    """Find the submissions among files and folders.
+    """Return the submissions among files and folders.
 
-    Folders are searched recursively for *.py, leaving out hidden folders, __pycache__, virtual
-    environments, conftest.py, and files that start with "_" or "test_". A file given by name is
+    Folders are searched recursively for *.py. Hidden folders, __pycache__, virtual environments,
+    conftest.py, and files that start with "_" or "test_" are skipped. A file given by name is
     always read.
 
     Args:
-        paths: Files and folders, in any order; what is given twice counts once.
+        paths: Files and folders in any order; duplicates count once.
 
     Returns:
-        The submissions, and the paths that gave none with the reason.
+        The submissions, and the paths that contain none with the reason.
     """
     files = {_resolved(file) for path in paths for file in _files(Path(path))}
     submissions: list[Submission] = []
@@ -158,19 +162,19 @@ def discover(paths: Iterable[Path | str]) -> Discovery:
 
 
 def taken_by(submission: Submission, problem: Problem) -> dict[str, object]:
-    """The problem's own constructor arguments that the submission takes, too."""
+    """Return those of the problem's own constructor arguments that the submission takes too."""
     return {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
 
 
 def fits(submission: Submission, problem: Problem) -> str | None:
-    """Say why a submission cannot stand for a problem, or None when it can.
+    """Return why a submission cannot be used for a problem, or None if it can.
 
-    Init arguments are passed by name. A submission may leave out a parameter of the problem's
-    `Model` only while the problem gives it the value that changes nothing.
+    Constructor arguments are passed by name. A submission may lack a parameter of the problem's
+    `Model` only if the problem gives it the neutral value, which has no effect.
 
     Args:
-        submission: What was discovered.
-        problem: What was loaded.
+        submission: The submission.
+        problem: The problem.
 
     Returns:
         The reason in one line, or None.
@@ -197,12 +201,12 @@ def _matters(problem: Problem, name: str, value: object) -> bool:
 
 
 def _resolved(path: Path) -> Path:
-    """The file that a link leads to; a link that leads nowhere is named itself."""
+    """Return the target of a symbolic link; for a broken link, the link itself."""
     return Path(os.path.realpath(path)) if _exists(path) else path.absolute()
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Give the files to read under a path; a path with none is given itself, to be rejected."""
+    """Yield the files to read under a path; if there are none, the path itself, to be rejected."""
     if not path.is_dir():
         yield path
         return
@@ -224,7 +228,7 @@ def _is_searched(folder: Path) -> bool:
 
 
 def _exists(path: Path) -> bool:
-    """Whether it is there; what is too long for the system to look at is not."""
+    """Return whether a path exists; a path that is too long for the system does not."""
     try:
         return path.exists()
     except OSError:
@@ -238,7 +242,10 @@ def _may_be_submission(name: str) -> bool:
 
 
 def _clashes(submissions: Sequence[Submission]) -> Iterator[Rejected]:
-    """Reject every submission that shares its name: which one is meant is not ours to guess."""
+    """Yield a rejection for every submission that shares its name with another.
+
+    The harness cannot know which of them is meant.
+    """
     by_name: dict[str, list[Path]] = {}
     for submission in submissions:
         by_name.setdefault(submission.name, []).append(submission.path)
@@ -252,7 +259,11 @@ def _clashes(submissions: Sequence[Submission]) -> Iterator[Rejected]:
 
 
 def _read(path: Path) -> Submission:
-    """Read one file; raises UnreadableError with the reason when it gives no submission."""
+    """Return the submission in a file.
+
+    Raises:
+        UnreadableError: The file contains none; the message is the reason.
+    """
     content = _content(path)
     why_not = why_no_name(path.stem)
     if why_not is not None:
@@ -298,10 +309,10 @@ def _content(path: Path) -> bytes:
 
 
 def mentions_model_new(path: Path) -> bool:
-    """Whether a file is worth reading as a submission; of one that cannot be read, it is unknown.
+    """Return whether a file contains the text `ModelNew` and is worth reading as a submission.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: The file cannot be read.
     """
     if not path.is_file():
         return False
@@ -332,7 +343,7 @@ def _parse(content: bytes) -> ast.Module:
 
 @dataclass(frozen=True)
 class _Import:
-    """A name that an import statement binds, and what it stands for, such as torch.nn."""
+    """The target of a name that an import statement binds, such as torch.nn."""
 
     target: str
 
@@ -341,7 +352,7 @@ _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.expr |
 
 
 def _definitions(body: Sequence[ast.stmt]) -> dict[str, _Definition]:
-    """Map names to what last binds them; of an if or a try, the first branch wins."""
+    """Return each name's last definition; in an if or a try, the first branch has priority."""
     found: dict[str, _Definition] = {}
     for statement in body:
         match statement:
@@ -372,11 +383,11 @@ def _imports(statement: ast.Import | ast.ImportFrom) -> dict[str, _Definition]:
 
 
 def _branches(statement: ast.If | ast.Try | ast.With) -> list[list[ast.stmt]]:
-    """Give a statement's branches, the one that counts last."""
+    """Return a statement's branches, the one with priority last."""
     if isinstance(statement, ast.With):
         return [statement.body]
     if isinstance(statement, ast.If):
-        # What runs as a script does not run when the harness imports the file.
+        # The harness imports the file, so code under `if __name__ == "__main__"` does not run.
         is_script = "__name__" in ast.unparse(statement.test)
         return [statement.orelse] if is_script else [statement.orelse, statement.body]
     handlers = [handler.body for handler in statement.handlers]
@@ -386,14 +397,17 @@ def _branches(statement: ast.If | ast.Try | ast.With) -> list[list[ast.stmt]]:
 def _constructor(
     name: str, names: Mapping[str, _Definition], seen: tuple[str, ...], without: set[str]
 ) -> tuple[Parameter, ...]:
-    """Read the constructor's parameters of the class that `name` stands for in this file.
+    """Return the constructor's parameters of the class that `name` refers to in this file.
 
     Args:
-        name: What it is called there.
-        names: What each name stands for.
-        seen: The names that led here.
-        without: The bases that take nothing, to which some are added: each is looked at once, since
-            classes that share their bases can have exponentially many ways to them.
+        name: The class's name in the file.
+        names: The definition of each name.
+        seen: The names that led to this one, to detect cycles.
+        without: Base classes known to have no constructor, extended by this call. Each is examined
+            only once: classes that share bases can have exponentially many paths to them.
+
+    Raises:
+        UnreadableError: The parameters cannot be read.
     """
     definition = names.get(name)
     if name in seen:
@@ -446,7 +460,7 @@ def _class_constructor(
 
 
 def _dotted(node: ast.expr | _Import, names: Mapping[str, _Definition]) -> str:
-    """Spell what an expression names with its import resolved: nn.Conv1d as torch.nn.Conv1d."""
+    """Return an expression's dotted name with imports resolved: torch.nn.Conv1d for nn.Conv1d."""
     match node:
         case _Import(target=target):
             return target
@@ -460,7 +474,13 @@ def _dotted(node: ast.expr | _Import, names: Mapping[str, _Definition]) -> str:
 
 
 def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
-    """Read the signature of a class that is not in the file: torch.nn's own are known."""
+    """Return the constructor's parameters of a class outside the file.
+
+    Only plain bases and the modules of torch.nn are known.
+
+    Raises:
+        UnreadableError: The class is another one.
+    """
     if dotted in _PLAIN_BASES:
         return ()
     prefix, _, name = dotted.rpartition(".")
@@ -482,7 +502,7 @@ def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
 
 
 def _parameters(args: ast.arguments) -> tuple[Parameter, ...]:
-    """Read a def's parameters, without self."""
+    """Return the parameters of a def, without self."""
     positional = [(arg, Kind.POSITIONAL_ONLY) for arg in args.posonlyargs]
     positional += [(arg, Kind.POSITIONAL_OR_KEYWORD) for arg in args.args]
     missing = len(positional) - len(args.defaults)

@@ -1,6 +1,6 @@
-"""Tensors drawn at random: inputs by their distribution, and sets of weights.
+"""Random tensors: inputs of a given distribution, and sets of weights.
 
-All from a generator that the caller has seeded, and on its device.
+All numbers come from a generator that the caller has seeded, and are made on its device.
 """
 
 import math
@@ -13,21 +13,26 @@ from harness.problems.configuration import Configuration
 from harness.problems.runs import Distribution
 
 DrawWeights = Callable[[nn.Module, Configuration, Generator], dict[str, Tensor]]
-"""Draws one set of weights: from a `Model` as initialised, the configuration that it was built
-with, and where numbers come from, to weights by their name in its state_dict."""
+"""A function that draws one set of weights.
 
-# Integers of which 4096 sum to less than 2**24, which float32 still holds.
+Its arguments are a `Model` as initialised, the configuration of that model, and the generator. It
+returns the weights by their names in the state_dict.
+"""
+
+# A sum of 4096 integers up to this size is below 2**24, so float32 represents it exactly.
 LARGEST_EXACT = 4095
-# Above, float16 overflows: who computes in it is of that class, and not wrong.
+# Larger integers overflow float16. A kernel that computes in float16 must get class fp16, and not
+# be found wrong.
 _MOST_EXACT = 2**15 - 1
 _BEYOND_FLOAT32 = 2**24
-# Times a few, it is what float16 holds, whose users are of that class and not wrong.
+# A small multiple of it still fits into float16. A kernel that computes in float16 must get class
+# fp16, and not be found wrong.
 _FAR_LARGER = 2.0**13
-# Its exponential is what float32 holds.
+# float32 can represent the exponential of this number.
 _RATHER_LARGER = 80.0
-# Of more, products of numbers below 1 are soon too small to see.
+# A product of more numbers below 1 is soon too small to be visible.
 _FEW = 1 << 8
-# What two parts of 11 bits hold (3xTF32), wherever they are cut.
+# Two parts of 11 bits represent integers of this size exactly, wherever they are split (3xTF32).
 WIDEST_EXACT = 2**22 - 1
 
 
@@ -37,7 +42,7 @@ def drawn_alike(
     generator: Generator,
     largest_exact: int,
 ) -> tuple[Tensor, ...]:
-    """Draw a configuration's inputs, all of one distribution; `largest_exact` as in `exact`."""
+    """Return a configuration's inputs, all of one distribution; `largest_exact` as in `exact`."""
     return tuple(
         _draw(distribution, shape, getattr(torch, dtype), generator, largest_exact)
         for shape, dtype in zip(configuration.input_shapes, configuration.input_dtypes, strict=True)
@@ -51,9 +56,9 @@ def _draw(
     generator: Generator,
     largest_exact: int,
 ) -> Tensor:
-    """Draw an input; one that is not of floating-point numbers is of 0 and 1 alone."""
+    """Return one input; a tensor that is not floating point contains only 0 and 1."""
     if not dtype.is_floating_point:
-        # 0 and 1 are valid as a class, an index and a truth value alike.
+        # 0 and 1 are valid as a class, as an index and as a truth value.
         return torch.randint(0, 2, shape, generator=generator, device=generator.device).to(dtype)
     if distribution == "exact":
         return exact(shape, generator, largest_exact).to(dtype)
@@ -61,12 +66,12 @@ def _draw(
 
 
 def drawn(distribution: Distribution, shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Draw float32 numbers; where they are the reference's own, [0, 1) stands for those."""
+    """Return float32 numbers of a distribution; uniform ones in [0, 1) for the reference's own."""
     return _DISTRIBUTIONS[distribution](shape, generator)
 
 
 def touch(values: Tensor, generator: Generator) -> None:
-    """Put another number at one place of a tensor that has any."""
+    """Replace one random element of a tensor, unless the tensor is empty."""
     if values.numel():
         place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
         flat = values.view(-1)
@@ -74,14 +79,14 @@ def touch(values: Tensor, generator: Generator) -> None:
 
 
 def _another(values: Tensor) -> Tensor:
-    """Other values than these, of their kind."""
+    """Return values of the same dtype that differ from the given ones."""
     if values.dtype is torch.bool:
         return ~values
     return (values + 0.5) % 1 if values.is_floating_point() else 1 - values
 
 
 def largest_exact(terms: int) -> int:
-    """Give the largest odd number of which so many, and a bias, have sums that float32 holds.
+    """Return the largest odd number for exact sums of `terms` such numbers and a bias in float32.
 
     >>> largest_exact(1), largest_exact(300), largest_exact(4095)
     (32767, 32767, 4095)
@@ -90,13 +95,15 @@ def largest_exact(terms: int) -> int:
 
 
 def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_EXACT) -> Tensor:
-    """Odd integers of either sign, 12 bits or more: TF32 and float16 hold 11, and round them.
+    """Return odd integers of either sign with 12 bits or more.
+
+    TF32 and float16 have 11 bits, so they round these integers; float32 does not.
 
     Args:
-        shape: The tensor's.
-        generator: Where they come from.
-        highest: The largest of them, odd; the smallest is about half of it. Those that float16
-            has no room for are divided by a power of two, so that all are below 1.
+        shape: Shape of the tensor.
+        generator: The random generator.
+        highest: The largest of the integers, odd; the smallest is about half of it. Integers too
+            large for float16 are divided by a power of two, so that all are below 1.
     """
     lowest = highest // 2 | 1
     odd = _counted((highest - lowest) // 2 + 1, shape, generator).mul_(2).add_(lowest)
@@ -106,26 +113,29 @@ def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_E
 
 
 def _counted(count: int, shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Integers from 0 on, as float32: inputs of gigabytes have no room for wider ones."""
+    """Return integers in [0, count) as float32.
+
+    Inputs of gigabytes leave no memory for a wider type.
+    """
     return torch.empty(shape, device=generator.device).random_(0, count, generator=generator)
 
 
 def _signs(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """1 and -1."""
+    """Return random signs, 1 and -1."""
     return _counted(2, shape, generator).mul_(2).sub_(1)
 
 
 def as_initialised(model: nn.Module, _: Configuration, __: Generator) -> dict[str, Tensor]:
-    """The weights that `Model` initialises itself to."""
+    """Return the weights that `Model` initialises itself with."""
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
 def moved(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Parameters up to 0.1 above another initialisation's, which may be the same as the first.
+    """Return new initial weights with parameters raised by up to 0.1.
 
-    A norm's weights are ones, however they are initialised.
+    A new initialisation alone may equal the first: a norm's weights are always ones.
     """
     weights = as_initialised(model, configuration, generator)
     for name, _ in model.named_parameters():
@@ -138,7 +148,7 @@ def moved(
 def whole(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Small integers for parameters, and buffers as initialised."""
+    """Return small integers as parameters, and buffers as initialised."""
     weights = as_initialised(model, configuration, generator)
     for name, value in model.named_parameters():
         weights[name] = _integers(tuple(value.shape), generator).to(value.dtype)
@@ -148,10 +158,12 @@ def whole(
 def sparse(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Two terms for each row of a parameter that is a matrix or more; biases around their own.
+    """Return weights with two non-zero elements in each row of a matrix.
 
-    A bound grows in every layer with the sum of the absolute weights, and numbers with the root of
-    their squares: with many small weights there is nothing left to see of a deep model.
+    Other parameters stay within 0.5 of their initial value. Every layer multiplies the error bound
+    by the sum of the absolute weights, but values only by the root of the sum of squares. With many
+    small weights, the bound of a deep model therefore exceeds its output. With two terms a row, the
+    bound stays informative.
     """
     weights = as_initialised(model, configuration, generator)
     for name, value in model.named_parameters():
@@ -163,14 +175,15 @@ def sparse(
 
 
 def is_matrix(parameter: Tensor) -> bool:
-    """Whether a parameter has rows of more than two numbers, of which some can be left out."""
+    """Return whether a parameter has rows of more than two elements, so that some can be 0."""
     return parameter.dim() > 1 and parameter[:1].numel() > 2
 
 
 def _two_in_each_row(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Numbers of either sign between 0.5 and 1 at two places of each row, and else 0.
+    """Return a matrix that is 0 except for two elements of each row, which have 0.5 <= |x| <= 1.
 
-    The places are random, but for every fourth row's last: what is left out most often is that.
+    Their positions are random. In every fourth row one of them is the last, because kernels most
+    often omit the end of a row.
     """
     rows = torch.zeros(shape, device=generator.device).flatten(1)
     kept = (rows.shape[0], 2)
@@ -185,12 +198,15 @@ def _uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Values of both signs, whose products cancel in the sums."""
+    """Return values of both signs, whose products cancel in sums."""
     return torch.randn(shape, generator=generator, device=generator.device)
 
 
 def _impulse(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """A single 1 at a random place: the output is one column of weights, and else the bias."""
+    """Return a single 1 at a random position.
+
+    The output of a linear model is then one column of weights, and elsewhere the bias.
+    """
     values = torch.zeros(shape, device=generator.device)
     if not values.numel():
         return values
@@ -204,38 +220,49 @@ def _small(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Of either sign: an exponential overflows on one side, and what starts at 0 fails on one."""
+    """Return large numbers of either sign.
+
+    An exponential overflows for one sign, and a maximum that starts at 0 fails for the other.
+    """
     return _positive(shape, generator).mul_(_signs(shape, generator))
 
 
 def _positive(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Of 8 bits, so that no class rounds them: by more than all that depends on them, maybe.
+    """Return positive numbers of one magnitude between 1e3 and 6e4; float16 ends at 65504.
 
-    They are of one magnitude, between 1e3 and 6e4; float16 ends at 65504.
+    They have 8 bits, so that no precision class rounds them. A rounding of such large inputs could
+    exceed everything that depends on them.
     """
     return (_uniform(shape, generator) * _magnitude(3, 4.8, generator)).bfloat16().float()
 
 
 def _tiny(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Of one magnitude, between 1e-20 and 1e-3: who drops what is small drops all of it."""
+    """Return numbers of one magnitude between 1e-20 and 1e-3.
+
+    A kernel that drops small numbers drops all of them.
+    """
     return _uniform(shape, generator) * _magnitude(-20, -3, generator)
 
 
 def _huge(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Of one magnitude, between 1e3 and 1e30: their sums are still far from float32's largest."""
+    """Return numbers of one magnitude between 1e3 and 1e30.
+
+    Their sums are far below float32's largest number.
+    """
     return _uniform(shape, generator) * _magnitude(3, 30, generator)
 
 
 def _magnitude(lowest: float, highest: float, generator: Generator) -> float:
-    """A number between two powers of ten, which are given; any order of magnitude is as likely."""
+    """Return a number between 10**lowest and 10**highest, log-uniform."""
     drawn = float(torch.rand((), generator=generator, dtype=torch.float64, device=generator.device))
     return float(10 ** (lowest + (highest - lowest) * drawn))
 
 
 def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """A few values, each of which comes often: the largest is never alone.
+    """Return few distinct values, each of which occurs often, so that the maximum is never unique.
 
-    Many are 1 and -1 alone: one that is missing shows in a product of thousands, too.
+    Large tensors contain only 1 and -1: a factor that is missing then shows even in a product of
+    thousands.
     """
     if math.prod(shape) > _FEW:
         return _signs(shape, generator)
@@ -246,14 +273,14 @@ def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _integers(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Integers of either sign whose products and sums stay integers that float32 holds."""
+    """Return integers from -7 to 7; float32 represents their products and sums exactly."""
     return torch.randint(-7, 8, shape, generator=generator, device=generator.device).to(
         torch.float32
     )
 
 
 def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """A number that is larger than all others, and far larger ones at the ends, of both signs."""
+    """Return normal numbers with one much larger, and far larger ones of both signs at the ends."""
     values = _normal(shape, generator)
     if values.numel() > 1:
         place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
@@ -264,7 +291,7 @@ def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """The same of positive numbers, none of which is too large for an exponential."""
+    """Return positive numbers with larger ones at the ends, none too large for an exponential."""
     values = _uniform(shape, generator)
     if values.numel() > 1:
         _set_ends(values, torch.full((3,), _RATHER_LARGER, device=generator.device), generator)
@@ -272,10 +299,11 @@ def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _set_ends(values: Tensor, ends: Tensor, generator: Generator) -> None:
-    """Set the last number of the first slice, the first of the last one, and its last.
+    """Set the last element of the first slice, and both ends of the last slice.
 
-    In all dimensions but the first, two of them are at the end. In two tensors they differ, by up
-    to a half; all are of 8 bits, which bfloat16 holds: it would know nothing beside them else.
+    In all dimensions but the first, two of these are at the end. Their heights are reduced at
+    random by up to a half, so that they differ between tensors. They have 8 bits, which bfloat16
+    represents exactly. A rounding of such large numbers would hide everything beside them.
     """
     size = values[0].numel()
     heights = ends * (1 - _counted(64, (3,), generator) / 128)

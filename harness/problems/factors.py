@@ -1,4 +1,4 @@
-"""The two operands of an output whose numbers are sums of products."""
+"""Operands of an output whose elements are sums of products."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ class Factor:
     """One of the two operands of a reference that is linear in each of them.
 
     Attributes:
-        name: As reports say it.
-        values: Its numbers, float32, of any shape.
-        image: From other values, float64, to what they make of the output, with the other operand.
-        adjoint: The adjoint of `image`: from errors of the output, float64, to a tensor of the
-            values' shape, which has the products of the errors with what each value is in.
+        name: Name of the operand in reports.
+        values: Its numbers; float32, of any shape.
+        image: Maps other values of this operand to the output they give with the other operand
+            unchanged; float64.
+        adjoint: The adjoint of `image`. It maps errors of the output to a tensor of the values'
+            shape: for each value, the sum of the errors times the value's coefficients; float64.
     """
 
     name: str

@@ -1,8 +1,9 @@
-"""Parameter cases: which configurations a submission is checked with.
+"""Parameter cases: the configurations that a submission is checked with.
 
-The problem's own configuration, and what its family varies: edges that are always in, a covering
-array over everything that the submission's constructor takes, sizes around the numbers in its text,
-and a few at random.
+They are the problem's own configuration and variations by the problem's family. The variations are
+edges that are always included, and a covering array over everything that the submission's
+constructor takes. Further cases have sizes around the numbers in the submission's text, and a few
+are random.
 """
 
 import hashlib
@@ -27,15 +28,16 @@ Label = Literal[
     "native", "reduced", "grid", "corner", "aimed", "random", "layout", "vast", "search"
 ]
 OWN: tuple[Label, ...] = ("native", "reduced")
-"""Labels of the problem's own configuration: as it is, and cut down for the simulator."""
+"""Labels of the problem's own configuration: unchanged, and cut down for the simulator."""
 Grid = Literal["own", "quick", "full"]
 
 _RANDOM_CASES = 3
-# Of a device that a persistent kernel walks over more than once.
+# So few that each block of a persistent kernel processes several tiles.
 _FEW_MULTIPROCESSORS = 2
 
-# How the ids begin of cases that a search has found. A grid's case of these sizes may leave out
-# arguments; and who mistypes a grid's id asks for nothing else.
+# The prefix of the ids of cases from a search. It is needed because a grid's case of the same sizes
+# may omit arguments. It also means that a mistyped id of a grid's case is not taken for another
+# case.
 _SEARCHED = "search-"
 
 _REDUCED_BATCH = 2
@@ -48,13 +50,15 @@ class Case(Configuration):
 
     Attributes:
         id: Short, readable, unique among the cases of one problem, and the same in every run.
-        label: "native" or "reduced" for the problem's own configuration, else where it is from:
-            `aimed` at what the submission's text states, `random`, or with inputs of another
-            `layout` or that are `vast`, or found by a `search`.
-        seed: What every value of this case is drawn from.
+        label: Origin of the case. `native` or `reduced`: the problem's own configuration. `grid`:
+            the covering array. `corner`: an edge. `aimed`: numbers in the submission's text.
+            `random`: drawn from the seed. `layout`: inputs in other memory layouts. `vast`: inputs
+            beyond 32-bit sizes. `search`: found by a search.
+        seed: Seed of all values of this case.
         family: Name of the problem's family.
-        constructor_call: How `ModelNew` gets the arguments.
-        multiprocessors: How many the simulated device says that it has; None for as many as it has.
+        constructor_call: The call that constructs `ModelNew`.
+        multiprocessors: Number of multiprocessors that the simulated device reports; None for its
+            usual number.
     """
 
     id: str
@@ -66,7 +70,7 @@ class Case(Configuration):
 
     @property
     def left_to_defaults(self) -> frozenset[str]:
-        """Names of the arguments that the constructor is not given."""
+        """Names of the arguments that the constructor call omits."""
         call = self.constructor_call
         return frozenset(tuple(self.arguments)[len(call.positional) :]).difference(call.named)
 
@@ -79,17 +83,16 @@ def cases_for(
     *,
     seed: int = 0,
 ) -> tuple[Case, ...]:
-    """List the cases that a submission is checked with for a problem.
+    """Return the cases that a submission is checked with for a problem.
 
     Args:
         problem: The reference.
         submission: A submission that fits the problem (`discovery.fits`).
         grid: "own" is the problem's own configuration alone, "quick" covers all pairs of values,
             "full" all triples.
-        device: On the simulator, the problem's own configuration is cut down to a small batch and
-            length.
-        seed: What the cases' own seeds are derived from, and the sizes of those at random; ids do
-            not depend on it.
+        device: The device. For the simulator, the problem's own configuration is cut down to a
+            small batch and length.
+        seed: The seed of the cases' own seeds and of random sizes; ids do not depend on it.
 
     Returns:
         The cases, the problem's own configuration first.
@@ -102,6 +105,7 @@ def cases_for(
     cases = {_key(own): own}
     for label, configuration in _varied(problem, submission, grid, taken, sizes, own):
         case = _varied_case(problem, submission, label, configuration, seed)
+        # The first case of each configuration stays, so corners keep their label.
         cases.setdefault(_key(case), case)
     others = (
         *_with_few_multiprocessors(problem, submission, taken, own, seed),
@@ -119,7 +123,11 @@ def _with_few_multiprocessors(
     own: Case,
     seed: int,
 ) -> Iterator[Case]:
-    """Of a kernel that has a block for each: several turns of its loop, where that is simulated."""
+    """Yield cases on a device with few multiprocessors, if the kernel asks for their number.
+
+    Such a persistent kernel starts a block for each multiprocessor. With few of them, its loop
+    makes several turns on a small input.
+    """
     if not submission.counts_multiprocessors:
         return
     native, family = _native(problem, own), problem.family
@@ -136,7 +144,7 @@ def _with_few_multiprocessors(
 
 
 def _native(problem: Problem, own: Case) -> Configuration:
-    """The problem's own configuration at its own size."""
+    """Return the problem's own configuration at its own size."""
     return Configuration(
         arguments=own.arguments, input_shapes=problem.input_shapes, input_dtypes=own.input_dtypes
     )
@@ -167,7 +175,7 @@ def _with_other_layouts(
     sizes: Sizes,
     seed: int,
 ) -> Iterator[Case]:
-    """A plain case, and the problem's own one cut down, with inputs that lie otherwise."""
+    """Yield a plain case and the problem's reduced configuration with inputs in other layouts."""
     if not problem.family.arrangements:
         return
     plain = next((case for case in cases if case.label == "grid"), None)
@@ -181,7 +189,7 @@ def _with_other_layouts(
 def _vast_cases(
     problem: Problem, submission: Submission, taken: Mapping[str, object], seed: int
 ) -> Iterator[Case]:
-    """Those with inputs that are not there but for a few parts."""
+    """Yield cases with inputs that exist only in a few parts (vast.py)."""
     for configuration in problem.family.vast(taken):
         case = _varied_case(problem, submission, "vast", configuration, seed)
         name = f"{case.id}-vast"
@@ -222,7 +230,7 @@ def case_again(
     *,
     seed: int,
 ) -> Case:
-    """Make a case once more from what a report keeps of it; `seed` is the report's."""
+    """Return a case rebuilt from what a report stores of it; `seed` is the report's."""
     return Case(
         id=case_id,
         label=label,
@@ -238,7 +246,7 @@ def case_again(
 
 
 def searched_case(problem: Problem, configuration: Configuration, seed: int) -> Case:
-    """Make a case beyond a grid, of which every argument is given."""
+    """Return a case outside the grid, for a search; its call gives every argument."""
     name = _SEARCHED + problem.family.spell(configuration)
     return Case(
         **{field.name: getattr(configuration, field.name) for field in fields(Configuration)},
@@ -251,7 +259,7 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
 
 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:
-    """Make the case beyond a grid that has this id; None where there is none."""
+    """Return the case outside the grid that has this id, or None if the id is not of that form."""
     taken = taken_by(submission, problem)
     spelled = name.removeprefix(_SEARCHED)
     configuration = problem.family.spelled(spelled, taken) if spelled != name else None
@@ -297,14 +305,14 @@ def _own_case(
 
 
 def own_and_smaller(problem: Problem, case: Case) -> Iterator[Case]:
-    """Give the problem's own case on the simulator, and smaller ones to check in its place.
+    """Yield the problem's own case on the simulator, then smaller ones for slow kernels.
 
     Args:
         problem: The reference.
-        case: The "reduced" one of `cases_for(problem, ...)`.
+        case: The "reduced" case of `cases_for(problem, ...)`.
 
-    Returns:
-        That case first; none at all where it is cut down in one way only.
+    Yields:
+        That case first; nothing if the family cuts every size alike.
     """
     is_kernelbenchs = case.constructor_call == problem.at(case.constants).init_inputs
     for small in problem.family.cut_down(ProblemSizes(problem, frozenset(case.arguments))):
@@ -314,12 +322,12 @@ def own_and_smaller(problem: Problem, case: Case) -> Iterator[Case]:
 
 
 def _key(case: Case) -> str:
-    """Two cases with one key check the same thing."""
+    """Return a key that is equal for two cases that check the same configuration."""
     return json.dumps([case.arguments, case.input_shapes, dict(case.constants)], sort_keys=True)
 
 
 def fresh_seed() -> int:
-    """A seed that nobody can try out: the worker learns what is derived from it."""
+    """Return a seed that cannot be found by trial, as the worker learns values derived from it."""
     return secrets.randbits(63)
 
 
@@ -329,10 +337,10 @@ def _seed(seed: int, case_id: str) -> int:
 
 
 def _reduced_shapes(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Cut down the batch and every other size that `Model` lets be cut.
+    """Return the input shapes with the batch, and every size that `Model` allows, cut down.
 
-    What it lets be cut is tried out, not on the meta device: there some operators accept sizes
-    that do not fit their weights.
+    Each variant is tried by a call of `Model` on the CPU. The meta device would not do: some of its
+    operators accept sizes that do not fit their weights.
     """
     whole = problem.input_shapes
     batch = tuple((min(s[0], _REDUCED_BATCH), *s[1:]) if s else s for s in whole)
@@ -351,6 +359,6 @@ def _runs(problem: Problem, shapes: Sequence[tuple[int, ...]]) -> bool:
             specs = zip(shapes, problem.inputs, strict=True)
             tensors = [torch.zeros(s, dtype=getattr(torch, spec.dtype)) for s, spec in specs]
             model(*problem.forward_arguments(tensors))
-    except Exception:  # What a reference raises on sizes that it does not take is its own affair.
+    except Exception:  # a reference may raise anything for sizes that it does not support
         return False
     return True

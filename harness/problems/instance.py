@@ -1,4 +1,4 @@
-"""A `Model` that was built for one configuration, as a function of its weights and inputs."""
+"""A `Model` built for one configuration, as a function of its weights and inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.problems.rounding.propagate import trace
 
 
 class ModelInstance:
-    """As `bounds.Instance`."""
+    """The implementation of `bounds.Instance` by the reference's own `Model`."""
 
     def __init__(self, problem: Problem, configuration: Configuration) -> None:
         self._problem = problem
@@ -27,7 +27,7 @@ class ModelInstance:
 
     @property
     def output_dtype(self) -> torch.dtype:
-        """As `bounds.Instance`."""
+        """The dtype that a submission's output must have, if it is floating point."""
         return self._problem.output_dtype
 
     def __call__(
@@ -36,11 +36,11 @@ class ModelInstance:
         inputs: Sequence[Tensor],
         dtype: torch.dtype = torch.float64,
     ) -> Tensor:
-        """Give its output with every floating-point number converted to `dtype`.
+        """Return the output, with every floating-point tensor converted to `dtype`.
 
         Raises:
-            ValueError: The reference gives something other than one tensor.
-            Exception: Whatever it raises itself.
+            ValueError: The reference returns something other than one tensor.
+            Exception: An exception of the reference.
         """
         model = self._model.to(dtype=dtype)
         model.load_state_dict({**model.state_dict(), **weights})
@@ -48,7 +48,7 @@ class ModelInstance:
         self._model.to(device=device, dtype=dtype)
         self._keep(_as(each.value, dtype).to(device) for each in self._kept)
         with torch.no_grad():
-            # Copies, since a reference may write to its inputs.
+            # A reference may write to its inputs, so it gets copies.
             copies = [_as(x, dtype) for x in inputs]
             output = self._model(*self._problem.forward_arguments(copies))
         if not isinstance(output, Tensor):
@@ -57,7 +57,11 @@ class ModelInstance:
         return output
 
     def traced(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Traced:
-        """As `bounds.Instance`."""
+        """Return the call as a graph of torch's core operators, with the arguments of the graph.
+
+        Raises:
+            harness.problems.rounding.tracked.NoRuleError: The call cannot be traced.
+        """
         device = _device_of(weights, inputs)
         model = self._model.to(device=device, dtype=torch.float64)
         state = {**model.state_dict(), **weights}
@@ -73,6 +77,8 @@ class ModelInstance:
                 raise TypeError("forward gives no tensor")
             return output
 
+        # A graph depends on everything except the tensors' values, so runs of one configuration
+        # share it.
         kinds = tuple((x.shape, x.dtype) for x in tensors)
         arguments = json.dumps(dict(self._arguments), sort_keys=True)
         key = (self._problem, arguments, kinds, device)
@@ -87,14 +93,20 @@ class ModelInstance:
         return Traced(graph, tensors, names)
 
     def _keep(self, values: Iterable[Tensor]) -> None:
-        """Set what the model keeps beside its parameters and buffers."""
+        """Set the tensors that the model keeps besides its parameters and buffers."""
         for each, value in zip(self._kept, values, strict=True):
             setattr(each.module, each.name, value)
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A tensor that a module has as a plain attribute, as it was built with."""
+    """A tensor that a module holds as a plain attribute.
+
+    Attributes:
+        module: The module.
+        name: Name of the attribute.
+        value: The tensor's value after construction.
+    """
 
     module: nn.Module
     name: str
@@ -102,21 +114,21 @@ class _Kept:
 
 
 def _kept_tensors(model: nn.Module) -> Iterator[_Kept]:
-    # Such as a hidden state, which each call of a recurrent model may leave changed. Neither
-    # Module.to nor load_state_dict knows of it.
+    # An example is a hidden state, which a call of a recurrent model may change. Neither Module.to
+    # nor load_state_dict handles such a tensor.
     for module in model.modules():
         for name, value in vars(module).items():
             if isinstance(value, Tensor):
                 yield _Kept(module, name, value.detach().clone())
 
 
-# The last configuration's, which all its runs have in common, for each of its outputs.
+# Graphs of the last configurations, one for each of their outputs.
 _GRAPHS: dict[Hashable, GraphModule] = {}
 _MOST_GRAPHS = 8
 
 
 def _device_of(weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> torch.device:
-    """Where values are; the CPU where there are none."""
+    """Return the device of the tensors; the CPU if there are none."""
     return next((each.device for each in (*inputs, *weights.values())), torch.device("cpu"))
 
 

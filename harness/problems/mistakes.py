@@ -1,6 +1,6 @@
-"""Known mistakes in kernels, each as a change of the right computation.
+"""Known mistakes in kernels, each as a change of the correct computation.
 
-Changes can be made one after the other, as people make mistakes.
+Changes can be combined, as several mistakes in one kernel.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,34 +11,38 @@ from torch import Tensor
 
 
 class Computation(Protocol):
-    """What a kernel computes in one run, so that a mistake can change how. In float64, on the CPU.
+    """The computation of a kernel in one run, in a form that mistakes can change.
 
-    Its output is linear in absolute values: that of `absolute()` bounds what rounding makes of it.
+    It is in float64 on the CPU. The output of `absolute()`, which has the absolute values of all
+    terms, bounds the rounding errors.
     """
 
     @property
     def terms(self) -> float:
-        """The most terms that an output sums."""
+        """The largest number of terms in the sum of one output element."""
 
     @property
     def scale(self) -> float:
-        """More than any sum of so many terms is, whatever a mistake makes of them."""
+        """An upper bound on any sum of that many terms, whatever a mistake changes."""
 
     @property
     def work(self) -> int:
-        """Roughly the multiply-adds that it takes."""
+        """Approximate number of multiply-adds."""
 
     def output(self) -> Tensor:
-        """Compute it."""
+        """Return the output."""
 
     def sample(self) -> tuple[Tensor, Tensor]:
-        """Compute some places of dimension 1, in less time; answers them, and which they are."""
+        """Return the output at some indices of dimension 1, and these indices.
+
+        This takes less time than the whole output.
+        """
 
     def absolute(self) -> Self:
-        """Give the one whose sums are the sums of absolute values."""
+        """Return the computation whose sums are those of the absolute values."""
 
     def parts(self) -> Mapping[str, Tensor]:
-        """Parts of the output that kernels treat by themselves: words for each, and where it is.
+        """Return masks of parts of the output that kernels treat separately, by their description.
 
         The masks broadcast to the output's shape.
         """
@@ -52,10 +56,10 @@ class Mistake(Generic[C]):
     """A known mistake.
 
     Attributes:
-        name: Short, for reports.
-        advice: What the kernel does, and where to look, in one sentence.
-        change: What it makes of a computation.
-        comes_alone: Whether it is looked for by itself only, and not among several mistakes.
+        name: Short name for reports.
+        advice: What the kernel does wrong and where to look, in one sentence.
+        change: Returns the changed computation.
+        comes_alone: True if the mistake is tried only by itself, not combined with others.
     """
 
     name: str
@@ -64,5 +68,5 @@ class Mistake(Generic[C]):
     comes_alone: bool = False
 
     def compute(self, right: C) -> Tensor:
-        """The output that a kernel with this mistake gives."""
+        """Return the output of a kernel with this mistake."""
         return self.change(right).output()

@@ -1,17 +1,17 @@
-"""Which names a submission may have: they are printed, stored, and parts of other names."""
+"""Valid names of submissions: they are printed, stored, and become parts of other names."""
 
 from __future__ import annotations
 
 from harness.system.escape import is_unshown
 
-# With what is put around it, a name is the name of a file: 255 bytes are what systems take.
+# A name with additions becomes a file name, for which file systems allow 255 bytes.
 _MOST_BYTES = 200
-# What separates the parts of a test's name, and what a GitHub runner takes for a command.
+# The separator of pytest's test names and the start of a GitHub workflow command.
 _KEPT = ("::", "##[")
 
 
 def why_no_name(name: str) -> str | None:
-    r"""Why nothing can be called so, or None if it can.
+    r"""Return why a submission cannot have this name, or None if it can.
 
     >>> why_no_name("flat_index"), why_no_name("größer")
     (None, None)

@@ -1,4 +1,4 @@
-"""Which of torch's operators a reference calls, and on how much: found on the meta device."""
+"""The torch operators that a reference calls, with their sizes, recorded on the meta device."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Operation:
     """One call of an operator.
 
     Attributes:
-        name: As torch has it, such as "aten::_softmax".
-        made: How many numbers it made.
-        elements: Of the largest tensor that it was given, or made.
-        products: How many products it formed; 0 where torch does not count them.
-        met: The shapes of what it joined element by element, if that was more than one tensor.
-        is_view: Whether it only looks at a tensor in another way.
+        name: torch's name, such as "aten::_softmax".
+        made: Number of elements in its results.
+        elements: Number of elements in its largest argument or result.
+        products: Number of products; 0 if torch does not count them.
+        met: Shapes of the tensors that it combined element by element, if there were several.
+        is_view: True if its result is a view of an argument.
     """
 
     name: str
@@ -41,10 +41,11 @@ class Operation:
 
 @dataclass(frozen=True)
 class Work:
-    """What a call of forward does.
+    """The work of one call of forward.
 
     Attributes:
-        numbers: How many it makes and multiplies, and a model keeps.
+        numbers: Number of elements that it makes, of products, and of elements in the model's
+            buffers.
         operations: Its operators, in their order.
     """
 
@@ -53,18 +54,18 @@ class Work:
 
 
 class TooManyError(RuntimeError):
-    """More operators are called than were asked for."""
+    """A call runs more operators than the limit."""
 
 
 def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Operation]:
-    """List the operators of one call of forward.
+    """Return the operators of one call of forward.
 
     Args:
         problem: The reference.
-        configuration: What `Model` is built with, and the shapes of its inputs.
+        configuration: The constructor arguments of `Model`, and the shapes of its inputs.
 
     Raises:
-        Exception: Whatever a reference raises, such as one that needs values.
+        Exception: An exception of the reference, such as one that needs values.
     """
     _, operations = _recorded(problem, configuration, math.inf)
     return operations
@@ -73,7 +74,11 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
 def operations_with(
     problem: Problem, configuration: Configuration, inputs: Sequence[Tensor]
 ) -> Sequence[Operation]:
-    """The same of a reference that needs values, for those of some inputs; raises as that does."""
+    """Return the operators of one call with actual inputs, for a reference that needs values.
+
+    Raises:
+        Exception: An exception of the reference.
+    """
     model, recorder = problem.build(configuration.arguments), _Recorder(math.inf)
     with torch.no_grad(), recorder:
         model(*problem.forward_arguments(inputs))
@@ -81,29 +86,35 @@ def operations_with(
 
 
 def work_of(problem: Problem, configuration: Configuration, most: int) -> Work:
-    """Find what a call of forward does.
+    """Return the work of one call of forward.
 
     Args:
-        problem: As of `operations_of`.
-        configuration: As of `operations_of`.
-        most: How many operators there may be.
+        problem: The reference.
+        configuration: As in `operations_of`.
+        most: The largest allowed number of operators.
 
     Raises:
-        TooManyError: There are more.
-        Exception: As of `operations_of`.
+        TooManyError: The call runs more operators.
+        Exception: An exception of the reference.
     """
     model, operations = _recorded(problem, configuration, most)
-    # A mask that is kept may be as large as the square of a size of which a call reads a part.
+    # Buffers count too: a causal mask may have the square of a size, although a call reads only a
+    # part.
     kept = sum(buffer.numel() for buffer in model.buffers())
     return Work(kept + sum(each.made + each.products for each in operations), operations)
 
 
 def is_stretched(operations: Sequence[Operation], own: Sequence[Operation]) -> bool:
-    """Whether something of size 1 is joined with all of what has a size that was its own.
+    """Return whether torch broadcasts a size 1 over a size that it should equal.
+
+    The two are equal, and larger than 1, in the reference's own call. Such a call works by
+    accident, as torch broadcasts size 1 to any size. An example is a mask for one step and a
+    sequence of 31 steps.
 
     Args:
-        operations: Of other sizes.
-        own: Of the reference's own. Where others join elements, or more of them, nothing is said.
+        operations: The operators of a call with other sizes.
+        own: The operators of the reference's own call. If the two calls combine elements by
+            different operators, the result is False.
     """
     joining, were_joining = ([x for x in each if x.met] for each in (operations, own))
     if [x.name for x in joining] != [x.name for x in were_joining]:
@@ -123,7 +134,10 @@ def _is_stretched(shapes: Sequence[Sequence[int]], own: Sequence[Sequence[int]])
 
 
 def _dimensions(shapes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """The sizes of all in each dimension, from the last one on; 0 where one has fewer."""
+    """Yield the sizes of all shapes in each dimension, the last one first.
+
+    A shape without that dimension has size 0.
+    """
     reversed_shapes = (tuple(reversed(shape)) for shape in shapes)
     return itertools.zip_longest(*reversed_shapes, fillvalue=0)
 
@@ -140,7 +154,10 @@ def _recorded(
 
 
 def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, list[Any]]:
-    """A `Model` and the arguments of its forward, where the meta device is the default one."""
+    """Return a `Model` and the arguments of its forward on the default device.
+
+    The caller makes meta the default device.
+    """
     inputs = [
         torch.empty(shape, dtype=getattr(torch, dtype))
         for shape, dtype in zip(configuration.input_shapes, configuration.input_dtypes, strict=True)

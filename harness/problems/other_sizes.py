@@ -1,8 +1,12 @@
-"""Which other values a reference's constants get, where nothing is known of what they mean.
+"""Other values for a reference's constants, whose meaning is unknown.
 
-Mistakes hide where a size is not a multiple of a warp, a block or a vector, where a loop makes one
-turn or none, and where an index needs more than 16 bits. So every constant gets the values around
-those, one at a time and in changing company, as far as the work of a call stays small.
+Mistakes hide at sizes that are not a multiple of a warp, a block or a vector. They hide in loops of
+one turn or none, and in indices of more than 16 bits. So every constant gets values around those:
+one at a time, beside changing values of the others, while the work of a call stays small.
+
+Constants may have to be equal, or one a multiple of another, which nothing states. So for each
+value, candidates for the other constants are tried until the reference accepts one. A covering
+array (covering.py) would need a feasibility test for parts of a row, which does not exist here.
 """
 
 from __future__ import annotations
@@ -17,45 +21,50 @@ from harness.problems.families.family import Sizes
 
 Constants = dict[str, int]
 
-# From here on a constant is a size; below it may be a kernel's, a stride, or a dimension's number.
+# A constant is taken for a size from here on. A smaller one, called a setting here, may be a kernel
+# size, a stride, or the index of a dimension.
 _LEAST_SIZE = 16
 _SIZES = (1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025, 4099, 65537)
 _SETTINGS = (1, 2, 3)
-# Of an input's size that is as small as a setting, such as three channels: beyond tiles of a warp
-# and of a block.
+# Additional values for a setting that is an input's size, such as three channels. They exceed a
+# tile of a warp and a tile of a block.
 _BEYOND_TILES = (33, 129)
 _MOST_WORK = 1 << 18
-"""Of a case; a case of a wide size may take more, since nothing smaller has it."""
+"""Limit of the work of a case (`Sizes.work`).
+
+A case of a wide size may take more, since no smaller case has that size.
+"""
 _MOST_WORK_OF_WIDE = 1 << 22
 _MOST_WORK_OF_OWN = 1 << 19
 _WORK_OF_SETTING = 1 << 16
-# Of what takes more however small it is, such as a convolution in three dimensions.
+# Limit for references that exceed the others however small their sizes are, such as a convolution
+# in three dimensions.
 _MOST_WORK_OF_LARGE = 1 << 24
-# For kernels that take much longer than they need to, such as one that sums all inputs once more
-# for each output: eight times fewer of either are 64 times less work.
+# Limits for slow kernels, such as one that sums all inputs again for each output. An eighth of the
+# inputs and outputs is then a 64th of the work.
 _LESS_WORK_OF_OWN = (1 << 16, 1 << 13, 1 << 10)
 _TRIES = 4
-# What is done alike for each of them, by how people call it.
+# Names of constants that only repeat the same work.
 _REPEATS = re.compile("batch|head", re.IGNORECASE)
 _FEW = 4
 _CUTS = tuple(size for power in range(16, 1, -1) for size in (1 << power, 3 << power - 2))
-# Sizes of the company that a wide size is in; none but few for the widest, nor 1 alone.
+# Small sizes of the other constants beside a wide one. The widest gets only the second list.
 _SMALL = (2, 3, 5, 1)
 _FEW_OF_WIDEST = (2, 3)
 _UNLIKE = (2, 3, 5)
-# Of the others beside a size at random, the later the try the less.
+# The largest value of the other constants beside a random size, for each try.
 _MOST_OF_RANDOM = (256, 256, 64, 64, 16, 16, 8, 8, 4, 4, 2, 2, 1, 1)
 _LIKE_OWN = 0.25
 
 
 def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
-    """The reference's own configuration, with its sizes cut alike until a call is quick.
+    """Yield the reference's own configuration, with its sizes cut until a call is quick.
 
-    Batches and heads are cut to a few, where they need not be as many as something else: they are
-    the same work once more.
+    All sizes are cut to a common limit. Batches and heads are cut to a few if they need not equal
+    another size, because they only repeat the same work.
 
-    Returns:
-        The largest that is quick, and smaller ones.
+    Yields:
+        The largest quick configuration, then smaller ones.
     """
     last = _largest_own_sizes(sizes)
     if last is None:
@@ -93,11 +102,11 @@ def _cut(own: Mapping[str, int], cuts: Sequence[int]) -> Iterator[Constants]:
 
 @dataclass(frozen=True)
 class _Company:
-    """Sizes beside a value that leads.
+    """Values of the other constants beside a leading value.
 
     Attributes:
-        least: The least that the reference works with, if it works with any that are cheap.
-        roomy: Where a setting leads: larger ones, or none.
+        least: The smallest sizes that the reference accepts; None if none are cheap.
+        roomy: Larger sizes, for a leading setting; may be empty.
     """
 
     least: Constants | None
@@ -105,13 +114,15 @@ class _Company:
 
 
 def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
-    """Configurations in which every constant has every value of its list, as far as that works.
+    """Yield configurations in which every constant gets every value of its list.
+
+    Values that the reference does not accept are skipped.
 
     Args:
         sizes: The reference.
-        turns: In how many configurations each value comes, in other company.
+        turns: The number of configurations for each value, with different values of the others.
     """
-    # The same ones in every run.
+    # A fixed seed: the cases are the same in every run.
     chance = random.Random("other sizes")  # noqa: S311 - no secret
     roomy = _own_sizes_within(sizes, _WORK_OF_SETTING)
     company = _Company(_least(sizes), roomy.constants if roomy else {})
@@ -123,14 +134,15 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
             for name in sizes.constants
             for value in _values(sizes, name, is_cut=name in cut)
         ]
-        # The largest leave least room for others.
+        # The largest values first: they leave the least work for other missing values beside them.
         missing.sort(key=lambda each: -each[1])
         while missing:
             lead = missing.pop(0)
             found = _around(sizes, lead, missing, company, chance)
             if found is not None:
                 constants, configuration = found
-                # A setting beside small sizes may show nowhere: it has to come beside larger ones.
+                # Beside small sizes, a setting may have no effect. So its value counts as done only
+                # if a setting leads the configuration, which then has larger sizes.
                 settles = {n for n, own in sizes.constants.items() if _is_size(n, own)}
                 if lead[0] not in settles:
                     settles |= constants.keys()
@@ -144,14 +156,14 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
 
 
 def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
-    """A configuration that is in no list: one size of any magnitude, the others smaller.
+    """Return a random configuration: one size of any magnitude, and smaller other sizes.
 
     Args:
         sizes: The reference.
-        chance: Of a secret seed, so that nobody knows which sizes come.
+        chance: A generator with a secret seed, so that the sizes cannot be foreseen.
 
     Returns:
-        What the reference works with, and is quick; None where a few tries have not found any.
+        A quick configuration that the reference accepts, or None if a few tries found none.
     """
     own = sizes.constants
     settings = {name: value for name, value in own.items() if not _is_size(name, value)}
@@ -161,7 +173,8 @@ def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
     roomy = _own_sizes_within(sizes, _WORK_OF_SETTING)
     for most in _MOST_OF_RANDOM:
         lead = chance.choice(wide)
-        # What is equal in the file may have to be, and one size a multiple of another.
+        # Sizes that are equal in the file may have to stay equal, and a size may have to be a
+        # multiple of a setting.
         beside = {own[name]: _any_size(chance, most) for name in wide}
         multiple = chance.choice([1, *(value for value in settings.values() if value > 1)])
         company = roomy.constants if roomy and chance.random() < _LIKE_OWN else {}
@@ -178,19 +191,21 @@ def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
 
 
 def _any_size(chance: random.Random, most: int) -> int:
-    """Up to a number; each magnitude is as likely."""
+    """Return a random size from 1 to `most`, log-uniform."""
     size: float = most ** chance.random()
     return round(size)
 
 
 def _alike(own: Mapping[str, int], name: str, value: int) -> Constants:
+    """Return `value` for all constants that equal the constant `name` in the file."""
     return {each: value for each, size in own.items() if size == own[name]}
 
 
 def _all_small(sizes: Sizes) -> Iterator[Configuration]:
-    """Nothing but small sizes: in a mean of a few numbers a wrong one shows."""
+    """Yield configurations of small sizes only, since a wrong number shows in a mean of few."""
     own = sizes.constants
     unlike = sorted({value for name, value in own.items() if _is_size(name, value)})
+    # Each turn gives different small sizes to sizes that differ in the file.
     for turn in range(len(_UNLIKE)):
         small = {size: _UNLIKE[(turn + i) % len(_UNLIKE)] for i, size in enumerate(unlike)}
         configuration = sizes.configuration(
@@ -201,19 +216,25 @@ def _all_small(sizes: Sizes) -> Iterator[Configuration]:
 
 
 def _is_size(name: str, own: int) -> bool:
+    """Return whether a constant is a size, by its value or by its name."""
     return own >= _LEAST_SIZE or _REPEATS.search(name) is not None
 
 
 def _values(sizes: Sizes, name: str, *, is_cut: bool) -> tuple[int, ...]:
-    """Those that a constant is to have; `is_cut` says that its own is not in the own configuration.
+    """Return the values that a constant gets.
 
-    A kernel may go another way at just that size.
+    Args:
+        sizes: The reference.
+        name: The constant.
+        is_cut: True if the reduced own configuration has another value. Then the file's own value
+            is added, because a kernel may take a special path at just that size.
     """
     own = sizes.constants[name]
     if _is_size(name, own):
         is_another = is_cut and own not in _SIZES and own < max(_SIZES)
         return (*_SIZES, own) if is_another else _SIZES
-    # What is below 0 counts dimensions from the end; a 0 may be a padding.
+    # A negative number is the index of a dimension from the end, so it stays. A 0 may be a padding,
+    # so it is varied.
     if own < 0 or name in sizes.of_broadcasts:
         return ()
     larger = _BEYOND_TILES if name in sizes.of_inputs else ()
@@ -221,9 +242,10 @@ def _values(sizes: Sizes, name: str, *, is_cut: bool) -> tuple[int, ...]:
 
 
 def _least(sizes: Sizes) -> Constants | None:
-    """The least sizes that the reference works with: cut alike, and then one after the other.
+    """Return the smallest sizes that the reference accepts; None if none are cheap.
 
-    A window of 11 leaves nothing of 5 rows.
+    All sizes are cut alike, and then one after the other. Cutting alike would not do alone: a
+    window of 11 does not fit into 5 rows.
     """
     for least in _cut(sizes.constants, _CUTS[::-1]):
         if sizes.work(least) <= _MOST_WORK_OF_WIDE and sizes.configuration(least):
@@ -245,17 +267,22 @@ def _around(
     company: _Company,
     chance: random.Random,
 ) -> tuple[Constants, Configuration] | None:
-    """A configuration with a given value, and others that are missing where they fit."""
+    """Return a configuration with a given value, filled with other missing values.
+
+    The candidates range from varied to minimal values of the other constants. The first that the
+    reference accepts is returned; None if it accepts none.
+    """
     name, value = lead
     own = sizes.constants
-    # What is equal in the file may have to be, and one size a multiple of another: of 1 all are.
+    # Sizes that are equal in the file may have to stay equal, and one size may have to be a
+    # multiple of another. Every size is a multiple of 1.
     alike = _alike(own, name, value)
     settings = {each: size for each, size in own.items() if not _is_size(each, size)}
     few = _SMALL if value < max(_SIZES) else _FEW_OF_WIDEST
     several = sorted({size for size in settings.values() if size > 1})
     least = [company.least] if company.least else []
     for start in (
-        # A stride shows where there is more than one window.
+        # A stride has an effect only if there is more than one window.
         *([{**company.roomy, name: value}] if name in settings else []),
         *({**_small(own, chance, few), name: value} for _ in range(_TRIES)),
         *({**each, name: value} for each in least),
@@ -266,10 +293,11 @@ def _around(
         {**_small(own, chance), **alike},
         alike,
         {**_small(own, chance), **dict.fromkeys(settings, 1), name: value},
-        # In three dimensions a wide size is much work beside anything but the least there is.
+        # In three dimensions, a wide size is too much work beside anything but 1.
         {**{each: 1 for each in own if each not in settings}, name: value},
         {**{each: min(size, 1) for each, size in own.items()}, name: value},
-        # What is split by numbers inside `Model` has to be a multiple of what works.
+        # A size that `Model` splits by a number of its own must be a multiple of it. Every multiple
+        # of an accepted size is.
         *({**each, name: -(-value // each[name]) * each[name]} for each in least if each[name]),
     ):
         constants = {**own, **start}
@@ -284,7 +312,7 @@ def _around(
 
 
 def _multiples(constants: Constants, settings: Mapping[str, int], of: int) -> Constants:
-    """All sizes as the next multiples, which channels of groups have to be."""
+    """Return all sizes rounded up to multiples of a number, as groups require of channels."""
     return {
         name: value if name in settings else -(-value // of) * of
         for name, value in constants.items()
@@ -298,7 +326,7 @@ def _filled(
     missing: Sequence[tuple[str, int]],
     chance: random.Random,
 ) -> Constants:
-    """As many of the missing values as fit into a call's work, one for each other constant."""
+    """Return the constants with missing values put in, while the work stays within the limit."""
     for name in chance.sample(list(constants), len(constants)):
         values = [value for each, value in missing if each == name != lead]
         for value in chance.sample(values, min(_TRIES, len(values))):
@@ -309,7 +337,7 @@ def _filled(
 
 
 def _small(own: Mapping[str, int], chance: random.Random, of: Sequence[int] = _SMALL) -> Constants:
-    """Small sizes, equal where the reference's are, and its own settings."""
+    """Return random small sizes, equal where the reference's are equal."""
     sizes = {name: value for name, value in own.items() if _is_size(name, value)}
     small = {value: chance.choice(of) for value in sorted(set(sizes.values()))}
     return {name: small[value] for name, value in sizes.items()}

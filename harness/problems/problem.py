@@ -1,7 +1,7 @@
-"""Load a reference file in KernelBench's format: `Model`, `get_inputs()`, `get_init_inputs()`.
+"""Loader of reference files in KernelBench's format: `Model`, `get_inputs()`, `get_init_inputs()`.
 
-References are trusted and imported; submissions never are. Nothing here allocates the reference's
-own inputs: their shapes are read on torch's meta device, because they can be gigabytes.
+References are trusted and imported; submissions never are. The loader does not allocate the
+reference's own inputs, which can be gigabytes. Their shapes are read on torch's meta device.
 """
 
 import ast
@@ -37,36 +37,37 @@ from harness.system.errors import HarnessError
 
 
 class ProblemError(HarnessError, ValueError):
-    """A reference file cannot be used; the message is one line and says what to do."""
+    """A reference file cannot be used; the message is one line and states the remedy."""
 
 
-# There is one for the whole process: two threads that construct models would draw in turns.
+# torch has one default generator for the process. Without the lock, two threads that construct
+# models would both draw from it.
 _TORCH_GENERATOR = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A reference as loaded.
+    """A loaded reference.
 
     Attributes:
         name: The file's stem.
-        path: The file, absolute.
+        path: Absolute path of the file.
         content_hash: SHA-256 of the file's bytes, in hexadecimal.
         model: The reference's `Model` class.
-        arguments: The problem's own constructor arguments by name, `Model`'s defaults included.
-        defaults: `Model`'s defaults by name; a name that is missing is required.
-        inputs: What `get_inputs()` gives, as shapes and dtypes.
-        family: What is known of references of its kind.
-        init_inputs: What `get_init_inputs()` gives, by position and by name: KernelBench calls both
-            classes with just that.
-        constants: The integers that the file states and its inputs or arguments are made from
+        arguments: The problem's own constructor arguments by name, with `Model`'s defaults.
+        defaults: `Model`'s defaults by name; a parameter that is missing here is required.
+        inputs: Shapes and dtypes of the tensors that `get_inputs()` returns.
+        family: The knowledge about references of its kind.
+        init_inputs: The result of `get_init_inputs()`, by position and by name. KernelBench calls
+            both classes with exactly these arguments.
+        constants: The integers in the file that its inputs or arguments are made from
             (`constants.constants_of`).
-        numbers: What `get_inputs()` gives beside tensors, by its place.
-        get_inputs: The reference's own.
-        tree: The file's text, parsed.
-        outputs: How many tensors forward gives, in a tuple or a list; None where it gives one
+        numbers: The values of `get_inputs()` that are not tensors, by their position.
+        get_inputs: The reference's own function.
+        tree: The file's syntax tree.
+        outputs: Number of tensors that forward returns in a tuple or a list; None if it returns one
             tensor.
-        output_dtypes: What the tensors are as the file computes them; none where that is not known.
+        output_dtypes: The dtypes of the outputs as the file computes them; empty if unknown.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Problem:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """What forward calls its tensors, in order; a number where it gives one name to several."""
+        """Names of forward's tensor parameters, in order; numbered names for those in `*args`."""
         _, *parameters = inspect.signature(self.model.forward).parameters
         names = [name for place, name in enumerate(parameters) if place not in self.numbers]
         rest = range(len(names), len(self.inputs))
@@ -105,51 +106,52 @@ class Problem:
 
     @property
     def output_dtype(self) -> torch.dtype:
-        """What its only output's floating-point numbers are: float32, unless the file says else."""
+        """The dtype of a floating-point output; float32 if the file states nothing else."""
         dtype = next(iter(self.output_dtypes), torch.float32)
         return dtype if dtype.is_floating_point else torch.float32
 
     def build(self, arguments: Mapping[str, object], seed: int | None = None) -> nn.Module:
-        """Make a `Model`, and leave torch's random generator as it was.
+        """Return a new `Model`; torch's random generator keeps its state.
 
         Args:
-            arguments: Of the constructor, by name.
-            seed: What its initialisation is drawn from; None for anything.
+            arguments: The constructor's arguments, by name.
+            seed: Seed of the initialisation; None for an arbitrary one.
         """
         with _seeded(seed):
             return self.model(**arguments)
 
     def make_inputs(self, seed: int) -> Sequence[Tensor]:
-        """Give the tensors of `get_inputs`, and leave torch's random generator as it was.
+        """Return the tensors of `get_inputs`; torch's random generator keeps its state.
 
         Args:
-            seed: What the inputs are drawn from.
+            seed: Seed of the inputs.
 
         Raises:
-            Exception: Whatever the reference raises.
+            Exception: An exception of the reference.
         """
         with _seeded(seed):
             return [value for value in self.get_inputs() if isinstance(value, Tensor)]
 
     def forward_arguments(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """All inputs of forward, with those that are no tensors."""
+        """Return all inputs of forward, including those that are not tensors."""
         return forward_arguments(tensors, self.numbers)
 
     def each_output(self) -> tuple["Problem", ...]:
-        """Give the reference as it would be with each of its outputs alone; itself if it has one.
+        """Return one reference for each output, whose forward returns that output alone.
 
-        What is judged of an output is judged as though there were no others.
+        A reference with one output returns itself. Each output is judged as if there were no
+        others.
         """
         return (self,) if self.outputs is None else _each_output(self, self.outputs)
 
     def at(self, constants: Mapping[str, int]) -> "Problem":
-        """Give the reference as it would be with other constants.
+        """Return the reference with other values for its constants.
 
         Args:
-            constants: Values by the names that `constants` has; none of them for itself.
+            constants: Values by the names of `constants`; empty for the reference itself.
 
         Raises:
-            ProblemError: With these it is none.
+            ProblemError: The file is not a reference with these values.
         """
         changed = {n: v for n, v in constants.items() if self.constants.get(n) != v}
         return _at(self, tuple(sorted(changed.items()))) if changed else self
@@ -159,13 +161,13 @@ class Problem:
 def _seeded(seed: int | None) -> Iterator[None]:
     with _TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
         if seed is not None:
-            # As torch.manual_seed, which besides queues a call and its traceback for each GPU.
+            # torch.manual_seed would also queue a call, with its traceback, for each GPU.
             torch.default_generator.manual_seed(seed)
         yield
 
 
 def load(path: Path | str) -> Problem:
-    """Import a reference file and read everything about it that its cases need.
+    """Import a reference file and return everything about it that its cases need.
 
     Args:
         path: A Python file in KernelBench's format.
@@ -197,7 +199,7 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
     tree = with_constants(problem.tree, values)
     module = ModuleType(f"_harness_reference_{problem.content_hash[:16]}_{changed}")
     module.__file__ = str(problem.path)
-    # torch looks up the module of a class, as in `_import`.
+    # torch looks up a class's module there, as in `_import`.
     sys.modules[module.__name__] = module
     try:
         exec(compile(tree, problem.path, "exec"), vars(module))  # noqa: S102 - as an import does
@@ -209,7 +211,7 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
     at = _of_module(module, problem.path, problem.content_hash, tree, constants, problem.family)
     if problem.outputs is None:
         return replace(at, output_dtypes=problem.output_dtypes)
-    # Into how many parts something is split may be one of the constants.
+    # The number of outputs may itself depend on a constant.
     return _with_outputs(at)
 
 
@@ -242,7 +244,7 @@ def _of_module(
     constants: Mapping[str, int],
     family: Family | None,
 ) -> Problem:
-    """Read a module; `family` is found where it is not given."""
+    """Return the problem that a module defines; its family is determined unless given."""
     model = _model_class(module, path)
     call, arguments, defaults = _bind(model, module, path)
     inputs, numbers = _input_specs(module, path)
@@ -269,10 +271,10 @@ def _first_line(error: BaseException) -> str:
 
 
 def _check_text(path: Path, content: bytes) -> None:
-    """See that a file is text: of one that is not, an import blames something else.
+    """Check that a file is text, because the import's own error for other files is misleading.
 
     Raises:
-        ProblemError: It is none in UTF-8, nor in the encoding that it names.
+        ProblemError: The file is neither UTF-8 nor in the encoding that it declares.
     """
     try:
         is_text = "\0" not in importlib.util.decode_source(content)
@@ -283,8 +285,8 @@ def _check_text(path: Path, content: bytes) -> None:
 
 
 def _import(path: Path, content_hash: str) -> ModuleType:
-    # The module stays in sys.modules: torch.compile looks up a model's globals there. The name
-    # holds path and content, so that two references with one stem never meet.
+    # The module stays in sys.modules, because torch.compile looks up a model's globals there. Its
+    # name contains a digest of path and content, so that references with one stem stay separate.
     key = hashlib.sha256(f"{path}\0{content_hash}".encode()).hexdigest()[:16]
     name = f"_harness_reference_{key}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -315,7 +317,7 @@ def _model_class(module: ModuleType, path: Path) -> type[nn.Module]:
 
 
 def _init_inputs(module: ModuleType, path: Path) -> ConstructorCall:
-    """Read a list, a dict, or KernelBench's [[...], {...}]."""
+    """Return the call in get_init_inputs(): a list, a dict, or KernelBench's [[...], {...}]."""
     try:
         given = module.get_init_inputs()
     except Exception as error:
@@ -338,7 +340,7 @@ def _bind(
 ) -> tuple[ConstructorCall, dict[str, object], dict[str, object]]:
     """Return the problem's own call, its arguments by name, and `Model`'s defaults."""
     call = _init_inputs(module, path)
-    # What nn.Module itself takes is refused by it.
+    # nn.Module's own signature is (*args, **kwargs), but it accepts no arguments.
     takes_any = model.__init__ is nn.Module.__init__
     signature = inspect.Signature() if takes_any else inspect.signature(model)
     try:
@@ -351,7 +353,7 @@ def _bind(
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             named[name] = parameter
-        # What nobody gives is no argument.
+        # A *args or **kwargs parameter matters only if the call passes something to it.
         elif name in bound.arguments:
             raise ProblemError(
                 f"{path}: Model takes {parameter}, which has no name to bind to; "
@@ -369,7 +371,7 @@ def _bind(
         for name, parameter in named.items()
         if parameter.default is not parameter.empty and _fits_json(parameter.default)
     }
-    # A default such as a class is left to `Model`, and to `ModelNew`.
+    # A default that JSON cannot hold, such as a class, is not passed: each class uses its own.
     given = {**defaults, **bound.arguments}
     return call, {name: given[name] for name in named if name in given}, defaults
 
@@ -411,27 +413,32 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
 
 
 class _Chance(WatchingShapes):
-    """Finds which operator draws random numbers while it is entered."""
+    """A mode that finds an operator which draws random numbers.
+
+    Attributes:
+        name: Name of the first such operator; empty if there was none.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.name = ""
 
     def called(self, call: Call) -> None:
-        # Those of attention draw only where they drop something, which they do by another one.
+        # Attention operators have the tag, but draw only for dropout, which is an operator of its
+        # own.
         name = call.func.overloadpacket.__name__
         if torch.Tag.nondeterministic_seeded in call.func.tags and "attention" not in name:
             self.name = self.name or name
 
 
 def _with_outputs(problem: Problem) -> Problem:
-    """See that forward takes the inputs, and gives tensors, always the same; on meta.
+    """Check that forward accepts the inputs and returns deterministic tensors, on the meta device.
 
     Returns:
-        The problem with what is known of its outputs.
+        The problem with the number and dtypes of its outputs.
 
     Raises:
-        ProblemError: It does not.
+        ProblemError: The check failed.
     """
     path = problem.path
     count = len(problem.inputs) + len(problem.numbers)
@@ -449,7 +456,7 @@ def _with_outputs(problem: Problem) -> Problem:
             inputs = [torch.empty(s.shape, dtype=getattr(torch, s.dtype)) for s in problem.inputs]
             with chance:
                 output = model(*problem.forward_arguments(inputs))
-    except Exception:  # what a reference cannot do there, it may do with values
+    except Exception:  # a reference may fail on the meta device and work with values
         return problem
     if chance.name:
         raise ProblemError(

@@ -1,4 +1,4 @@
-"""Find reference files."""
+"""Search for reference files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from harness.system.errors import UsageError
 
 
 def reference_files(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Files, and those in folders, absolute, each once.
+    """Return the absolute paths of reference files, given directly or in folders, each once.
 
     Raises:
-        ProblemError: A folder has none.
+        ProblemError: A folder contains no reference.
     """
     files: list[Path] = []
     for path in paths:
@@ -25,10 +25,10 @@ def reference_files(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
-    """Load reference files, and those in folders.
+    """Load reference files, given directly or in folders.
 
     Raises:
-        ProblemError: A file is no reference, a folder has none, or two have the same name.
+        ProblemError: A file is not a reference, a folder contains none, or two have the same name.
     """
     problems: dict[str, Problem] = {}
     for file in reference_files(paths):
@@ -41,10 +41,10 @@ def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
 
 
 def named(problems: Sequence[Problem], name: str | None) -> tuple[Problem, ...]:
-    """The one of that name; all of them for None.
+    """Return the problem with a name, or all problems if the name is None.
 
     Raises:
-        UsageError: There is none of that name.
+        UsageError: No problem has that name.
     """
     if name is None:
         return tuple(problems)

@@ -1,4 +1,4 @@
-"""The forward calls that a case is made of: which inputs, and with which weights."""
+"""Runs: the forward calls of a case, with their distributions of inputs and sets of weights."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,15 +19,21 @@ Distribution = Literal[
     "bump",
     "exact",
 ]
-"""`own` is the reference's: what its `get_inputs` draws."""
+"""Names of input distributions; `own` is that of the reference's `get_inputs`."""
 Weights = Literal["A", "B", "C", "D"]
-"""Sets of weights, which a family draws; of D most are 0."""
+"""Names of sets of weights, which a family draws; most weights of set D are 0."""
 Arrangement = Literal[
     "contiguous", "strided", "expanded", "offset", "empty", "rows", "axis", "long", "wide"
 ]
-"""How an input lies in memory: its last two dimensions swapped, all its rows one, one element
-behind the start of an allocation, or nowhere, since it has no rows; or as a few parts of one with
-very many rows or positions (`vast.VastArrangement`)."""
+"""Names of input layouts in memory.
+
+- `contiguous`: the usual one.
+- `strided`: the last two dimensions are swapped.
+- `expanded`: all rows are the same memory.
+- `offset`: one element behind the start of an allocation.
+- `empty`: no rows.
+- The others: a few parts of an input with very many rows or positions (`vast.VastArrangement`).
+"""
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,9 @@ class Run:
 
     Attributes:
         name: Unique among a case's runs.
-        distribution: What the inputs are drawn from.
-        weights: Which set of weights; a change of set means new weights in the same instance.
-        otherwise: What the inputs are drawn from where a reference is not defined for that.
+        distribution: Distribution of the inputs.
+        weights: Name of the set of weights. A change of set gives new weights to the same instance.
+        otherwise: Distribution to use if the reference is not defined for the first one.
     """
 
     name: str
@@ -48,20 +54,23 @@ class Run:
 
     @property
     def is_exact(self) -> bool:
-        """Whether float32 computes every output without rounding, in any order of summation."""
+        """True if float32 computes every output without rounding, in any order of summation."""
         return self.distribution == "exact"
 
     @property
     def is_beyond_half(self) -> bool:
-        """Whether float16 overflows to infinities; no other class does."""
+        """True if float16 overflows to infinities; no other precision class does."""
         return self.distribution == "huge"
 
     @property
     def is_dense(self) -> bool:
-        """Whether every input matters: nearly all of an impulse's are 0."""
+        """True if every input matters; for an impulse, nearly all inputs are 0."""
         return self.distribution != "impulse"
 
     @property
     def is_plain(self) -> bool:
-        """Whether every term of a sum shows: none is 0, or small beside others such as the bias."""
+        """True if every term of a sum is visible.
+
+        No term is 0, or small beside others such as the bias.
+        """
         return self.distribution in ("own", "uniform", "normal") and self.weights != "D"

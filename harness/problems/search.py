@@ -1,4 +1,4 @@
-"""What a search for a failure starts from: everything that a grid's few cases leave out."""
+"""The starting data of a search for failures outside the grid."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from harness.problems.problem import Problem
 
 @dataclass(frozen=True)
 class Search:
-    """What to look for, when all cases of a grid are right.
+    """A search for a failing case, after all cases of a grid were right.
 
     Attributes:
-        seconds: For how long.
-        taken: The problem's own constructor arguments that the submission takes, too.
+        seconds: Duration of the search.
+        taken: Those of the problem's own constructor arguments that the submission takes too.
         numbers: Integers that the submission's text states.
     """
 
@@ -25,7 +25,7 @@ class Search:
 
 
 def search_for(problem: Problem, submission: Submission, seconds: float) -> Search | None:
-    """Say what to look for; None for nothing, where there is no time."""
+    """Return the search for a submission, or None if its duration is 0."""
     if not seconds:
         return None
     return Search(seconds, taken_by(submission, problem), submission.numbers)

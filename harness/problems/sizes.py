@@ -1,4 +1,4 @@
-"""A reference with other values for the constants that its file states."""
+"""A reference with other values for the constants in its file."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from harness.problems.instance import ModelInstance
 from harness.problems.operations import Operation, TooManyError, is_stretched, work_of
 from harness.problems.problem import Problem
 
-# Of one call on the CPU, which tells whether the reference works: above, its shapes must do.
+# Limit of work for a trial call on the CPU. Above it, only the shapes are checked, on the meta
+# device.
 _MOST_TRIED = 1 << 26
 
-# Of one call, such as of a recurrent model: an operator takes its time, however few its numbers.
+# Limit of operators in one call, such as of a recurrent model. Each operator takes time, however
+# few elements it has.
 _MOST_OPERATORS = 1 << 11
 
 
 class ProblemSizes:
-    """As `families.family.Sizes`.
+    """The implementation of `families.family.Sizes` for a problem.
 
     Args:
         problem: The reference.
-        taken: Names of the constructor arguments that the submission takes, too.
+        taken: Names of the constructor arguments that the submission takes too.
     """
 
     def __init__(self, problem: Problem, taken: frozenset[str]) -> None:
@@ -37,19 +39,20 @@ class ProblemSizes:
 
     @property
     def constants(self) -> Mapping[str, int]:
-        """The reference's own, by name."""
+        """The reference's own constants, by name."""
         return self._problem.constants
 
     @cached_property
     def of_inputs(self) -> frozenset[str]:
-        """Names of those that its inputs are made from."""
+        """Names of the constants that its inputs are made from."""
         return names_of_inputs(self._problem.tree)
 
     @cached_property
     def of_broadcasts(self) -> frozenset[str]:
-        """Names of the ones in what is the whole shape of a weight, such as `(channels, 1, 1)`.
+        """Names of the constants that are a 1 in a weight's whole shape, as in `(channels, 1, 1)`.
 
-        That is how a reference says along which dimensions the weight is the same.
+        With such a 1, a reference states the dimensions along which the weight is broadcast. They
+        are found by trial: set to 2, the constant changes a weight's shape, whose rank stays.
         """
         own = self._problem
         ones = [name for name, value in own.constants.items() if value == 1 and "[" in name]
@@ -62,20 +65,22 @@ class ProblemSizes:
         )
 
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
-        """What some values give; None where the reference does not work with them."""
+        """Return the configuration for these constants; None if the reference rejects them."""
         if not _works(self._problem, _plain(constants)):
             return None
         problem = self._problem.at(constants)
         return _configuration(self._problem, problem, self._taken)
 
     def work(self, constants: Mapping[str, int]) -> float:
-        """Numbers that a call reads, makes, multiplies or keeps; infinite where it does not work.
+        """Return the number of elements that a call reads, makes, multiplies or keeps.
 
-        It does not where torch stretches what has size 1, such as a mask of one row and column,
-        over what it has to be as large as: that says nothing of what the reference means.
+        It is infinite in three cases:
 
-        So it is where too many operators are called. Of larger sizes that is not tried again: they
-        make a loop no shorter.
+        - The reference does not accept the constants.
+        - torch broadcasts a size 1, such as that of a mask of one row and column, over a size that
+          it must equal. The result then says nothing about the reference's intent.
+        - The call runs too many operators. Larger sizes are then not tried again, as they make no
+          loop shorter.
         """
         if any(_is_no_less(constants, each) for each in self._endless):
             return math.inf
@@ -91,8 +96,11 @@ def _is_no_less(constants: Mapping[str, int], than: Mapping[str, int]) -> bool:
 
 
 def _passed_shapes(own: Problem, constants: Mapping[str, int]) -> set[tuple[str, tuple[int, ...]]]:
-    """Weights that have the shape of one of the constructor's arguments; none if it is no model."""
-    with torch.device("meta"), suppress(Exception):  # what a reference raises is its own
+    """Return the names and shapes of weights whose shape is one of the constructor's arguments.
+
+    The result is empty if the model cannot be built.
+    """
+    with torch.device("meta"), suppress(Exception):  # a reference may raise anything
         problem = own.at(constants)
         passed = [tuple(x) for x in problem.arguments.values() if isinstance(x, tuple | list)]
         weights = problem.build(problem.arguments).named_parameters()
@@ -118,7 +126,7 @@ def _configuration(own: Problem, problem: Problem, taken: Collection[str]) -> Co
     )
 
 
-# Every submission for a reference asks the same.
+# Cached, because every submission for a reference needs the same values.
 @lru_cache(maxsize=1 << 12)
 def _work(own: Problem, constants: _Constants) -> float:
     try:
@@ -127,7 +135,7 @@ def _work(own: Problem, constants: _Constants) -> float:
         work = work_of(problem, configuration, _MOST_OPERATORS)
     except TooManyError:
         raise
-    except Exception:  # what a reference raises on sizes that it does not take is its own
+    except Exception:  # a reference may raise anything for sizes that it does not support
         return math.inf
     if is_stretched(work.operations, _own_operations(own)):
         return math.inf
@@ -136,7 +144,10 @@ def _work(own: Problem, constants: _Constants) -> float:
 
 @lru_cache(maxsize=1 << 4)
 def _own_operations(own: Problem) -> Sequence[Operation]:
-    """Those of its own sizes; none where they are too many, or only values tell."""
+    """Return the operators at the reference's own sizes.
+
+    The result is empty if they are too many, or if the reference needs values.
+    """
     try:
         return work_of(own, _configuration(own, own, own.arguments), _MOST_OPERATORS).operations
     except Exception:  # as above
@@ -145,9 +156,10 @@ def _own_operations(own: Problem) -> Sequence[Operation]:
 
 @lru_cache(maxsize=1 << 12)
 def _works(own: Problem, constants: _Constants) -> bool:
-    """Try it out as the oracle does: on the meta device, and in float32, more is accepted.
+    """Return whether the reference accepts the constants, by a call like the oracle's.
 
-    A call that gives nothing tells nothing.
+    On the meta device, or in float32, torch accepts more than in float64 on the CPU. A call with an
+    empty output does not count, as it checks nothing.
     """
     try:
         work = _work(own, constants)

@@ -1,8 +1,8 @@
-"""Other numbers for a reference's `get_inputs`, which keeps what it makes of them.
+"""Inputs of a reference's `get_inputs`, made from other random numbers.
 
-The author says in `get_inputs` what is true of an input: that a matrix is triangular, rows are
-normalised, labels are classes. So what is varied is not the input but the random numbers that it is
-made from.
+The author's `get_inputs` states the structure of an input: a matrix is triangular, rows are
+normalised, labels are classes. So the harness replaces the random numbers that the inputs are made
+from, not the inputs themselves.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from harness.problems.watching import Watching
 
 _DRAWING = frozenset({"rand", "randn", "rand_like", "randn_like", "uniform_", "normal_"})
 
-# Whose other numbers only tell something beside an input that stays as it is.
+# Distributions for the first input only: an impulse is informative only if the other inputs keep
+# their values.
 _OF_FIRST: frozenset[Distribution] = frozenset({"impulse"})
 
 
 def inputs_from(
     make_inputs: Callable[[], Sequence[Tensor]], distribution: Distribution, generator: Generator
 ) -> tuple[Tensor, ...]:
-    """What a reference makes of other floating-point numbers than those that it draws.
+    """Return a reference's inputs, made from random floating-point numbers of another distribution.
 
-    Integers and permutations are left as they are: they choose classes and places, which the
-    reference indexes with.
+    Integers and permutations stay, because the reference indexes with them as classes and
+    positions.
 
     Args:
-        make_inputs: The reference's, seeded.
-        distribution: What is drawn instead; `own` for nothing.
-        generator: Where numbers come from.
+        make_inputs: The reference's function, seeded.
+        distribution: The distribution to draw instead; `own` for no change.
+        generator: The random generator.
     """
 
     def draw_again(values: Tensor, is_first: bool) -> None:
@@ -48,7 +49,7 @@ def inputs_from(
 def touched_from(
     make_inputs: Callable[[], Sequence[Tensor]], generator: Generator
 ) -> tuple[Tensor, ...]:
-    """What a reference makes of its own numbers, with another one at a place of each tensor."""
+    """Return a reference's inputs, with one of the random numbers in each tensor replaced."""
     with _Drawing(lambda values, _: touch(values, generator)):
         return _contiguous(make_inputs())
 
@@ -58,10 +59,11 @@ def _contiguous(made: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 class _Drawing(Watching):
-    """Changes what is drawn while it is entered, in one thread.
+    """A mode that changes the random numbers of one thread's calls.
 
     Args:
-        change: Changes the numbers of a tensor in place; told as well is whether it is the first.
+        change: Changes a tensor of random numbers in place. Its second argument is True for the
+            first tensor.
     """
 
     def __init__(self, change: Callable[[Tensor, bool], None]) -> None:

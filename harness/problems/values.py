@@ -1,8 +1,8 @@
-"""What a case is run with: the runs, and the inputs and weights of each.
+"""Runs of a case, and the inputs and weights of each run.
 
-All values are drawn from `torch.Generator`s that are seeded from the case's seed, so a run can be
-replayed from the case alone, on any machine: on the CPU, but for inputs of gigabytes, which only a
-GPU runs.
+All values come from `torch.Generator`s whose seeds derive from the case's seed. So a run can be
+replayed from the case alone, on any machine. The generators are on the CPU, except for inputs of
+gigabytes, which only a GPU runs.
 """
 
 import hashlib
@@ -29,14 +29,19 @@ from harness.problems.vast import VAST, Vast, vast
 
 RunKind = Literal["first", "again", "touched", "arranged"]
 
-# Of the cases that have a call more of either kind.
+# The share of cases that get an additional call, for each kind.
 _EXTRA_SHARE = 0.15
 _CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
 class Values:
-    """Everything that a run needs: weights by their name in `Model`, and the inputs of forward."""
+    """The values of a run.
+
+    Attributes:
+        weights: Weights by their names in `Model`.
+        inputs: Tensor inputs of forward.
+    """
 
     weights: Mapping[str, Tensor]
     inputs: tuple[Tensor, ...]
@@ -47,12 +52,13 @@ class Call:
     """One forward call of a case.
 
     Attributes:
-        name: Unique among the case's calls: the run's, or with `again` or `touched` added.
-        run: Of which it has the weights and the inputs.
-        kind: `again` is the very same values once more; `touched` has one other number among the
-            inputs, which nobody sees who looks at a few of them; `arranged` has inputs that lie
-            otherwise in memory.
-        arrangement: How they lie.
+        name: Unique among the case's calls: the run's name, with an addition unless the kind is
+            `first`.
+        run: The run, which has the weights and the inputs.
+        kind: `first`: the run's values. `again`: the same values once more. `touched`: the same
+            values with one number replaced, which a kernel that compares only a few inputs with a
+            cache misses. `arranged`: the same values in another memory layout.
+        arrangement: Layout of the inputs in memory.
     """
 
     name: str
@@ -62,18 +68,18 @@ class Call:
 
 
 def runs_for(problem: Problem) -> tuple[Run, ...]:
-    """List the runs of each of a problem's cases: those that its reference is defined for."""
+    """Return the runs of each of a problem's cases for which its reference is defined."""
     return _runs_for(problem)[0]
 
 
 def left_out(problem: Problem) -> tuple[str, ...]:
-    """Names of the runs whose numbers the reference is not defined for."""
+    """Return the names of the runs whose values the reference is not defined for."""
     return _runs_for(problem)[1]
 
 
 @lru_cache(maxsize=256)
 def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """The runs that a reference is defined for, and the names of the others."""
+    """Return the runs that a reference is defined for, and the names of the others."""
     small = _cut_down(problem)
     runs = [*_runs_that_differ(problem, small or problem)]
     if small is None:
@@ -86,7 +92,7 @@ def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
 
 
 def _runs_that_differ(problem: Problem, configuration: Configuration | Problem) -> Iterator[Run]:
-    """All of its family, but that with few weights where a model has no more anyway."""
+    """Yield all runs of the family; that with sparse weights only if the model has matrices."""
     for run in problem.family.runs:
         if run.weights != "D" or _has_matrices(problem.at(configuration.constants), configuration):
             yield run
@@ -96,18 +102,18 @@ def _has_matrices(problem: Problem, configuration: Configuration | Problem) -> b
     try:
         with torch.device("meta"):
             return any(map(is_matrix, problem.build(configuration.arguments).parameters()))
-    except Exception:  # what a reference cannot do there
+    except Exception:  # a reference may not support the meta device
         return True
 
 
 @lru_cache(maxsize=256)
 def _cut_down(problem: Problem) -> Configuration | None:
-    """A small configuration, to try things out in; None where a family needs none."""
+    """Return a small configuration for trial calls; None if the family needs none."""
     return next(problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments))), None)
 
 
 def _where_defined(problem: Problem, configuration: Configuration, run: Run) -> Run | None:
-    """A run as it is, or with the other numbers that it may have; None if of neither."""
+    """Return a run, or the run with its alternative distribution; None if neither is defined."""
     if _is_defined(problem, configuration, run):
         return run
     other = run.otherwise and replace(run, distribution=run.otherwise)
@@ -115,10 +121,7 @@ def _where_defined(problem: Problem, configuration: Configuration, run: Run) -> 
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:
-    """Whether the reference gives finite numbers, in float32 too, of which nothing is lost.
-
-    One of float16 gives them in float16 as well.
-    """
+    """Return whether the reference's outputs are finite in float64, float32 and its own dtype."""
     generator = Generator().manual_seed(0)
     try:
         model = problem.build(configuration.arguments, seed=0)
@@ -131,17 +134,18 @@ def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> boo
             for call in calls
             for dtype in {torch.float64, torch.float32, call.output_dtype}
         ]
-    except Exception:  # whatever a reference raises on numbers that it does not take
+    except Exception:  # a reference may raise anything for values that it does not support
         return False
     return all(bool(output.isfinite().all()) for output in outputs)
 
 
 def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
-    """List a case's calls on one instance, in an order that only its seed tells.
+    """Return a case's calls on one instance, in an order that depends on the secret seed.
 
-    Every run comes once. Some cases have one or two calls more; the problem's own configuration has
-    both. A case for its sizes or its layouts alone has one run: what values show, the others tell.
-    Exact numbers alone would not do: beside large ones a bias that is missing passes for rounding.
+    Every run has one call. Some cases have one or two additional calls, and the problem's own
+    configuration has both kinds. Cases for sizes or layouts alone have one run, since the other
+    cases have all values. That run does not have exact numbers: beside large ones, a missing bias
+    could pass for rounding.
     """
     first_run = runs_for(problem)[0]
     if case.label == "aimed":
@@ -153,37 +157,41 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     chance = random.Random(_derived_seed(case, "order"))  # noqa: S311 - the seed is the secret
     runs = list(problem.family.bearable(runs_for(problem), case))
     chance.shuffle(runs)
-    # For `verdict.describe_wrong_runs`: weights that come first and never again would leave two
-    # mistakes alike, and many a mistake is right on an impulse, of which most is 0, or may pass
-    # for rounding where inputs are small or large beside the bias.
+    # The first call must be plain and have weights A, for `verdict.describe_wrong_runs`. If its
+    # weights never came again, two kinds of mistakes would look alike. On an impulse, which is
+    # mostly 0, many wrong kernels are right. With inputs that are small or large beside the bias, a
+    # mistake may pass for rounding.
     first = next(i for i, run in enumerate(runs) if run.weights == "A" and run.is_plain)
     runs[0], runs[first] = runs[first], runs[0]
     calls = [Call(run.name, run) for run in runs]
     is_own = case.label in OWN
-    # Of a plain one it is known what arithmetic it takes.
+    # The counters of this call are checked too, which needs a plain run: its arithmetic is known.
     choices = [run for run in runs if run.is_plain] if is_own else runs
     extra: tuple[tuple[RunKind, Run], ...] = (
         ("touched", runs_for(problem)[0]),
-        # The last to be put in: nothing comes between it and its run.
+        # This is inserted last, so that no call comes between it and its run.
         ("again", chance.choice(choices)),
     )
     for kind, of in extra:
         if chance.random() < _EXTRA_SHARE or is_own:
             after = next(i for i, call in enumerate(calls) if call.name == of.name)
-            # The same values at once, so that a cache of only the last answer is found too.
+            # The same values follow immediately, so that a cache of only the last result is found.
             place = after + 1 if kind == "again" else chance.randint(after + 1, len(calls))
             calls.insert(place, Call(f"{of.name} {kind}", of, kind))
     return tuple(calls)
 
 
 def _ways_of_vast(case: Case) -> tuple[Arrangement, ...]:
-    """Several channels have too many numbers in one way alone that there are addresses for."""
+    """Return the vast arrangements for a case.
+
+    For several channels this is `wide` only: the others would exceed the address space.
+    """
     has_channels = math.prod(case.input_shapes[0][1:-1]) > 1
     return tuple(way for way in VAST if (way == "wide") == has_channels)
 
 
 def initialisation_seed(case: Case) -> int:
-    """Give the `torch.manual_seed` after which `Model`'s own initialisation gives weights A."""
+    """Return the seed for `torch.manual_seed` with which `Model` initialises to weights A."""
     return _derived_seed(case, "initialisation")
 
 
@@ -194,17 +202,17 @@ def values_for(
     weights: Mapping[str, Tensor] | None = None,
     device: torch.device = _CPU,
 ) -> Values:
-    """Draw a run's weights and inputs.
+    """Return a run's weights and inputs.
 
     Args:
-        problem: The reference that the case is of.
+        problem: The reference of the case.
         case: One of `cases_for(problem, ...)`.
         run: One of `runs_for(problem)`.
-        weights: The run's, where they have been drawn before; drawn anew they are the same.
-        device: Where inputs that the reference does not make itself are drawn.
+        weights: The run's weights if they were drawn before; drawing them again gives the same.
+        device: Device on which inputs are drawn that the reference does not make itself.
 
     Returns:
-        Weights as in `Model`'s state_dict, CPU tensors; inputs with the case's shapes and dtypes.
+        Weights as in `Model`'s state_dict, on the CPU; inputs with the case's shapes and dtypes.
     """
     if weights is None:
         weights = weights_for(problem, case, run.weights)
@@ -219,10 +227,10 @@ def values_for(
 
 
 def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
-    """Give the shapes of the reference's outputs, on torch's meta device: nothing is computed.
+    """Return the shapes of the reference's outputs, found on the meta device without computation.
 
     Raises:
-        Exception: Whatever a reference raises that needs values.
+        Exception: An exception of a reference that needs values.
     """
     with torch.device("meta"):
         model, arguments = on_meta(problem, case)
@@ -231,11 +239,11 @@ def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
 
 
 def elements_of(problem: Problem, case: Case) -> int:
-    """How many numbers inputs and outputs have together."""
+    """Return the number of elements of all inputs and outputs together."""
     inputs = sum(math.prod(shape) for shape in case.input_shapes)
     try:
         return inputs + sum(map(math.prod, output_shapes(problem, case)))
-    except Exception:  # A reference that needs values has an output of about its inputs' size.
+    except Exception:  # the reference needs values; its output is assumed to be of its inputs' size
         return 2 * inputs
 
 
@@ -246,9 +254,10 @@ def values_of_call(
     weights: Mapping[str, Tensor] | None = None,
     device: torch.device = _CPU,
 ) -> Values:
-    """Draw a call's weights and inputs: those of its run, one number of which may be another.
+    """Return a call's weights and inputs: those of its run, changed as the call's kind says.
 
-    Of a vast input they are those of its parts. `weights` and `device` as in `values_for`.
+    For a vast input they are the values of its parts. `weights` and `device` are as in
+    `values_for`.
     """
     if (parts := vast_of(problem, case, call.arrangement)) is not None:
         shapes = tuple((len(parts.starts), *shape[1:]) for shape in case.input_shapes)
@@ -272,17 +281,21 @@ def values_of_call(
 
 
 def vast_of(problem: Problem, case: Case, arrangement: Arrangement) -> Vast | None:
-    """Make a case's input vast; None where the arrangement is none of those."""
+    """Return a case's vast input; None if the arrangement is not a vast one."""
     if arrangement not in VAST:
         return None
     (shape,) = case.input_shapes
+    # The number of output positions for one input position is found by one more input position.
     longer = replace(case, input_shapes=((*shape[:-1], shape[-1] + 1),))
     output, of_longer = (output_shapes(problem, each)[0] for each in (case, longer))
     return vast(arrangement, shape, output, of_longer[-1] - output[-1])
 
 
 def _are_made(problem: Problem, case: Case) -> bool:
-    """Whether the reference makes a case's inputs: it has them in one set of shapes only."""
+    """Return whether the reference's `get_inputs` makes a case's inputs.
+
+    It makes them in one set of shapes only.
+    """
     return problem.family.inputs_are_made and case.input_shapes == problem.input_shapes
 
 
@@ -300,10 +313,10 @@ def _derived_seed(case: Case, purpose: str) -> int:
 
 
 def weights_for(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
-    """Draw a set of weights: CPU tensors by their name in `Model`'s state_dict.
+    """Return a set of weights: CPU tensors by their names in `Model`'s state_dict.
 
-    What a call of `Model` writes to for the next one is not among them, such as the statistics that
-    a batch norm keeps.
+    Buffers that a call of `Model` changes for the next call are left out, such as the running
+    statistics of a batch norm.
     """
     model = problem.build(case.arguments, initialisation_seed(case))
     generator = Generator().manual_seed(_derived_seed(case, f"weights {which}"))
@@ -313,7 +326,7 @@ def weights_for(problem: Problem, case: Case, which: Weights) -> dict[str, Tenso
 
 @lru_cache(maxsize=256)
 def _written(problem: Problem) -> frozenset[str]:
-    """Names of the buffers that a call of `Model` changes."""
+    """Return the names of the buffers that a call of `Model` changes, found by a trial call."""
     small = _cut_down(problem)
     at = problem.at(small.constants) if small else problem
     model = at.build(at.arguments, seed=0)

@@ -1,8 +1,8 @@
-"""Inputs of very many rows or positions: they are never there, but for a few parts.
+"""Inputs of very many rows or positions, of which only a few parts exist in memory.
 
-All the rest of such an input is zeros that nobody stores, and of a launch only those blocks run
-that write where the parts are, or may do so. An index that has wrapped around reads or writes
-elsewhere: outside of all memory, or what a part shows to be wrong.
+The rest of such an input consists of zeros that are not stored. Only those blocks of a launch run
+that write, or may write, where the parts are. A wrapped index reads or writes elsewhere: outside
+all memory, or at a place where a part shows the error.
 """
 
 from __future__ import annotations
@@ -13,30 +13,37 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 VastArrangement = Literal["axis", "long", "rows", "wide"]
-"""One row of more positions than 32 bits count, or of as many as every kernel counts that counts
-in 32 bits, and more than 65,535 blocks have threads; more numbers in rows than 32 bits count, and
-of as many positions in so many channels."""
+"""Names of the ways in which an input is vast.
+
+- `axis`: one row of more positions than 32 bits can count.
+- `long`: one row of 2^28 positions. 32 bits can count them, but they exceed the threads of 65,535
+  blocks.
+- `rows`: more elements in many rows than 32 bits can count.
+- `wide`: as many positions as `long` in several channels, which together are more elements than 32
+  bits can count.
+"""
 VAST: tuple[VastArrangement, ...] = get_args(VastArrangement)
 """All of them."""
 
 _BITS = (31, 32)
-# Beside these lies what 65,535 blocks of 256 threads do, and of 4096.
+# Near the numbers of elements that 65,535 blocks of 256 and of 4096 threads process.
 _LONG_BITS = (24, 28)
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Vast:
-    """A vast input, the output that is to come of it, and where the parts of both begin.
+    """A vast input, its output, and the positions of the parts of both.
 
     Attributes:
         along: The dimension that is so long.
-        input_shape: Of the whole.
-        output_shape: Of the whole.
-        starts: Where the input's parts begin along that dimension; each is one row of the values.
-        part: How long each part is.
-        output_starts: Where the output's parts begin.
-        output_part: How long each of those is.
+        input_shape: Shape of the whole input.
+        output_shape: Shape of the whole output.
+        starts: Start of each of the input's parts along that dimension; each part is one row of the
+            values.
+        part: Length of each of these parts.
+        output_starts: Start of each of the output's parts.
+        output_part: Length of each of these parts.
     """
 
     along: int
@@ -49,20 +56,24 @@ class Vast:
 
     @property
     def numbers_of_output(self) -> int:
-        """How many the output's parts have together."""
+        """Number of elements of all the output's parts together."""
         others = math.prod(self.output_shape) // self.output_shape[self.along]
         return len(self.output_starts) * self.output_part * others
 
     @property
     def lie_beyond(self) -> tuple[bool, ...]:
-        """Of each of the output's parts whether 32 bits do not count its middle."""
+        """Flags, one for each of the output's parts: True if its middle's index exceeds 32 bits."""
         width = math.prod(self.output_shape[self.along + 1 :])
         middles = (start + self.output_part / 2 for start in self.output_starts)
         return tuple(middle * width >= 1 << _BITS[-1] for middle in middles)
 
     @property
     def places(self) -> tuple[float, ...]:
-        """Where the parts' middles are, from 0 to 1: among positions, and in the whole output."""
+        """Relative positions of the parts' middles, from 0 to 1.
+
+        First come positions along the dimension, then positions in the whole output for a few
+        channels.
+        """
         length = self.output_shape[self.along]
         along = [(start + self.output_part / 2) / length for start in self.output_starts]
         channels = math.prod(self.output_shape[1 : self.along])
@@ -71,14 +82,14 @@ class Vast:
 
 
 def vast(arrangement: VastArrangement, shape: Shape, output: Shape, step: int) -> Vast:
-    """Make an input vast, and the output with it.
+    """Return a vast input and its output.
 
     Args:
-        arrangement: In which way.
-        shape: Of any small input: rows, channels, positions. A vast one has as many channels, and
-            as many positions or one part of them for each row of the values.
-        output: What comes of it.
-        step: How many positions an input's position makes in the output.
+        arrangement: The way in which it is vast.
+        shape: Shape of any small input: rows, channels, positions. A vast input has as many
+            channels. For each row of the values it has as many positions, or one part of them.
+        output: Shape of the corresponding output.
+        step: Number of output positions for one input position.
     """
     if arrangement == "rows":
         return _of_rows(shape, output)
@@ -86,9 +97,11 @@ def vast(arrangement: VastArrangement, shape: Shape, output: Shape, step: int) -
 
 
 def _of_rows(shape: Shape, output: Shape) -> Vast:
-    """Both have more than 2^32 numbers, or the larger has, a few of which 32 bits leave.
+    """Return a vast input of many rows; its parts are single rows.
 
-    A launch of so few blocks is simulated whole. Parts are single rows.
+    If input and output are of similar size, both have more than 2^32 elements; otherwise only the
+    larger has. A count that wraps at 32 bits leaves only a few elements of the larger one. The
+    simulator runs a launch of so few blocks completely, so the missing output shows.
     """
     widths = math.prod(shape[1:]), math.prod(output[1:])
     are_alike = max(widths) < 2 * min(widths)
@@ -100,7 +113,11 @@ def _of_rows(shape: Shape, output: Shape) -> Vast:
 
 
 def _of_positions(shape: Shape, output: Shape, step: int, marks: Sequence[int]) -> Vast:
-    """The output has more than so many bits count; the last leave a length that is possible."""
+    """Return a vast input of many positions, whose output exceeds the last of `marks`, in bits.
+
+    A length that wraps at that number of bits is still positive, so a kernel with this mistake
+    runs.
+    """
     part, given = shape[-1], output[-1]
     length = (1 << marks[-1]) // step + 2 * part
     middles = ((1 << bits) // step for bits in marks)

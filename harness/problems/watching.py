@@ -1,4 +1,4 @@
-"""What sees each operator that torch runs while it is entered."""
+"""Dispatch modes that see each operator which torch runs while they are entered."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode of one's own.
+    """A base class for dispatch modes that avoids the import of torch's compiler.
 
-    Of others torch tells its compiler at the first operator, which takes a second of processor time
-    to import. Nothing is compiled here.
+    torch excludes the handler of an ordinary mode from its compiler at the first operator. That
+    imports the compiler, which takes a second of processor time. Nothing is compiled here.
     """
 
     def __init__(self) -> None:
@@ -34,9 +34,10 @@ class Call(NamedTuple):
 
     Attributes:
         func: The operator.
-        args, kwargs: What it was given.
-        result: What it gave.
-        key: The same for all calls of it with the same shapes; None where that is not known.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        result: Result of the operator.
+        key: A key that is equal for calls of the operator with equal shapes; None if unknown.
     """
 
     func: Any
@@ -47,11 +48,13 @@ class Call(NamedTuple):
 
 
 class WatchingShapes(Watching):
-    """A mode for a call on the meta device, where nothing but shapes is worked out.
+    """A mode for calls on the meta device, which compute only shapes, with a cache of results.
 
-    torch does so in Python, in half a millisecond for many an operator, and a recurrent model calls
-    a hundred thousand. Nearly all of them have shapes that another call had: those are not worked
-    out again.
+    torch computes many operators' shapes in Python, in half a millisecond each. A recurrent model
+    calls a hundred thousand operators, and nearly all repeat the shapes of an earlier call. The
+    cache is keyed by the operator, the shapes, strides and dtypes of its tensors, and its other
+    arguments. Results that are views are not cached, because they have to share storage with an
+    argument.
     """
 
     def __init__(self) -> None:
@@ -69,7 +72,7 @@ class WatchingShapes(Watching):
         known = self._known.get(key)
         if known is None:
             result = func(*args, **kwargs)
-            # What an operator does to its operand's own shape it has to do again.
+            # An in-place operator that changes its operand's shape has to run each time.
             is_changed = _writes(func) and _described(args[0]) != key[1]
             if _makes_anew(func) or (_writes(func) and result is args[0] and not is_changed):
                 self._known[key] = _WRITTEN if _writes(func) else _each(_shape_of, result)
@@ -81,14 +84,14 @@ class WatchingShapes(Watching):
         return result
 
     def called(self, call: Call) -> None:
-        """Take note of a call."""
+        """Handle a call; subclasses override this."""
 
 
 _WRITTEN = object()
 
 
 class _UnlikeOthersError(Exception):
-    """An argument cannot be told from others by its shape, and what is no tensor by its value."""
+    """An argument prevents a cache key: a tensor outside meta, or a value that is not hashable."""
 
 
 def _described(value: Any) -> Hashable:
@@ -102,16 +105,16 @@ def _described(value: Any) -> Hashable:
         hash(value)
     except TypeError as error:
         raise _UnlikeOthersError from error
-    # 1 and 1.0 are equal, and give other types.
+    # 1 and 1.0 are equal, but results have different dtypes.
     return type(value), value
 
 
 class _Shape(tuple[Any, ...]):
-    """A tensor's, its strides, and its type."""
+    """A tensor's shape, strides and dtype."""
 
 
 def _each(function: Callable[[Any], Any], result: Any) -> Any:
-    """Of what an operator gives, which is one thing or several."""
+    """Apply a function to each value in an operator's result, which is one value or several."""
     if isinstance(result, list | tuple) and not isinstance(result, _Shape):
         return type(result)(_each(function, value) for value in result)
     return function(result)
@@ -131,14 +134,14 @@ def _of_shape(value: Any) -> Any:
 
 @lru_cache(maxsize=1 << 12)
 def _makes_anew(func: Any) -> bool:
-    """Whether an operator's results are neither views of its operands nor operands themselves."""
+    """Return whether an operator's results are neither views of its operands nor the operands."""
     schema = func._schema
     return all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
 
 
 @lru_cache(maxsize=1 << 12)
 def _writes(func: Any) -> bool:
-    """Whether it writes to its first operand alone, and gives that back."""
+    """Return whether an operator writes only to its first operand, and returns it."""
     schema = func._schema
     written = [place for place, each in enumerate(schema.arguments) if each.alias_info is not None]
     return bool(schema.is_mutable) and written == [0] and len(schema.returns) == 1

@@ -81,7 +81,7 @@ def of_submission(submission: Path) -> list[Path]:
 
     A source is named if its file name occurs in the text of the submission or of another named
     source. If the source lies in a sub-folder, the folder's name must occur too. Other files in the
-    folder may belong to somebody else, so they stay hidden.
+    folder may belong to other people, so they stay hidden.
     """
     # A fixed point: a source that is found may name further sources.
     seen = [submission]

@@ -1,8 +1,8 @@
 // Tensors for kernels' host code, under torch's names.
 //
-// The types in the signatures of a submission's functions have torch's names and layout
-// (native/slim.cpp asserts it), because another source may be compiled with torch's headers. Types
-// with another layout belong to harness_slim, and no other source may name them (compiler/slim.py).
+// The types in the signatures of a submission's functions have torch's names and layout, because
+// another source may be compiled with torch's headers (native/slim.cpp asserts it). Types with
+// another layout belong to harness_slim, and no other source may name them (compiler/slim.py).
 // A source that does not compile with this header is compiled again with the light headers.
 #pragma once
 
