@@ -153,6 +153,7 @@ class Cache:
             shutil.rmtree(work, ignore_errors=True)
 
     def _store(self, key: str, work: Path) -> None:
+        # Renaming a folder is atomic, so that no reader sees a part of an entry.
         remove(self.root / key)
         work.rename(self.root / key)
 
@@ -196,6 +197,8 @@ class Cache:
     def _lock(self, key: str) -> Iterator[None]:
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / f"{key}.lock").open("w") as file:
+            # The lock file is never removed: another process could still hold a lock on the removed
+            # file, while a third locks a new one.
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

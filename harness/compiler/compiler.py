@@ -80,6 +80,8 @@ class Compiler:
             CompileTimeout: The deadline passed.
             CompileError: A command failed or exceeded its resource limits.
         """
+        # The streams are files, not pipes: nothing has to read them while the process runs, and the
+        # limit of file size applies to them.
         with (
             tempfile.TemporaryFile() as asked,
             tempfile.TemporaryFile() as answered,

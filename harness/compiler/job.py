@@ -52,6 +52,7 @@ class Result:
 
     def write(self, file: IO[bytes]) -> None:
         """Write a line of JSON and the product's bytes."""
+        # Cut to what `read` accepts: the reader limits what an untrusted process can make it store.
         header = _Header(
             self.product is not None,
             self.attempt,

@@ -49,6 +49,7 @@ def sources(extension: Extension) -> frozenset[str]:
 
     These are either all of its CUDA sources or none, and C++ sources beside them.
     """
+    # CUDA sources may pass types of the slim headers to each other, so all use the same headers.
     texts = {name: _COMMENT.sub(" ", text) for name, text in extension.sources}
     slim = {name for name, text in texts.items() if _has_all_of(text)}
     cuda = {name for name in texts if is_cuda_source(name)}

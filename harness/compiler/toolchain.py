@@ -162,6 +162,7 @@ def find_host_compiler(cuda: CudaCompiler | None = None) -> HostCompiler:
         newest = cuda.newest_gcc if cuda and name != named else None
         if cuda is None or newest is None or _gcc_major(path) <= newest:
             return compiler
+        # Distributions install several versions side by side, as g++-12, g++-13.
         for older in range(newest, _OLDEST_GCC - 1, -1):
             if path := shutil.which(f"g++-{older}"):
                 return HostCompiler(Path(path), _first_line(path, "--version"))

@@ -273,6 +273,7 @@ def _read(path: Path) -> Submission:
     except RecursionError as error:
         raise UnreadableError("is nested too deeply to be read") from error
     digest = hashlib.sha256(content).hexdigest()
+    # Without a kernel in the file, the kernels are in other files, and anything is possible.
     shared = b"__shared__" in content or b"__global__" not in content
     text = content.decode("utf-8-sig")
     return Submission(
@@ -442,6 +443,7 @@ def _class_constructor(
         return _parameters(own.args)
     if own is not None:
         raise UnreadableError(f"class {node.name}: __init__ is not a plain def; write it out")
+    # As in Python, the constructor is that of the first base class which has one.
     for base in node.bases:
         target = base.value if isinstance(base, ast.Subscript) else base
         if isinstance(target, ast.Name) and isinstance(

@@ -91,6 +91,7 @@ def largest_exact(terms: int) -> int:
     >>> largest_exact(1), largest_exact(300), largest_exact(4095)
     (32767, 32767, 4095)
     """
+    # The bias takes up to LARGEST_EXACT of the range. `- 1 | 1` rounds down to an odd number.
     return min((_BEYOND_FLOAT32 - LARGEST_EXACT) // terms - 1 | 1, _MOST_EXACT)
 
 

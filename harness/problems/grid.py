@@ -332,6 +332,7 @@ def fresh_seed() -> int:
 
 
 def _seed(seed: int, case_id: str) -> int:
+    # A hash: a seed that the worker learns reveals neither the main seed nor other cases' seeds.
     digest = hashlib.sha256(f"{seed}/{case_id}".encode()).digest()
     return int.from_bytes(digest[:6])
 

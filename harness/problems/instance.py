@@ -68,6 +68,7 @@ class ModelInstance:
         kept = [each.value for each in self._kept]
         tensors = [_as(x, torch.float64).to(device) for x in (*state.values(), *kept, *inputs)]
 
+        # Everything that may vary between runs is an argument of the graph, not a constant in it.
         def forward(*given: Tensor) -> Tensor:
             named = dict(zip(state, given, strict=False))
             self._keep(given[len(named) :][: len(kept)])

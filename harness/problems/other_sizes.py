@@ -92,6 +92,8 @@ def _own_sizes_within(sizes: Sizes, most_work: int) -> Configuration | None:
 
 
 def _cut(own: Mapping[str, int], cuts: Sequence[int]) -> Iterator[Constants]:
+    # First all limits with few batches and heads; then all limits with as many as the file has,
+    # which may have to equal another size.
     for few in (_FEW, max(own.values(), default=0)):
         for most in cuts:
             yield {

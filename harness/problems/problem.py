@@ -195,6 +195,7 @@ def load(path: Path | str) -> Problem:
 
 @lru_cache(maxsize=256)
 def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
+    # The changed file is executed as a module of its own, as an import of it would be.
     values = dict(changed)
     tree = with_constants(problem.tree, values)
     module = ModuleType(f"_harness_reference_{problem.content_hash[:16]}_{changed}")

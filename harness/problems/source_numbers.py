@@ -41,6 +41,7 @@ def numbers_in(text: str) -> tuple[int, ...]:
     """
     code = without_comments(text)
     stated = [int(number) for number in _INTEGER.findall(code)]
+    # Sizes are often written as a shift, such as 1 << 7.
     stated += [1 << int(bits) for bits in _SHIFTED.findall(code)]
     counted = Counter(number for number in stated if _is_size(number))
     return tuple(sorted(counted, key=lambda number: (-counted[number], number)))

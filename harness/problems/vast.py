@@ -100,8 +100,8 @@ def _of_rows(shape: Shape, output: Shape) -> Vast:
     """Return a vast input of many rows; its parts are single rows.
 
     If input and output are of similar size, both have more than 2^32 elements; otherwise only the
-    larger has. A count that wraps at 32 bits leaves only a few elements of the larger one. The
-    simulator runs a launch of so few blocks completely, so the missing output shows.
+    larger has. The excess of one of them is a few elements, so a count that wraps at 32 bits is
+    that small. The simulator runs a launch of so few blocks completely.
     """
     widths = math.prod(shape[1:]), math.prod(output[1:])
     are_alike = max(widths) < 2 * min(widths)

@@ -29,6 +29,8 @@ def headline(report: Report) -> str:
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     counts = _counts(report)
     if report.is_right:
+        # Only exceptional properties are mentioned: foreign work, nondeterminism, lines that did
+        # not run.
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
         share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
         bits = "" if report.is_deterministic else ", nondeterministic"

@@ -34,6 +34,7 @@ def every(folder: Path) -> list[Report]:
 def _read(path: Path) -> Report | None:
     try:
         return Report.from_json(path.read_text())
+    # A damaged report, or one of another schema version, is treated as missing.
     except (OSError, ValueError):
         return None
 

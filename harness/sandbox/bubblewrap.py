@@ -118,6 +118,7 @@ def options(
     for folder in ways:
         words += ["--tmpfs", folder]
     for path in shown:
+        # With a merged /usr, /bin and /lib are links. They stay links inside.
         if path.parent == Path("/") and path.is_symlink():
             words += ["--symlink", str(path.readlink()), str(path)]
         else:

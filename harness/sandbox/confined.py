@@ -180,6 +180,7 @@ class Confined(ProcessTree):
 
     def _status(self) -> int:
         status = super()._status()
+        # bubblewrap reports a command killed by signal n as status 128 + n, like a shell.
         return _SIGNAL_STATUS - status if self._init and status > _SIGNAL_STATUS else status
 
     def kill(self) -> None:

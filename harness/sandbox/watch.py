@@ -121,6 +121,7 @@ class Watch:
         return f"started more than {most} processes" if count > most else ""
 
     def _excess_of_memory(self) -> str:
+        # RLIMIT_DATA limits one process; only this sum limits the whole tree.
         most = self._limits.memory_bytes
         processes = processes_of(self._roots, self._limits.processes)
         if memory_of(processes, most) > most:

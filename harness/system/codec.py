@@ -51,6 +51,7 @@ def decode_of_schema(text: str, kind: type[T], schema: int, name: str, remedy: s
 def _parsed(text: str) -> object:
     try:
         parsed: object = json.loads(text)
+    # Untrusted text may nest brackets to any depth.
     except RecursionError:
         raise ValueError("brackets within brackets, without an end") from None
     return parsed
