@@ -10,7 +10,7 @@ from functools import partial
 
 from torch import Tensor
 
-from harness.problems.bounds import Arithmetic, Expected
+from harness.problems.bounds import SINGLE, Arithmetic, Expected
 from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
@@ -35,7 +35,7 @@ class PrecisionClass(Arithmetic):
 # stored in. Numbers below the smallest normal may be flushed to zero (-ftz=true), except that
 # float16 keeps subnormals, which are 2**-24 apart.
 CLASSES: tuple[PrecisionClass, ...] = (
-    PrecisionClass(0.0, 0, 2.0**-24, 24, _SMALLEST_NORMAL, name="fp32"),
+    PrecisionClass(**vars(SINGLE), name="fp32"),
     PrecisionClass(2.0**-10, 2, 2.0**-22, 0, _SMALLEST_NORMAL, name="tf32"),
     PrecisionClass(2.0**-11, 3, 2.0**-22, 0, 2.0**-25, name="fp16"),
     PrecisionClass(2.0**-8, 3, 2.0**-22, 0, _SMALLEST_NORMAL, name="bf16"),

@@ -74,6 +74,12 @@ class Arithmetic:
     smallest: float
 
 
+SINGLE = Arithmetic(
+    roundoff=0.0, roundings=0, accumulation=2.0**-24, extra_terms=24, smallest=2.0**-126
+)
+"""float32, with the 24 terms that `judging.oracle.CLASSES` explains."""
+
+
 class Expected(Protocol):
     """A correct output and its error bounds."""
 

@@ -10,16 +10,13 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from harness.problems.bounds import Arithmetic
+from harness.problems.bounds import SINGLE, Arithmetic
 from harness.problems.rounding.propagate import propagate
 from harness.problems.rounding.tracked import NoRuleError
 from harness.problems.rounding.trials import deviation
 
 # Room for the rounding of the bounds themselves, which are float64.
 _SLACK = 1.0 + 2.0**-20
-# Arithmetic of the first propagation, which shows whether all operators have a rule. The bound of a
-# class with the same numbers is not computed again.
-_SINGLE = Arithmetic(0.0, 0, 2.0**-24, 12, 2.0**-126)
 
 
 class Propagated:
@@ -47,8 +44,9 @@ class Propagated:
     def __init__(self, graph: GraphModule, tensors: Sequence[Tensor], dtype: torch.dtype) -> None:
         self._graph = graph
         self._tensors = tensors
-        output = propagate(graph, tensors, _SINGLE)
-        self._bounds = {_key(_SINGLE): _known(output.bound)}
+        # This shows whether all operators have a rule. The class fp32 needs the same bound.
+        output = propagate(graph, tensors, SINGLE)
+        self._bounds = {_key(SINGLE): _known(output.bound)}
         self.value = output.value
         self.dtype = dtype if self.value.is_floating_point() else self.value.dtype
 
@@ -63,7 +61,7 @@ class Propagated:
         if value.shape != self.value.shape:
             return False
         apart = (self.value.double() - value.double()).abs()
-        allowed = self.bound(_SINGLE) + 1e-9 * value.double().abs()
+        allowed = self.bound(SINGLE) + 1e-9 * value.double().abs()
         is_near = (apart <= allowed) | (self.value == value)
         return bool((is_near | allowed.isinf() | (self.value.isnan() & value.isnan())).all())
 
@@ -74,7 +72,7 @@ class Propagated:
             try:
                 output = propagate(self._graph, self._tensors, arithmetic)
             except NoRuleError:
-                self._bounds[key] = self._bounds[_key(_SINGLE)]
+                self._bounds[key] = self._bounds[_key(SINGLE)]
             else:
                 self._bounds[key] = _known(output.bound)
         return self._bounds[key] * _SLACK
