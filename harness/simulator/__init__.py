@@ -1,5 +1,5 @@
-"""A CUDA device without a GPU: the kernels' own PTX is run, watched and counted.
+"""A simulated CUDA device, which runs the PTX of kernels and checks and counts what they do.
 
-Rooms from the bottom up: ptx, layout, hardware, instructions, actions, native, lowering, sanitizer,
-counters, execution, device. Which submission it is, and what is right, is not known here.
+The packages from the bottom up are ptx, layout, hardware, instructions, actions, native, lowering,
+sanitizer, counters and execution. Submissions, references and verdicts do not belong here.
 """

@@ -1,6 +1,7 @@
-"""Instructions that act on memory, on other threads or on time: a table from opcode to action.
+"""Instructions that need more than one thread's registers, as a table from opcode to action.
 
-Those that only compute are in instructions/; how threads come together is in execution/.
+They copy asynchronously, multiply matrices or wait at mbarriers. Instructions that only compute are
+in instructions/. The scheduling of threads is in execution/.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _MAKERS: Mapping[str, Maker] = MappingProxyType(
 
 
 def action_of(instruction: Instruction) -> Action | None:
-    """The instruction's action; None if it is not an instruction of this package.
+    """Return the instruction's action, or None if its opcode has no maker in this package.
 
     Raises:
-        UnknownForm: this form of it is not implemented.
+        UnknownForm: This form of the instruction is not implemented.
     """
     maker = _MAKERS.get(instruction.opcode)
     if maker is None:

@@ -1,8 +1,8 @@
-"""What an instruction does that needs more than its own thread's registers.
+"""The interface of an action: an instruction that needs more than its own thread's registers.
 
-Such an instruction stands in a basic block of its own. Its function sees all threads that execute
-it at once, as `ActiveThreads`, and reads and writes memory through them, with the checks that
-ordinary loads and stores have.
+Such an instruction ends a basic block. Its function sees all threads that execute it at once, as
+`ActiveThreads`. It reads and writes memory through them, with the same checks as ordinary loads and
+stores.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from harness.simulator.ptx.space import Space
 class ActiveThreads(Protocol):
     """The threads that execute one instruction together, and their memory.
 
-    `lanes` are their numbers in the chunk, ascending. Rows of memory belong to one thread each: it
-    decides whose shared memory is meant, and a finding names it.
+    A row is a number of consecutive bytes of memory. Each row belongs to one thread. The thread
+    selects the block whose shared memory is accessed, and a finding names it.
     """
 
     @property
     def lanes(self) -> Lanes:
-        """The threads."""
+        """The threads' numbers in the chunk, ascending."""
 
     @property
     def block_threads(self) -> int:
-        """Threads of one block."""
+        """The number of threads in a block."""
 
     @property
     def copies(self) -> GroupedCopies:
-        """What `cp.async` has under way."""
+        """The unfinished copies of `cp.async`."""
 
     @property
     def bulk_reads(self) -> GroupedCopies:
-        """What bulk copies in groups are reading."""
+        """The unfinished reads of bulk copies in groups."""
 
     @property
     def bulk_writes(self) -> GroupedCopies:
-        """What bulk copies in groups are writing."""
+        """The unfinished writes of bulk copies in groups."""
 
     @property
     def deliveries(self) -> BarrierDeliveries:
-        """What bulk copies to mbarriers have under way."""
+        """The unfinished copies that mbarriers count."""
 
     @property
     def ordering(self) -> Ordering:
-        """Is told who waits for whom."""
+        """The receiver of arrivals and waits, for race detection."""
 
     @property
     def library(self) -> ctypes.CDLL:
         """The simulator's C functions."""
 
     def native(self, name: str) -> Callable[..., None]:
-        """A function of arithmetic.c as `function(*inputs, output)` on arrays."""
+        """Return a function of arithmetic.c as `function(*inputs, output)` on arrays."""
 
     def read(
         self,
@@ -81,16 +81,27 @@ class ActiveThreads(Protocol):
         *,
         counts: bool = True,
     ) -> Bytes:
-        """Rows of `nbytes` bytes; poison where they cannot be read. `align` is as large if 0.
+        """Return rows of `nbytes` bytes, with poison in place of bytes that cannot be read.
 
-        With `by` None it is told separately who reads, without `counts` also what that costs.
+        Args:
+            space: The state space of the addresses.
+            lanes: The thread of each row.
+            addresses: The first byte of each row.
+            nbytes: The length of a row.
+            align: The required alignment in bytes; 0 stands for `nbytes`.
+            by: The agent that race detection records as the reader. With None the caller records
+                the reader by `reads` and `looks`.
+            counts: True to count the traffic here. Otherwise the caller uses `count`.
         """
 
     def reads(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
-        """Tells who reads what has been read without telling."""
+        """Record the reader of rows that `read` has read with `by=None`."""
 
     def looks(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        """The same of threads for which another reader stands later on."""
+        """Check a read for races with earlier writers, without recording its threads as readers.
+
+        Another reader of the same rows is recorded in their place.
+        """
 
     def write(
         self,
@@ -103,27 +114,31 @@ class ActiveThreads(Protocol):
         *,
         counts: bool = True,
     ) -> None:
-        """Stores rows of bytes; what cannot be written is dropped.
+        """Store rows of bytes, and drop rows that cannot be written.
 
-        What an asynchronous agent writes reads as poison until it is settled or delivered.
+        Rows that an asynchronous agent writes read as poison until they are settled or delivered.
+        The arguments are those of `read`.
         """
 
     def count(
         self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, *, is_store: bool
     ) -> None:
-        """Tells in which rows a GPU would access what is accessed without counting."""
+        """Count the traffic of rows as a GPU would access them, for accesses without `counts`."""
 
     def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        """Makes the rows count as not written."""
+        """Mark the rows as not written."""
 
     def settle(self, transfer: Transfer) -> None:
-        """The threads that started a copy have waited for it."""
+        """Finish a copy that the threads that started it have waited for."""
 
     def deliver(self, transfer: Transfer) -> None:
-        """What a copy writes is there; who may use it, the ordering tells."""
+        """Mark the bytes that a copy writes as written.
+
+        The ordering decides separately which threads may use them without a race.
+        """
 
     def entrust(self, transfer: Transfer, agent: Agent) -> None:
-        """What threads would have waited for themselves is now this agent's."""
+        """Move a copy that threads would wait for by themselves to this agent."""
 
 
 Run = Callable[..., Sequence[Array] | None]
@@ -132,9 +147,12 @@ Test = Callable[..., npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Input:
-    """An operand and the type it is read as; an address (`[a + 4]`) is one u64 number.
+    """An operand of an action, and the type that it is read as.
 
-    With an empty `kind` it is read as its register is declared: as bits, or as a predicate.
+    Attributes:
+        operand: The operand. An address (`[a + 4]`) is read as one u64 number.
+        kind: The PTX type. With an empty one the operand is read as its register is declared: as
+            bits, or as a predicate.
     """
 
     operand: Operand
@@ -143,18 +161,25 @@ class Input:
 
 @dataclass(frozen=True)
 class Action:
-    """What to do when threads come to the instruction.
+    """The effect of one instruction on all threads that execute it together.
 
-    `run(active, *inputs)` gets the threads and one array for each input, with an element for each
-    of them, and returns one such array for each output. `group` threads (1, a warp, a warpgroup)
-    that follow each other in their block must come together: who comes first waits. With `ready`,
-    which takes the same arguments, a thread also waits until it is true for that thread; a wait
-    that nothing can end any more expires, and `run` is called all the same.
-
-    `stores_through` are positions among the inputs of addresses, other than of shared memory, that
-    it may store to, and `row_bytes` is how many bytes of memory it takes at a time, at least.
-    `traffic` tells whether its accesses are counted: warp by warp as those of loads and stores, or
-    all that a thread asks for at once.
+    Attributes:
+        inputs: The operands that are read.
+        outputs: The registers that are written.
+        output_kinds: The PTX type of each output.
+        run: Called as `run(active, *inputs)` with the active threads and one array for each input.
+            An input array has one element for each thread. It returns one such array for each
+            output.
+        group: How many consecutive threads of a block must execute the instruction together: 1, a
+            warp, or a warpgroup. Threads that arrive first wait for the others.
+        ready: A condition with the arguments of `run`. A thread waits until the condition is true
+            for it. A wait that no thread can end any more expires, and `run` is called anyway.
+        stores_through: Positions among the inputs of the addresses that the action may store to,
+            except addresses of shared memory.
+        stores_anywhere: True if it may store to memory that no address among its inputs points to.
+        row_bytes: The fewest bytes of memory that it accesses at a time.
+        traffic: How its accesses are counted: not at all, warp by warp like loads and stores, or as
+            one bulk access for each thread.
     """
 
     inputs: tuple[Input, ...]
@@ -165,14 +190,13 @@ class Action:
     ready: Test | None = None
     stores_through: tuple[int, ...] = ()
     stores_anywhere: bool = False
-    """Whether it may store where no address among its inputs leads."""
     row_bytes: int = 16
     traffic: Literal["none", "warps", "bulk"] = "none"
 
 
 Maker = Callable[[Instruction], Action]
 
-"""Makes the action of one instruction.
+"""A function that makes the action of one instruction.
 
-Raises UnknownForm, ValueError, KeyError or IndexError for a form that it does not know.
+It raises UnknownForm, ValueError, KeyError or IndexError for a form that it does not support.
 """

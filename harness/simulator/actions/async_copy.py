@@ -1,8 +1,11 @@
-"""cp.async: copies of 4, 8 or 16 bytes from global to shared memory that finish later.
+"""cp.async: asynchronous copies of 4, 8 or 16 bytes from global to shared memory.
 
-PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy". The data is copied when
-the copy is started; it counts as written when the thread waits for it (or, with
-`cp.async.mbarrier.arrive`, when somebody waits for the mbarrier), and reads as poison until then.
+Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
+
+The simulator copies the data when the copy starts, but the target reads as poison until the thread
+waits for the copy. After `cp.async.mbarrier.arrive` it reads as poison until a thread waits for the
+mbarrier. A kernel that reads too early therefore gets wrong values in every run, and not only when
+a GPU's timing exposes them.
 """
 
 from __future__ import annotations
@@ -43,7 +46,11 @@ def _cp(instruction: Instruction) -> Action:
 
 
 def _copy(instruction: Instruction) -> Action:
-    """`cp.async.cg.shared.global [to], [from], 16{, bytes that are read}{, policy}`."""
+    """Make the action of `cp.async.cg.shared.global [to], [from], 16{, bytes to read}{, policy}`.
+
+    The optional operand may also be a predicate, which is true to read nothing. Bytes that are not
+    read are zeros in shared memory.
+    """
     require(instruction.modifiers[2] in (Space.SHARED, SHARED_CTA))
     require(instruction.modifiers[3] == Space.GLOBAL)
     hints = instruction.modifiers[4:]
@@ -67,7 +74,7 @@ def _copy(instruction: Instruction) -> Action:
             rows = length == count
             if count:
                 read = min(count, size)
-                # The address has to be a multiple of the whole size, whatever is read of it.
+                # The address must be aligned to the full size even if fewer bytes are read.
                 data[rows, :read] = active.read(
                     Space.GLOBAL, active.lanes[rows], at[rows], read, size
                 )
@@ -78,7 +85,11 @@ def _copy(instruction: Instruction) -> Action:
 
 
 def _arrive(instruction: Instruction) -> Action:
-    """`cp.async.mbarrier.arrive{.noinc}.shared.b64 [at]`: arrives when the copies are there."""
+    """Make the action of `cp.async.mbarrier.arrive{.noinc}.shared.b64 [at]`.
+
+    The mbarrier counts one arrival for each thread when the thread's copies have finished. Without
+    `.noinc` the instruction first adds that arrival to the pending ones.
+    """
     rest = [m for m in instruction.modifiers[3:] if space_named(m) is not Space.SHARED]
     require(rest in (["b64"], ["noinc", "b64"]))
     (barrier,) = instruction.operands

@@ -1,8 +1,10 @@
-"""cp.async.bulk: copies of many bytes, and of boxes of tensors (TMA).
+"""cp.async.bulk: asynchronous copies of many bytes, and of boxes of tensors (TMA).
 
-PTX ISA, "Asynchronous copy: bulk copy" and "tensor copy". The data is copied when the copy is
-started. It counts as written in shared memory when a thread waits for the mbarrier that counts it,
-in global memory when the thread waits for the group; until then it reads as poison.
+Source: PTX ISA, "Asynchronous copy: bulk copy" and "tensor copy".
+
+The simulator copies the data when the copy starts, but the target reads as poison until the copy is
+waited for. In shared memory that is a wait for the mbarrier that counts the copy. In global memory
+it is the thread's wait for the bulk group.
 """
 
 from __future__ import annotations
@@ -20,15 +22,21 @@ from harness.simulator.ptx.space import GENERIC_SHIFT, SHARED_CLUSTER, SHARED_CT
 
 _COMPLETION = "mbarrier::complete_tx::bytes"
 _CHUNK = 16
+"""Bytes that a bulk copy moves at a time; sizes and addresses are multiples of it."""
 _ALIGN = 128
-"""Of boxes of tensors in shared memory."""
+"""Alignment in bytes of a tensor's box in shared memory."""
 _NOWHERE = np.zeros(1, np.uint64)
-"""Where the copy unit of a GPU faults, an access there is reported."""
+"""A null address. An access to it is reported in place of a fault of the GPU's copy unit."""
 _WINDOW = np.uint64((1 << GENERIC_SHIFT) - 1)
+"""Mask of the address within its state space."""
 
 
 def action(instruction: Instruction) -> Action:
-    """The action of a bulk copy, or of the groups of bulk copies."""
+    """Return the action of a bulk copy, or of closing or awaiting a group of bulk copies.
+
+    Raises:
+        UnknownForm: This form is not implemented.
+    """
     rest = list(instruction.modifiers[2:])
     if rest == ["commit_group"]:
         return Action((), (), (), _commit)
@@ -59,7 +67,12 @@ def _commit(active: ActiveThreads) -> None:
 
 
 def _wait(instruction: Instruction, kind: list[str]) -> Action:
-    """With `.read` only until the sources have been read."""
+    """Make the action of a wait for bulk groups; with `.read` only for the reads of their sources.
+
+    Args:
+        instruction: The instruction, whose operand is how many groups may stay open.
+        kind: `["read"]` or `[]`.
+    """
     require(kind in ([], ["read"]))
     left = number_of(instruction.operands[0])
 
@@ -101,7 +114,10 @@ def _load(operands: list[Operand]) -> Action:
 
 
 def _report_misaligned(active: ActiveThreads, lane: Lanes, nbytes: int) -> None:
-    """Reports a size that is no multiple of 16 as a misaligned access of that size."""
+    """Report a size that is not a multiple of 16 as a misaligned access.
+
+    The read uses the size as its address, so that the ordinary alignment check reports it.
+    """
     wrong = np.array([nbytes], np.uint64)
     active.read(Space.SHARED, lane, wrong, _CHUNK, _CHUNK, None, counts=False)
 
@@ -127,7 +143,7 @@ def _store(operands: list[Operand]) -> Action:
 
 
 def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
-    """`[map, {x, y}]`: the map's address and the coordinates."""
+    """Return the inputs of the operand `[map, {x, y}]`: the map's address and the coordinates."""
     if not isinstance(operand, Group):
         raise UnknownForm
     address, coordinates = operand.parts
@@ -139,13 +155,13 @@ def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
 def _each_box(
     active: ActiveThreads, maps: Array, coordinates: tuple[Array, ...]
 ) -> list[tuple[int, TensorMap, tuple[int, ...]]]:
-    """For each thread with a valid map: its position, the map and where its box starts."""
+    """Return, for each thread with a valid map, its position, the map and the start of its box."""
     found = []
     data = active.read(Space.GENERIC, active.lanes, maps, MAP_BYTES, 64, counts=False)
     for i in range(len(active.lanes)):
         tensor = TensorMap.decode(data[i].tobytes())
         if tensor is None or len(tensor.dims) != len(coordinates):
-            # On a GPU the copy unit faults; here it is a wrong access of the map.
+            # A GPU's copy unit faults; the simulator reports an access to the null address.
             active.read(Space.GLOBAL, active.lanes[i : i + 1], _NOWHERE, MAP_BYTES, counts=False)
             continue
         found.append((i, tensor, tuple(int(c[i]) for c in coordinates)))
@@ -153,15 +169,16 @@ def _each_box(
 
 
 def _chunks(tensor: TensorMap, start: int) -> Array:
-    """Shared addresses of the 16-byte chunks of a box."""
+    """Return the shared addresses of the 16-byte chunks of a box that begins at `start`."""
     addresses = np.uint64(start) + np.arange(0, tensor.nbytes, _CHUNK, dtype=np.uint64)
     return swizzled(addresses, tensor.swizzle)
 
 
 def _is_off_chunks(tensor: TensorMap, start: tuple[int, ...]) -> bool:
-    """Whether a box begins where none may: an H200 says "illegal instruction" of such a load.
+    """Return whether a box does not begin at a multiple of 16 bytes in the tensor.
 
-    Others report the same of stores, on an H100 (tile-ai/tilelang, issue 2527).
+    An H200 reports "illegal instruction" for such a load. tile-ai/tilelang, issue 2527, reports the
+    same for stores on an H100.
     """
     return start[0] * tensor.width % _CHUNK != 0
 
@@ -178,6 +195,8 @@ def _tensor_load(operands: list[Operand]) -> Action:
             if _is_off_chunks(tensor, start):
                 active.read(Space.GLOBAL, one, _NOWHERE, _CHUNK, counts=False)
                 continue
+            # The box is filled with the value of elements outside of the tensor first; then the
+            # rows that the tensor has are copied over it.
             numbers, addresses, inside = tensor.rows(start)
             box = np.tile(tensor.outside(), tensor.nbytes // tensor.width)
             box = box.reshape(-1, tensor.counts[0], tensor.width)
@@ -212,7 +231,7 @@ def _tensor_store(operands: list[Operand]) -> Action:
             if int(at[i]) % _ALIGN:
                 active.read(Space.SHARED, one, at[i : i + 1], _CHUNK, _ALIGN)
                 continue
-            # Loads may start below zero; of stores an H200 says "illegal instruction".
+            # A load may start below zero; an H200 reports "illegal instruction" for a store.
             if min(start) < 0 or _is_off_chunks(tensor, start):
                 active.write(
                     Space.GLOBAL, one, _NOWHERE, np.zeros((1, _CHUNK), np.uint8), counts=False

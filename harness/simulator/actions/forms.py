@@ -1,4 +1,4 @@
-"""Taking an instruction's modifiers and operands apart."""
+"""Parsing of an instruction's modifiers and operands."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _ORDERINGS = frozenset(
 
 
 def rest_of(instruction: Instruction, *known: str) -> list[str]:
-    """The modifiers without orderings, scopes and those named.
+    """Return the modifiers except memory orderings, scopes and those in `known`.
 
-    Orderings say nothing here: what an action does is seen by every action after it.
+    Orderings have no effect here: every action sees the memory that all earlier actions wrote.
     """
     return [m for m in instruction.modifiers if m not in _ORDERINGS and m not in known]
 
 
 def space_of(instruction: Instruction) -> Space:
-    """The state space that the modifiers name, or the generic one."""
+    """Return the state space that the modifiers name, or the generic one."""
     for modifier in instruction.modifiers:
         if (space := space_named(modifier)) in (Space.SHARED, Space.GLOBAL):
             return space
@@ -28,18 +28,26 @@ def space_of(instruction: Instruction) -> Space:
 
 
 def require(condition: bool) -> None:
-    """Raises UnknownForm unless the condition holds."""
+    """Check a condition on an instruction's form.
+
+    Raises:
+        UnknownForm: The condition is false.
+    """
     if not condition:
         raise UnknownForm
 
 
 def number_of(operand: Operand) -> int:
-    """The value of an immediate operand."""
+    """Return the value of an immediate integer operand.
+
+    Raises:
+        UnknownForm: The operand is not an immediate integer.
+    """
     if not isinstance(operand, Immediate) or operand.float_bits:
         raise UnknownForm
     return operand.value
 
 
 def parts_of(operand: Operand) -> tuple[Operand, ...]:
-    """The registers of `{a, b}`, or the operand itself."""
+    """Return the registers of `{a, b}`, or a tuple of the operand itself if it is not a vector."""
     return operand.parts if isinstance(operand, Vector) else (operand,)

@@ -1,9 +1,12 @@
-"""Matrices of wmma in memory: where their elements lie, and in which pieces they are moved.
+"""Matrices of wmma in memory: the places of their elements, and the pieces of their transfers.
 
-The pieces are those of what ptxas 13.0 makes of the instructions for compute capability 9.0. What
-has elements of two bytes, or lies in registers as it does in memory, is moved in words, from shared
-memory by ldmatrix; accumulators whose rows are contiguous in pairs; everything else element by
-element.
+The pieces decide what the counters count. They are those of the code that ptxas 13.0 generates for
+compute capability 9.0:
+
+- Matrices with elements of two bytes, and those that lie in registers as in memory, move in words.
+  From shared memory ldmatrix loads them.
+- Accumulators with contiguous rows move in pairs of elements.
+- All other matrices move element by element.
 """
 
 from __future__ import annotations
@@ -33,14 +36,18 @@ SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "f64": ("m8n8k4",),
     }
 )  # fmt: skip
-"""Shapes for each type of the factors."""
+"""The shapes that wmma has for each type of the factors."""
 _LANES = np.arange(32)
 _ROW_BYTES = 16
-"""Of ldmatrix."""
+"""Bytes of a row that ldmatrix loads."""
 
 
 def size_of(shape: str) -> tuple[int, int, int]:
-    """M, N and K of m16n16k16 and the like."""
+    """Return M, N and K of a shape such as `m16n16k16`.
+
+    Raises:
+        UnknownForm: It is not a shape.
+    """
     match = SHAPE.match(shape)
     if not match:
         raise UnknownForm
@@ -48,7 +55,11 @@ def size_of(shape: str) -> tuple[int, int, int]:
 
 
 def factor_positions(count: int, k: int, kind: str) -> Array:
-    """(register, thread, element) -> number of the element in a (count, k) matrix."""
+    """Return the number of the element in a (count, k) matrix for (register, thread, element).
+
+    A fragment of f16 has eight registers in every shape. Where the elements fill fewer, the array
+    repeats them.
+    """
     each = each_register(kind)
     tiles = np.arange(count * k).reshape(count // 8, 8, -1, 4, each)
     positions = tiles.transpose(2, 0, 1, 3, 4).reshape(-1, 32, each)
@@ -58,7 +69,7 @@ def factor_positions(count: int, k: int, kind: str) -> Array:
 
 
 def sum_positions(m: int, n: int, kind: str) -> Array:
-    """(register, thread, element) -> number of the element in an (m, n) matrix."""
+    """Return the number of the element in an (m, n) matrix for (register, thread, element)."""
     tiles = np.arange(m * n).reshape(m // 8, 8, n // 8, 4, 2)
     if kind == "f16":
         return tiles.transpose(2, 0, 1, 3, 4).reshape(-1, 32, 2)
@@ -67,11 +78,19 @@ def sum_positions(m: int, n: int, kind: str) -> Array:
 
 @dataclass(frozen=True)
 class Fragment:
-    """A matrix in memory of `count` lines of `length` elements of `size` bytes.
+    """A wmma matrix in memory.
 
-    Rows of A, C and D are lines, and columns of B. `positions` has the number of the element that
-    (register, thread, element) holds. Elements of a line are neighbours in memory if `by_line`,
-    else those at the same place of all lines are.
+    A line is a row of A, C or D, or a column of B.
+
+    Attributes:
+        positions: The number of the element that (register, thread, element) holds.
+        count: How many lines the matrix has.
+        length: Elements of a line.
+        by_line: True if the elements of a line are neighbours in memory. Otherwise the elements at
+            one place of all lines are.
+        size: Bytes of an element.
+        kind: The PTX type of the elements.
+        is_sum: True for the accumulators C and D.
     """
 
     positions: Array
@@ -84,7 +103,11 @@ class Fragment:
 
     @classmethod
     def of(cls, instruction: Instruction) -> Fragment:
-        """What wmma.load or wmma.store moves."""
+        """Return the matrix that a wmma.load or wmma.store moves.
+
+        Raises:
+            UnknownForm, ValueError, KeyError: This form is not implemented.
+        """
         which, layout, shape, *rest = (
             m for m in instruction.modifiers if m not in ("load", "store", "sync", "aligned")
         )
@@ -97,21 +120,29 @@ class Fragment:
             size = 2 if kind == "f16" else 8 if kind == "f64" else 4
             return cls(sum_positions(m, n, kind), m, n, layout == "row", size, kind, True)
         require(shape in SHAPES[kind] and which in ("a", "b"))
-        # Columns of B are lines as the rows of A are, so that contiguous rows are the other way
-        # round.
+        # A line of B is a column, so its elements are neighbours in the "col" layout.
         count, by_line = (m, layout == "row") if which == "a" else (n, layout == "col")
         size = np.dtype(DECODE[kind][0]).itemsize
         return cls(factor_positions(count, k, kind), count, k, by_line, size, kind, False)
 
     def addresses(self, active: ActiveThreads, base: Array, stride: Array) -> tuple[Array, Array]:
-        """Threads and addresses of all elements: (register, warp, thread, element), flat."""
+        """Return threads and addresses of all elements.
+
+        Args:
+            active: The threads.
+            base: Address of the matrix, for each thread.
+            stride: Distance of two contiguous runs in elements, for each thread.
+
+        Returns:
+            Two flat arrays in the order (register, warp, thread, element).
+        """
         run, place = self._places(self.positions)
         return _spread(active, base, stride * self.size, run[:, None], place[:, None] * self.size)
 
     def tell_traffic(
         self, active: ActiveThreads, space: Space, base: Array, stride: Array, *, is_store: bool
     ) -> None:
-        """Counts the pieces in which the matrix is moved."""
+        """Count the pieces in which a GPU moves the matrix."""
         reached, _ = resolved(int(base[0])) if space is Space.GENERIC else (space, 0)
         is_shared = reached is Space.SHARED
         run, start, nbytes = self._pieces(by_rows=is_shared and not is_store and not self.is_sum)
@@ -121,14 +152,14 @@ class Fragment:
         active.count(space, *pieces, nbytes, is_store=is_store)
 
     def _places(self, positions: Array) -> tuple[Array, Array]:
-        """For elements by number the contiguous run that they are in, and their place there."""
+        """Return, for numbers of elements, their contiguous run and their place in that run."""
         line, place = np.divmod(positions, self.length)
         return (line, place) if self.by_line else (place, line)
 
     def _pieces(self, *, by_rows: bool) -> tuple[Array, Array, int]:
-        """Which run, where in it (in bytes) and how many bytes: (request, thread).
+        """Return the pieces as (request, thread) arrays of runs and offsets, and a piece's bytes.
 
-        With `by_rows` they are moved by ldmatrix where possible.
+        Offsets within a run are in bytes. With `by_rows` ldmatrix moves the matrix if it can.
         """
         runs, length = (self.count, self.length) if self.by_line else (self.length, self.count)
         width = length * self.size
@@ -144,13 +175,19 @@ class Fragment:
 
 
 def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
-    """Eight runs by four pieces at a time: thread l has piece l mod 4 of run l / 4."""
+    """Return runs and offsets for a warp that moves eight runs by four pieces at a time.
+
+    Thread l moves piece l mod 4 of run l / 4.
+    """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0 : width : 4 * piece])
     return first + _LANES // 4, start + _LANES % 4 * piece
 
 
 def _rows(runs: int, width: int) -> tuple[Array, Array]:
-    """Eight runs of 16 bytes at a time for eight threads, up to four times in an instruction."""
+    """Return runs and offsets for ldmatrix: eight runs of 16 bytes for eight threads at a time.
+
+    One instruction moves up to four such groups.
+    """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0:width:_ROW_BYTES])
     threads = 8 * min(len(first), 4)
     run = (first + np.arange(8)).reshape(-1, threads)
@@ -160,9 +197,9 @@ def _rows(runs: int, width: int) -> tuple[Array, Array]:
 def _spread(
     active: ActiveThreads, base: Array, pitch: Array, run: Array, start: Array
 ) -> tuple[Array, Array]:
-    """Threads and addresses of (request, 1, thread, element) for all warps, flat.
+    """Return threads and addresses of (request, 1, thread, element) for all warps, flat.
 
-    `base` and `pitch` have a value for each of the active threads, in bytes.
+    `base` and `pitch` are in bytes and have a value for each active thread.
     """
     threads = run.shape[2]
     lanes, bases, pitches = (

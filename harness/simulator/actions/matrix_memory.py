@@ -1,8 +1,10 @@
-"""ldmatrix and stmatrix: 8x8 matrices of 16-bit elements between shared memory and a warp.
+"""ldmatrix and stmatrix: moves of 8x8 matrices of 16-bit elements between shared memory and a warp.
 
-PTX ISA, "Warp-level matrix load instruction: ldmatrix". Thread 8 i + r has the address of row r of
-matrix i, 16 bytes; register i of thread l holds elements 2 (l mod 4) and the next of row l / 4 of
-matrix i, with `.trans` of column l / 4.
+Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix".
+
+Thread 8 i + r has the address of row r of matrix i, which is 16 bytes. Register i of thread l holds
+elements 2 (l mod 4) and 2 (l mod 4) + 1 of row l / 4 of matrix i. With `.trans` it holds those of
+column l / 4.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _ROW_BYTES = 16
 
 
 def _form(instruction: Instruction, registers: Operand) -> tuple[int, bool, tuple[Operand, ...]]:
-    """How many matrices, whether transposed, and the registers."""
+    """Return the number of matrices, whether they are transposed, and the registers."""
     rest = [m for m in rest_of(instruction, "trans") if space_named(m) is not Space.SHARED]
     require(len(rest) == 3 and rest[0] == "m8n8" and rest[2] == "b16")
     count = _COUNTS[rest[1]]
@@ -69,7 +71,7 @@ def _stmatrix(instruction: Instruction) -> Action:
 
 
 def _rows(values: Array, count: int) -> Array:
-    """Those of the threads that have an address."""
+    """Select the values of the threads whose address is used: the first 8 of each matrix."""
     return values.reshape(-1, 32)[:, : 8 * count].reshape(-1)
 
 

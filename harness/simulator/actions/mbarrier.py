@@ -1,12 +1,20 @@
-"""mbarrier: barriers that are objects in shared memory, and count arrivals and bytes.
+"""mbarrier: barrier objects in shared memory that count arrivals and bytes.
 
-PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier". A phase is complete
-when its pending arrivals and its bytes under way (tx-count) are both zero; then the next begins,
-with as many pending arrivals as expected. What the 64 bits of the object hold is not documented;
-here they hold, from the lowest: 20 bits pending arrivals, 20 bits expected arrivals, 21 bits
-tx-count in two's complement, 1 bit parity of the phase, 2 bits that mark a valid object.
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 
-Bulk copies that the mbarrier counts are finished when a thread tests or waits for it.
+A phase is complete when its pending arrivals and its outstanding bytes (the tx-count) are both
+zero. Then the next phase begins, with as many pending arrivals as are expected.
+
+The layout of the object's 64 bits is not documented. The simulator's, from the lowest bit, is:
+
+- 20 bits: pending arrivals
+- 20 bits: expected arrivals
+- 21 bits: tx-count in two's complement
+- 1 bit: parity of the phase
+- 2 bits: mark of a valid object
+
+The copies that an mbarrier counts are finished when a thread tests or waits for it, not when they
+start. So a thread that does not wait reads poison.
 """
 
 from __future__ import annotations
@@ -26,25 +34,35 @@ from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
 from harness.simulator.ptx.space import GENERIC_SHIFT, Space, space_named
 
 _COUNT = (1 << 20) - 1
+"""Mask of a count of arrivals, and the largest one."""
 _VALID = 0b10 << 62
 _UNDEFINED = 0
+"""The bits of an object that is not a valid mbarrier."""
 _WINDOW = np.uint64((1 << GENERIC_SHIFT) - 1)
+"""Mask of the address within its state space."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What an mbarrier holds."""
+    """The state of an mbarrier.
+
+    Attributes:
+        pending: Arrivals that this phase still waits for.
+        expected: Arrivals that the next phase will wait for.
+        nbytes: Bytes that this phase still waits for.
+        parity: 0 or 1, which alternates from phase to phase.
+        completed: How many phases have been completed since the object was read.
+    """
 
     pending: int
     expected: int
     nbytes: int
     parity: int
     completed: int = 0
-    """How many phases have been completed since the object was read."""
 
     @classmethod
     def of(cls, bits: int) -> Phase | None:
-        """The object's content, None where there is no mbarrier."""
+        """Return the state that an object's bits hold, or None if it is not a valid mbarrier."""
         if bits >> 62 != _VALID >> 62:
             return None
         nbytes = bits >> 40 & 0x1FFFFF
@@ -63,7 +81,7 @@ class Phase:
         )
 
     def settled(self) -> Phase:
-        """The next phase, if this one is complete."""
+        """Return the next phase if this one is complete, or else this one."""
         if self.pending or self.nbytes:
             return self
         return replace(
@@ -71,7 +89,10 @@ class Phase:
         )
 
     def arrived(self, count: int) -> Phase:
-        """After arrivals; more than are pending belong to the phases that follow."""
+        """Return the state after `count` arrivals.
+
+        Arrivals beyond the pending ones belong to the phases that follow.
+        """
         phase = self
         while count:
             taken = min(count, phase.pending) or count
@@ -81,12 +102,14 @@ class Phase:
 
 
 Change = Callable[[Phase, Array], tuple[Phase, list[int]]]
-"""From a phase and the positions of the threads that act on it (in order) to the phase after it and
-the state that each thread is given."""
+"""A function from a phase and the positions of the threads that act on it, in order.
+
+It returns the phase afterwards and the state that each thread receives.
+"""
 
 
 def by_barrier(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
-    """Yields block, shared address and threads for each mbarrier among the addresses."""
+    """Yield block, shared address and threads for each mbarrier among the addresses."""
     for block, address, positions in _grouped(active, addresses):
         yield block, address, active.lanes[positions]
 
@@ -106,7 +129,11 @@ def _states(active: ActiveThreads, space: Space, addresses: Array) -> list[int]:
 
 
 def change(active: ActiveThreads, space: Space, addresses: Array, how: Change) -> Array:
-    """Changes the mbarriers at the addresses; the state that each thread is given."""
+    """Change the mbarriers at the addresses, and return the state that each thread receives.
+
+    Threads that act on one mbarrier do so in ascending order. A thread whose address does not hold
+    a valid mbarrier changes nothing and receives 0.
+    """
     states = _states(active, space, addresses)
     given = np.zeros(len(addresses), np.uint64)
     for block, barrier, positions in _grouped(active, addresses):
@@ -124,14 +151,14 @@ def change(active: ActiveThreads, space: Space, addresses: Array, how: Change) -
 def _keep(
     active: ActiveThreads, space: Space, position: int, addresses: Array, phase: Phase
 ) -> None:
-    """Writes an object, as the thread at a position."""
+    """Write an object's state, in the name of the thread at a position."""
     data = np.array([phase.bits], np.uint64).view(np.uint8).reshape(1, 8)
     one = slice(position, position + 1)
     active.write(space, active.lanes[one], addresses[one], data, by=ATOMIC)
 
 
 def raise_pending(active: ActiveThreads, space: Space, addresses: Array) -> None:
-    """One more pending arrival for each thread."""
+    """Add one pending arrival for each thread."""
 
     def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
         return replace(phase, pending=phase.pending + len(positions)), []
@@ -140,7 +167,7 @@ def raise_pending(active: ActiveThreads, space: Space, addresses: Array) -> None
 
 
 def deliver(active: ActiveThreads, space: Space, addresses: Array) -> None:
-    """Finishes the copies that the mbarriers at the addresses count."""
+    """Finish the copies that the mbarriers at the addresses count, and count them as done."""
     for block, barrier, positions in _grouped(active, addresses):
         deliveries = active.deliveries.take(block, barrier)
         if not deliveries:
@@ -166,7 +193,7 @@ def _init(instruction: Instruction, space: Space) -> Action:
     address, count = instruction.operands
 
     def run(active: ActiveThreads, at: Array, counts: Array) -> None:
-        # A count beyond its range, 1 to 2^20 - 1, leaves what nobody may rely on.
+        # The behaviour for a count outside of 1 ... 2^20 - 1 is undefined.
         objects = [
             Phase(c, c, 0, 0).bits if 0 < c <= _COUNT else _UNDEFINED for c in counts.tolist()
         ]
@@ -186,7 +213,10 @@ def _inval(instruction: Instruction, space: Space) -> Action:
 
 
 def _transaction(instruction: Instruction, space: Space, sign: int) -> Action:
-    """expect_tx and complete_tx."""
+    """Make the action of expect_tx (`sign` 1) or complete_tx (`sign` -1).
+
+    Only complete_tx can complete the phase.
+    """
     address, nbytes = instruction.operands
 
     def run(active: ActiveThreads, at: Array, counts: Array) -> None:
@@ -201,7 +231,7 @@ def _transaction(instruction: Instruction, space: Space, sign: int) -> Action:
 
 
 def _arrive(instruction: Instruction, space: Space) -> Action:
-    """Arrive and arrive_drop, with `.expect_tx` and `.noComplete`."""
+    """Make the action of arrive or arrive_drop, with or without `.expect_tx` and `.noComplete`."""
     state, address, *rest = instruction.operands
     drops = instruction.modifiers[0] == "arrive_drop"
     expects = "expect_tx" in instruction.modifiers
@@ -234,7 +264,10 @@ def _arrive(instruction: Instruction, space: Space) -> Action:
 
 
 def deliver_complete(active: ActiveThreads, space: Space, addresses: Array) -> None:
-    """Finishes copies of mbarriers at which nobody is missing: an arrival is for the next phase."""
+    """Finish the copies of mbarriers without pending arrivals.
+
+    The next arrival there belongs to the next phase, so the current phase must be completed first.
+    """
     states = _states(active, space, addresses)
     full = [i for i, bits in enumerate(states) if (p := Phase.of(bits)) and not p.pending]
     if full:
@@ -242,10 +275,13 @@ def deliver_complete(active: ActiveThreads, space: Space, addresses: Array) -> N
 
 
 def _wait(instruction: Instruction, space: Space) -> Action:
-    """test_wait and try_wait: whether a phase is complete, given by its state or its parity.
+    """Make the action of test_wait or try_wait, which test whether a phase is complete.
 
-    Both let other threads go first when it is not. So no thread spins while the one that it waits
-    for could go on, and the time limit of try_wait is the moment when nobody can go on.
+    The operand identifies the phase by its state or, with `.parity`, by its parity.
+
+    Both instructions let other threads run first if the phase is not complete. So no thread spins
+    while the thread that it waits for can run. The time limit of try_wait expires when no thread
+    can run any more.
     """
     result, address, phase_or_state, *_ = instruction.operands
     by_parity = "parity" in instruction.modifiers

@@ -1,12 +1,17 @@
-"""mma.sync: a warp multiplies two small matrices whose elements lie in its registers.
+"""mma.sync: the product of two small matrices whose elements lie in the registers of a warp.
 
-PTX ISA, "Matrix fragments for mma". All shapes are made of one pattern. Thread l has g = l / 4 and
-t = l mod 4. A 32-bit register of A holds e = 32 / width elements (a 64-bit one, of f64, one): those
-of row g and columns e t ... e t + e - 1 of an 8 x 4e tile; registers go through the tiles of A down
-the rows first. B is the same with rows and columns exchanged. Registers 2 i and 2 i + 1 of C and D
-hold columns 2 t and 2 t + 1 of row g + 8 i; of float16 both are in one register.
+Source: PTX ISA, "Matrix fragments for mma".
 
-The accumulation is described in tensor_core.py.
+All shapes follow one pattern. Thread l has g = l / 4 and t = l mod 4.
+
+- A 32-bit register of A holds e = 32 / width elements; a 64-bit register of f64 holds one. They are
+  row g, columns e t ... e t + e - 1 of an 8 x 4e tile. The registers follow the tiles of A down the
+  rows first.
+- B is the same with rows and columns exchanged.
+- Registers 2 i and 2 i + 1 of C and D hold columns 2 t and 2 t + 1 of row g + 8 i. In float16 one
+  register holds both.
+
+tensor_core.py describes the accumulation.
 """
 
 from __future__ import annotations
@@ -56,7 +61,7 @@ ACCUMULATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "f64": ("f64",),
     }
 )
-"""For each format of the factors, the formats of the sum."""
+"""The formats that the sum may have, for each format of the factors."""
 _DTYPES: Mapping[str, type[np.generic]] = MappingProxyType(
     {"f16": np.float16, "f32": np.float32, "s32": np.int32, "f64": np.float64}
 )
@@ -64,7 +69,18 @@ _DTYPES: Mapping[str, type[np.generic]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Form:
-    """Shape and types of a multiplication."""
+    """Shape and types of a matrix multiplication D = A B + C.
+
+    Attributes:
+        m: Rows of A, C and D.
+        n: Columns of B, C and D.
+        k: Columns of A and rows of B.
+        d: PTX type of D.
+        a: PTX type of A.
+        b: PTX type of B.
+        c: PTX type of C.
+        saturates: True to clip integer sums to the range of s32.
+    """
 
     m: int
     n: int
@@ -77,11 +93,21 @@ class Form:
 
     @property
     def is_of_bytes(self) -> bool:
-        """Whether the factors are floats of 8 bits."""
+        """True if the factors are 8-bit floats."""
         return self.a in ("e4m3", "e5m2")
 
     def multiply(self, active: ActiveThreads, a: Array, b: Array, c: Array) -> Array:
-        """The products of matrices of numbers, and c."""
+        """Return a b + c for matrices of decoded numbers, with the tensor core's rounding.
+
+        Args:
+            active: The threads, for the simulator's C functions.
+            a: float64, (count, m, k).
+            b: float64, (count, k, n).
+            c: In the dtype of this form's C, (count, m, n).
+
+        Returns:
+            Sums in the dtype of D, (count, m, n).
+        """
         if self.a == "f64":
             return multiply_add_doubles(active.native("fma_f64"), a, b, c)
         if self.d == "s32":
@@ -91,7 +117,10 @@ class Form:
 
 
 def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
-    """Rows of A, or columns of B, as numbers: (warps, lines, k); `blocks` is how many times 8."""
+    """Decode the rows of A, or the columns of B, as numbers: (warps, lines, k).
+
+    There are 8 * `blocks` lines.
+    """
     dtype, decode = DECODE[kind]
     words = np.stack(registers)
     elements = decode(words.view(dtype)).reshape(
@@ -101,12 +130,12 @@ def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
 
 
 def each_register(kind: str) -> int:
-    """Elements in a register."""
+    """Return how many elements of a format a register holds."""
     return 1 if kind == "f64" else 4 // np.dtype(DECODE[kind][0]).itemsize
 
 
 def sums(registers: tuple[Array, ...], kind: str, m: int) -> Array:
-    """A matrix of accumulators out of its registers: (warps, m, 8)."""
+    """Return the matrix of accumulators that registers hold: (warps, m, 8)."""
     words = np.stack(registers).view(_DTYPES[kind])
     if kind == "f16":
         tile = words.reshape(m // 8, -1, 8, 4, 2).transpose(1, 0, 2, 3, 4)
@@ -116,7 +145,7 @@ def sums(registers: tuple[Array, ...], kind: str, m: int) -> Array:
 
 
 def registers_of(matrix: Array, kind: str) -> list[Array]:
-    """The registers that hold a matrix of accumulators."""
+    """Return the registers that hold a matrix of accumulators: the inverse of `sums`."""
     warps, m, _ = matrix.shape
     tile = matrix.reshape(warps, m // 8, 8, 4, 2)
     if kind == "f16":
@@ -129,13 +158,13 @@ def registers_of(matrix: Array, kind: str) -> list[Array]:
 
 
 def register_count(rows: int, columns: int, kind: str) -> int:
-    """Registers that hold so many elements of a warp."""
+    """Return how many registers of each thread hold a warp's matrix of rows x columns."""
     bits = {"f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f64": 64}.get(kind, 32)
     return max(rows * columns * bits // (32 * (64 if kind == "f64" else 32)), 1)
 
 
 def register_kind(kind: str) -> str:
-    """The type of the registers that hold such elements."""
+    """Return the PTX type of the registers that hold elements of a format."""
     return "b64" if kind == "f64" else "b32"
 
 

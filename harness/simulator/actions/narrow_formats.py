@@ -1,4 +1,4 @@
-"""Bits of the formats that tensor cores multiply, as exact float64 numbers."""
+"""Decoding of the formats that tensor cores multiply to exact float64 numbers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ def _bf16(bits: Array) -> Array:
 
 
 def _tf32(bits: Array) -> Array:
-    """The upper 19 bits: what is below them is ignored (PTX ISA: it should have been rounded)."""
+    """Decode the upper 19 bits, and ignore the lower ones.
+
+    The PTX ISA expects the program to have rounded the number to tf32 before.
+    """
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
 def _e4m3(bits: Array) -> Array:
-    """4 bits exponent, 3 bits mantissa, no infinities; NaN is all ones."""
+    """Decode 4 bits of exponent and 3 bits of mantissa.
+
+    The format has no infinities. NaN has all bits set except the sign.
+    """
     exponent, mantissa = (bits >> 3 & 15).astype(np.int32), (bits & 7).astype(np.float64)
     values = np.where(
         exponent == 0,
@@ -37,7 +43,7 @@ def _e4m3(bits: Array) -> Array:
 
 
 def _e5m2(bits: Array) -> Array:
-    """The upper half of a half-precision number."""
+    """Decode the upper byte of a float16 whose lower byte is zero."""
     return (bits.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float64)
 
 
@@ -53,4 +59,4 @@ DECODE: Mapping[str, tuple[type[np.generic], Callable[[Array], Array]]] = Mappin
         "f64": (np.float64, lambda a: a),
     }
 )
-"""For each format the type of its bits in NumPy, and what makes numbers of them."""
+"""The NumPy type of each format's bits, and the function that decodes them to float64."""

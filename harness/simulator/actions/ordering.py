@@ -1,4 +1,8 @@
-"""Who touches memory for a thread, and who has waited for whom, as race detection wants to know."""
+"""The interface by which actions report agents, arrivals and waits to race detection.
+
+An agent is the unit that accesses memory for a thread: the thread itself, or an asynchronous unit
+such as the copies that one mbarrier counts. sanitizer/agents.py implements the interface.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,14 @@ _ATOMIC = 3
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Who does an access: `number`, `clock` and `how` of `sim_actor` in race.h."""
+    """The unit that does an access, as `sim_actor` in race.h describes it.
+
+    Attributes:
+        number: The agent's number in its block; 0xFFFF is the thread, 0xFFFE copies that it waits
+            for by itself.
+        clock: The agent's clock at the access.
+        how: The kind of access: 0 is plain, 3 is atomic.
+    """
 
     number: int
     clock: int = 0
@@ -23,69 +34,73 @@ class Agent:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether it goes on after the instruction that starts it."""
+        """True if its accesses may continue after the instruction that starts them."""
         return self.number != THREAD.number
 
 
 THREAD = Agent(0xFFFF)
-"""The thread itself, at once."""
+"""The thread itself, synchronously."""
 ATOMIC = Agent(0xFFFF, how=_ATOMIC)
-"""The same, as an atomic operation."""
+"""The thread itself, synchronously, by an atomic operation."""
 COPIES = Agent(0xFFFE)
-"""Copies of a thread that it waits for by itself."""
+"""Asynchronous copies that their own thread waits for, without an mbarrier."""
 
 
 class Ordering(Protocol):
-    """What actions tell of who waits for whom.
+    """The receiver of the events that order threads and asynchronous agents.
 
-    An mbarrier is named by its block in the chunk and its address in shared memory. `lanes` are
-    threads of one block.
+    The number of a block in the chunk and an address in its shared memory identify an mbarrier.
+    `lanes` are threads of one block.
     """
 
     def arrived(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """The threads hand over, to whom waits for this phase, what they did and saw before."""
+        """Record an arrival of threads at an mbarrier.
+
+        Threads that wait for this phase are ordered after everything that the arriving threads did
+        or saw before.
+        """
 
     def completed(self, block: int, barrier: int) -> None:
-        """The mbarrier's phase is complete."""
+        """Record that the mbarrier's phase is complete."""
 
     def waited(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """The threads have seen that the last phase is complete."""
+        """Record that the threads have seen the completion of the last phase."""
 
     def counted_by(self, block: int, barrier: int) -> Agent:
-        """Who does copies that the mbarrier's phase counts."""
+        """Return the agent of the copies that the mbarrier's current phase counts."""
 
     def multiplied(self, lanes: Lanes) -> Agent:
-        """A warpgroup starts a wgmma; who reads its matrices in shared memory."""
+        """Record the start of a warpgroup's wgmma, and return the agent that reads its matrices."""
 
     def committed(self, lanes: Lanes) -> None:
-        """The threads close a group of wgmmas."""
+        """Record that the threads close a group of wgmmas."""
 
     def drained(self, lanes: Lanes, groups_left: int) -> None:
-        """The threads have waited for all groups of wgmmas but the latest `groups_left`."""
+        """Record a wait for all groups of wgmmas except the latest `groups_left`."""
 
 
 class Unordered:
-    """The ordering where nobody looks for races."""
+    """The `Ordering` of a launch without race detection, which ignores all events."""
 
     def arrived(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def completed(self, block: int, barrier: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def waited(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def counted_by(self, block: int, barrier: int) -> Agent:  # noqa: ARG002 - as in Ordering
-        """Some asynchronous agent."""
+        """Return an asynchronous agent, so that the copies are still pending until a wait."""
         return COPIES
 
     def multiplied(self, lanes: Lanes) -> Agent:  # noqa: ARG002 - as in Ordering
-        """Some asynchronous agent."""
+        """Return an asynchronous agent."""
         return COPIES
 
     def committed(self, lanes: Lanes) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def drained(self, lanes: Lanes, groups_left: int) -> None:
-        """Nothing."""
+        """Do nothing."""

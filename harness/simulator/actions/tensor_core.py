@@ -1,18 +1,25 @@
-"""How a tensor core multiplies and adds: the model of its arithmetic, in one place.
+"""The model of a tensor core's arithmetic: how it multiplies and adds, bit for bit.
 
 The model is that of Fasi, Higham, Mikaitis and Pranesh ("Numerical behavior of NVIDIA tensor
-cores", PeerJ Computer Science 7:e330, 2021) with the parameters for the H100 that Khattak and
-Mikaitis give ("Accurate models of NVIDIA tensor cores", arXiv:2512.07004, 2025). A block of
-products and the accumulator are summed at once: the products are exact, every term is aligned to
-the largest exponent among them and cut off (towards zero) some bits below the last bit of
-float32, the sum is exact, and the result is rounded towards zero to float32, or to nearest to
-float16. A longer sum is one block after the other, the accumulator rounded in between. Integers
-are exact, modulo 2^32 or saturated; float64 is one fma after the other.
+cores", PeerJ Computer Science 7:e330, 2021). The parameters for the H100 are those of Khattak and
+Mikaitis ("Accurate models of NVIDIA tensor cores", arXiv:2512.07004, 2025).
 
-benchmarks/tensor_core_probe.cu measures on a GPU what the model predicts: on an H200, mma.sync of
-f16, bf16, tf32 and e4m3 is so bit for bit. That of 8-bit floats is no instruction of its own there
-but two of f16, of the lower and then the upper pair of every four elements, and an addition of c.
-That wgmma has its own for them, with fewer bits, is from the literature.
+A tensor core sums a block of products and the accumulator at once:
+
+1. The products are exact.
+2. Every term is aligned to the largest exponent among the terms. It is then cut off, towards zero,
+   some bits below the last bit of float32.
+3. The sum of the terms is exact.
+4. The result is rounded towards zero to float32, or to nearest to float16.
+
+A longer sum is one block after the other, with the accumulator rounded in between. Integers are
+exact, modulo 2^32 or saturated. float64 is one fma after the other.
+
+benchmarks/tensor_core_probe.cu measures on a GPU what the model predicts. On an H200, mma.sync of
+f16, bf16, tf32 and e4m3 equals the model bit for bit. mma.sync of 8-bit floats is not an
+instruction of its own there. It is two of f16, for the lower and then the upper pair of every four
+elements, and an addition of c. According to the literature, wgmma has an instruction of its own for
+them, with fewer bits.
 """
 
 from __future__ import annotations
@@ -27,17 +34,18 @@ import numpy as np
 from harness.simulator.actions.transfers import Array
 
 _NO_EXPONENT = -100000
+"""The exponent of zero, which is never the largest."""
 
 
 @dataclass(frozen=True)
 class Model:
     """Parameters of the sum.
 
-    Args:
-        terms: products that are summed at once.
-        extra_bits: bits that are kept below the last bit of a float32 of the largest exponent.
-        least_exponent: the smallest exponent that terms are aligned to.
-        factor_exponents: the smallest exponent of a factor; subnormal ones have that one.
+    Attributes:
+        terms: How many products are summed at once.
+        extra_bits: Bits that are kept below the last bit of a float32 of the largest exponent.
+        factor_exponents: The smallest exponent of a factor, which subnormal factors have.
+        least_exponent: The smallest exponent that terms are aligned to.
     """
 
     terms: int
@@ -55,17 +63,20 @@ HOPPER: Mapping[str, Model] = MappingProxyType(
         "e5m2": Model(32, -10, -14),
     }
 )
-"""The model for each format of the factors, on compute capability 9.0 (of 8 bits, in wgmma)."""
+"""The model for each format of the factors, on compute capability 9.0.
+
+Those of 8-bit formats hold for wgmma alone.
+"""
 
 Block = Callable[..., None]
 
 
 def multiply_add(library: ctypes.CDLL, model: Model, a: Array, b: Array, c: Array) -> Array:
-    """The products of matrices, and c: float32 or float16 as c is.
+    """Return a b + c as a tensor core computes it, in the dtype of c.
 
     Args:
-        library: has `sim_tensor_block` of tensor.c.
-        model: how sums are made.
+        library: The C library with `sim_tensor_block` of tensor.c.
+        model: The parameters of the sum.
         a: float64, (count, m, k).
         b: float64, (count, k, n).
         c: float32 or float16, (count, m, n).
@@ -99,7 +110,11 @@ def multiply_add(library: ctypes.CDLL, model: Model, a: Array, b: Array, c: Arra
 
 
 def multiply_add_bytes(library: ctypes.CDLL, a: Array, b: Array, c: Array) -> Array:
-    """The same for 8-bit floats in mma.sync: products in two steps of f16, then c is added."""
+    """Return a b + c for 8-bit floats as mma.sync computes it, in float32.
+
+    The products are summed in two steps of f16, the lower pair of every four elements first. Then c
+    is added.
+    """
     k = np.arange(a.shape[2])
     order = np.concatenate([k[k % 4 < 2], k[k % 4 >= 2]])
     products = multiply_add(
@@ -109,8 +124,11 @@ def multiply_add_bytes(library: ctypes.CDLL, a: Array, b: Array, c: Array) -> Ar
 
 
 def multiply_add_integers(a: Array, b: Array, c: Array, *, saturates: bool) -> Array:
-    """The same for integers given as float64, c and the result int32."""
-    # Sums of at most 2^10 products of 16 bits are exact in float64.
+    """Return a b + c for integers: a and b as float64, c and the result as int32.
+
+    Sums wrap modulo 2^32, or are clipped to the range of int32 with `saturates`.
+    """
+    # float64 is exact here: a sum has at most 2^10 products of 16 bits.
     total = np.matmul(a, b).astype(np.int64) + c
     if saturates:
         total = np.clip(total, -(2**31), 2**31 - 1)
@@ -119,7 +137,7 @@ def multiply_add_integers(a: Array, b: Array, c: Array, *, saturates: bool) -> A
 
 
 def multiply_add_doubles(fma: Callable[..., None], a: Array, b: Array, c: Array) -> Array:
-    """The same for float64: one fma after the other, k ascending."""
+    """Return a b + c for float64: one fma after the other, with k ascending."""
     for step in range(a.shape[2]):
         out = np.empty(c.shape)
         x, y = np.broadcast_arrays(a[:, :, step, None], b[:, None, step, :])
@@ -134,7 +152,9 @@ def _exponents(values: Array, least: int) -> Array:
 
 
 def _rounded(exact: Array, dtype: np.dtype[np.generic]) -> Array:
-    """To float16 to nearest, to float32 towards zero; a sum that vanishes is +0."""
+    """Round a sum to nearest in float16, or towards zero in float32; a zero sum becomes +0."""
+    # NumPy rounds to nearest. A float32 whose magnitude grew is stepped back towards zero. Adding
+    # +0 turns -0 into +0.
     if dtype == np.float16:
         return _canonical(exact.astype(np.float16) + np.float16(0))
     single = exact.astype(np.float32)
@@ -143,7 +163,7 @@ def _rounded(exact: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def _canonical(values: Array) -> Array:
-    """The same with every NaN as the hardware's: all bits but the sign's are set."""
+    """Replace every NaN by the hardware's, in which all bits except the sign are set."""
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     nan = unsigned.type(2 ** (8 * values.dtype.itemsize - 1) - 1)
     bits = np.where(np.isnan(values), nan, values.view(unsigned))

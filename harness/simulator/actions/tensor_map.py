@@ -1,4 +1,4 @@
-"""Tensor maps: what a CUtensorMap of tensor_map.c says, and where a box of it lies."""
+"""Tensor maps: decoding of a CUtensorMap that tensor_map.c encoded, and the places of its boxes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,39 @@ from harness.simulator.layout.memory import TensorMapEntry
 
 MAP_BYTES = ctypes.sizeof(TensorMapEntry)
 MARK = 0x70616D5F6D6973FF
-"""With which each begins."""
+"""The first 8 bytes of every tensor map."""
 _BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
-# The NaN outside of a tensor, by element type: an H200 fills with this pattern.
+"""Bytes of an element by its CUtensorMapDataType."""
+# The NaN that fills elements outside of a tensor, by element type. An H200 uses this pattern.
 _NANS = {6: 0x7FF7, 7: 0x7FF77FF7, 8: 0x7FF77FF77FF77FF7, 9: 0x7FF7} | dict.fromkeys(
     (10, 11, 12), 0x7FF77FF7
 )
+# Element types whose subnormal numbers become zero, and those that are rounded to tf32.
 _FLUSHED, _TF32 = (10, 12), (11, 12)
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor in global memory and the box that one copy moves; the contiguous dimension first."""
+    """A tensor in global memory, and the shape of the box that one copy moves.
+
+    The contiguous dimension comes first.
+
+    Attributes:
+        address: Address of the first element.
+        dims: Elements of the tensor in each dimension.
+        strides: Bytes from an element to the next in each dimension.
+        counts: Elements of the box in each dimension.
+        steps: The box takes every how many-th element of the tensor in each dimension.
+        width: Bytes of an element.
+        type: The CUtensorMapDataType.
+        swizzle: The CUtensorMapSwizzle: 0 for none, 1, 2, 3 for 32, 64, 128 bytes.
+        fills_with_nan: True if elements outside of the tensor are NaN and not zero.
+    """
 
     address: int
     dims: tuple[int, ...]
     strides: tuple[int, ...]
-    """Bytes from an element to the next in each dimension."""
     counts: tuple[int, ...]
-    """Elements of the box."""
     steps: tuple[int, ...]
     width: int
     type: int
@@ -41,12 +55,12 @@ class TensorMap:
 
     @classmethod
     def decode(cls, data: bytes) -> TensorMap | None:
-        """The map in 128 bytes; None if they are not one."""
+        """Return the map in 128 bytes, or None if they are not a tensor map."""
         entry = TensorMapEntry.from_buffer_copy(data)
         if entry.mark != MARK:
             return None
         rank, width = entry.rank, _BYTES[entry.type]
-        # The contiguous dimension is not strided without interleaving.
+        # Without interleaving, CUDA ignores the element stride of the contiguous dimension.
         steps = (1, *entry.element_strides[1:rank])
         box = entry.box[:rank]
         return cls(
@@ -63,15 +77,15 @@ class TensorMap:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a box in shared memory."""
+        """The size of a box in shared memory, in bytes."""
         return int(np.prod(self.counts)) * self.width
 
     def rows(self, start: tuple[int, ...]) -> tuple[Array, Array, slice]:
-        """The part of the box at `start` that is inside the tensor.
+        """Return the part of the box at `start` that is inside the tensor.
 
         Returns:
-            The numbers of the box's rows that are inside, the address of the first element inside
-            for each of them, and which elements of a row are inside (the same ones for all).
+            The numbers of the box's rows that are inside; for each of them the address of its first
+            element inside; and the elements of a row that are inside, the same for all rows.
         """
         first = min(max(-start[0], 0), self.counts[0])
         last = max(min(self.counts[0], self.dims[0] - start[0]), first)
@@ -93,12 +107,15 @@ class TensorMap:
         return np.array(numbers, np.int64), np.array(addresses, np.uint64), slice(first, last)
 
     def outside(self) -> Array:
-        """The bytes of an element that is not in the tensor."""
+        """Return the bytes of an element outside of the tensor."""
         nan = _NANS.get(self.type, 0) if self.fills_with_nan else 0
         return np.frombuffer(nan.to_bytes(self.width, "little"), np.uint8)
 
     def converted(self, elements: Array) -> Array:
-        """Elements as they arrive in shared memory: rounded to tf32, subnormal ones flushed."""
+        """Convert elements as a load does: flush subnormal numbers, and round to tf32.
+
+        The element type selects either, both or neither.
+        """
         if self.type in _FLUSHED or self.type in _TF32:
             values = elements.view(np.float32)
             if self.type in _FLUSHED:
@@ -112,10 +129,10 @@ class TensorMap:
 
 
 def swizzled(addresses: Array, mode: int) -> Array:
-    """Shared addresses of 16-byte chunks, permuted within 32, 64 or 128 bytes (modes 1, 2, 3).
+    """Permute shared addresses of 16-byte chunks within 32, 64 or 128 bytes (modes 1, 2, 3).
 
-    The chunk's number is combined with that of the 128-byte line (CUDA C++ programming guide,
-    "Shared memory bank swizzling").
+    The number of the chunk is combined by exclusive or with that of its 128-byte line (CUDA C++
+    programming guide, "Shared memory bank swizzling").
     """
     mask = np.uint64((1 << mode) - 1)
     permuted: Array = addresses ^ (((addresses >> np.uint64(7)) & mask) << np.uint64(4))

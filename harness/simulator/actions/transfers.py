@@ -1,7 +1,8 @@
-"""Copies that have been started and are not finished.
+"""Unfinished asynchronous copies.
 
-Their data is where it is to go, but reads as poison until a thread has waited for it, so that what
-is undefined on a GPU is wrong here. At the latest they are finished when the kernel ends.
+Their data is already at the target, but reads as poison until a thread has waited for it. So a read
+whose result is undefined on a GPU gives a wrong result here. All copies are finished when the
+kernel ends, at the latest.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Transfer:
-    """Rows of `nbytes` bytes that a copy writes or reads until somebody has waited for it.
+    """Rows of memory that an asynchronous copy writes or reads.
 
-    `lanes` are the threads that asked for it, one for each of the `addresses`.
+    Attributes:
+        space: The state space of the addresses.
+        lanes: The thread that started the copy, for each row.
+        addresses: The first byte of each row.
+        nbytes: Bytes of a row.
+        is_read: True if the rows are the source of the copy.
     """
 
     space: Space
@@ -35,31 +41,38 @@ class Transfer:
 
 
 class Waiting(Protocol):
-    """Threads that wait, and who is told that their copies are done."""
+    """Threads that wait for their copies."""
 
     @property
     def lanes(self) -> Lanes:
-        """The threads."""
+        """The threads' numbers in the chunk."""
 
     def settle(self, transfer: Transfer) -> None:
-        """The threads have waited for a copy of theirs."""
+        """Finish a copy that the threads have waited for."""
 
 
 @dataclass
 class _Started:
-    """A copy, and for each of its rows the number of the thread's group that it is in."""
+    """A copy that has been started.
+
+    Attributes:
+        transfer: The copy.
+        groups: For each row, the number of its thread's group that contains it.
+        open: For each row, True until it is finished.
+    """
 
     transfer: Transfer
     groups: Array
     open: Array
-    """Rows that are not finished."""
 
 
 class GroupedCopies:
     """Copies in the groups of the threads that started them (`cp.async`, bulk stores).
 
+    Each thread numbers its groups from 0. A copy is in the group that is open when it starts.
+
     Args:
-        lanes: how many threads there are.
+        lanes: The number of threads.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -67,27 +80,28 @@ class GroupedCopies:
         self._closed = np.zeros(lanes, np.int64)
 
     def start(self, transfer: Transfer) -> None:
-        """Adds a copy to the threads' open groups."""
+        """Add a copy to the threads' open groups."""
         groups = self._closed[transfer.lanes]
         self._started.append(_Started(transfer, groups, np.ones(len(groups), np.bool_)))
 
     def commit(self, lanes: Lanes) -> None:
-        """Closes the threads' open groups."""
+        """Close the threads' open groups."""
         self._closed[lanes] += 1
 
     def wait(self, waiting: Waiting, groups_left: int) -> None:
-        """Finishes all closed groups of the threads but the latest `groups_left`."""
+        """Finish all closed groups of the threads except the latest `groups_left`."""
         limit = np.full(len(self._closed), -1)
         limit[waiting.lanes] = self._closed[waiting.lanes] - groups_left
         self._finish(waiting, limit)
 
     def wait_all(self, waiting: Waiting) -> None:
-        """Finishes every copy of the threads."""
+        """Finish every copy of the threads, in closed groups and open ones."""
         limit = np.full(len(self._closed), -1)
         limit[waiting.lanes] = self._closed[waiting.lanes] + 1
         self._finish(waiting, limit)
 
     def _finish(self, waiting: Waiting, limit: Array) -> None:
+        """Settle the rows in groups below their thread's limit."""
         left = []
         for started in self._started:
             done = started.open & (started.groups < limit[started.transfer.lanes])
@@ -99,7 +113,7 @@ class GroupedCopies:
         self._started = left
 
     def take(self, lanes: Lanes) -> tuple[Transfer, ...]:
-        """Gives away what the threads have under way; it is in no group any more."""
+        """Remove and return the unfinished copies of the threads."""
         wanted = np.zeros(len(self._closed), np.bool_)
         wanted[lanes] = True
         taken, left = [], []
@@ -114,7 +128,7 @@ class GroupedCopies:
         return tuple(taken)
 
     def drain(self) -> Iterator[Transfer]:
-        """Gives away everything that is not finished."""
+        """Remove and yield all unfinished copies."""
         started, self._started = self._started, []
         self._closed[...] = 0
         for one in started:
@@ -123,7 +137,13 @@ class GroupedCopies:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Copies that an mbarrier counts: in bytes, or by the arrivals of those who started them."""
+    """Copies that an mbarrier counts.
+
+    Attributes:
+        transfers: The copies.
+        nbytes: The bytes that the mbarrier's tx-count decreases by.
+        arrivals: The arrivals that the copies count as; 0 for copies that are counted in bytes.
+    """
 
     transfers: tuple[Transfer, ...]
     nbytes: int
@@ -132,20 +152,20 @@ class Delivery:
 
 @dataclass
 class BarrierDeliveries:
-    """Copies that an mbarrier counts: by block and the mbarrier's shared address."""
+    """The unfinished copies of all mbarriers, by block and shared address."""
 
     _started: dict[tuple[int, int], list[Delivery]] = field(default_factory=dict)
 
     def start(self, delivery: Delivery, block: int, barrier: int) -> None:
-        """Adds what the mbarrier at shared address `barrier` of the block counts."""
+        """Add copies that the mbarrier at shared address `barrier` of the block counts."""
         self._started.setdefault((block, barrier), []).append(delivery)
 
     def take(self, block: int, barrier: int) -> list[Delivery]:
-        """Gives away what the mbarrier waits for."""
+        """Remove and return the copies that the mbarrier counts."""
         return self._started.pop((block, barrier), [])
 
     def drain(self) -> Iterator[Transfer]:
-        """Gives away everything that is not finished."""
+        """Remove and yield all unfinished copies."""
         started, self._started = self._started, {}
         for deliveries in started.values():
             for delivery in deliveries:
@@ -153,5 +173,5 @@ class BarrierDeliveries:
 
 
 def part(transfer: Transfer, rows: Array) -> Transfer:
-    """Some rows of a copy."""
+    """Return a copy's selected rows."""
     return replace(transfer, lanes=transfer.lanes[rows], addresses=transfer.addresses[rows])

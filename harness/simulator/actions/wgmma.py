@@ -1,26 +1,31 @@
-"""wgmma: four warps multiply matrices in shared memory (or A in registers) into their registers.
+"""wgmma: the product of matrices in shared memory (or A in registers) by the four warps of a group.
 
-PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate". Warp w of the group has rows
-16 w ... 16 w + 15 of A and D, in the fragments of mma.sync (mma.py), four registers of D for every
-eight columns (two of float16).
+Source: PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate".
 
-A matrix descriptor tells where the 16-byte chunks of a matrix in shared memory are. With M or N
-called the line, T the elements of a chunk and W the chunks of a swizzle span (1, 2, 4, 8 for none,
-32, 64, 128 bytes), the chunk of a K-major matrix that has line l and elements k T ... lies at
+Warp w of the group has rows 16 w ... 16 w + 15 of A and D, in the fragments of mma.sync (mma.py).
+D has four registers for every eight columns, or two for float16.
 
-    16 W (l mod 8) + SBO (l / 8) + 16 k              (without swizzling: LBO k in place of 16 k)
+A matrix descriptor describes the places of the 16-byte chunks of a matrix in shared memory. A line
+is a row of A or a column of B. T is the number of elements of a chunk. W is the number of chunks in
+a swizzle span: 1, 2, 4, 8 for none, 32, 64, 128 bytes. LBO and SBO are the descriptor's leading and
+stride byte offsets. All offsets below are in bytes from the descriptor's start.
 
-and the chunk of an MN-major matrix that has column k and lines l T ... at
+In a K-major matrix, the chunk with line l and elements k T ... is at
+
+    16 W (l mod 8) + SBO (l / 8) + 16 k
+
+Without swizzling, LBO k replaces 16 k. In an MN-major matrix, the chunk with column k and lines
+l T ... is at
 
     16 (l mod W) + LBO (l / W) + 16 W (k mod 8) + SBO (k / 8)
 
-(without swizzling: SBO l in place of the first two terms, LBO (k / 8) in place of the last)
-bytes from the start; of that address bits 4 to 6 are combined with bits 7 to 9 as in tensor maps.
-(The canonical layouts of CUTLASS, cute/atom/mma_traits_sm90_gmma.hpp, tell the same.)
+Without swizzling, SBO l replaces the first two terms and LBO (k / 8) the last one. Bits 4 to 6 of
+the resulting address are combined with bits 7 to 9, as in tensor maps. The canonical layouts of
+CUTLASS (cute/atom/mma_traits_sm90_gmma.hpp) agree with these formulas.
 
-The multiplication is done when it is issued. That shared memory is read until the wait, race
-detection knows; that registers are written until then is not modelled: nvcc may move them about
-before the wait, which on a GPU is ptxas's business.
+The simulator multiplies when the instruction is issued. Race detection treats shared memory as read
+until the wait. That registers are written until the wait is not modelled: nvcc's PTX may copy such
+registers before the wait in correct programs, and ptxas resolves that on a GPU.
 """
 
 from __future__ import annotations
@@ -54,18 +59,25 @@ _CHUNK = 16
 
 @dataclass(frozen=True)
 class Descriptor:
-    """Fields of matrix descriptors, one for each warpgroup, in bytes."""
+    """Fields of matrix descriptors, one element for each warpgroup.
+
+    Attributes:
+        start: Shared address of the matrix, in bytes.
+        leading: Leading byte offset (LBO).
+        stride: Stride byte offset (SBO).
+        base_offset: Number of 128-byte lines by which the swizzle pattern is shifted.
+        span_bits: 0 to 3 for swizzling within 16 (none), 32, 64 and 128 bytes.
+    """
 
     start: Array
     leading: Array
     stride: Array
     base_offset: Array
     span_bits: Array
-    """0 to 3 for swizzling within 16 (none), 32, 64 and 128 bytes."""
 
     @classmethod
     def of(cls, bits: Array) -> Descriptor:
-        """The fields of 64-bit descriptors."""
+        """Return the fields of 64-bit descriptors."""
 
         def field(low: int, count: int) -> Array:
             return (bits >> np.uint64(low)) & np.uint64((1 << count) - 1)
@@ -81,7 +93,16 @@ class Descriptor:
         )
 
     def chunks(self, across: int, along: int, *, is_k_major: bool) -> Array:
-        """Addresses of chunks: (warpgroup, line, chunk of k) or (warpgroup, k, chunk of lines)."""
+        """Return the shared addresses of a matrix's chunks, by the formulas above.
+
+        Args:
+            across: Lines of a K-major matrix, or columns k of an MN-major one.
+            along: Chunks of a line, or of a column.
+            is_k_major: True if the elements of a chunk are neighbours along k.
+
+        Returns:
+            (warpgroup, line, chunk of k) or (warpgroup, k, chunk of lines).
+        """
         outer = np.arange(across, dtype=np.uint64)[None, :, None]
         inner = np.arange(along, dtype=np.uint64)[None, None, :]
         leading, stride = self.leading[:, None, None], self.stride[:, None, None]
@@ -105,9 +126,16 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class _Matrix:
-    """A matrix of `count` lines in shared memory, for each warpgroup.
+    """The form of a factor in shared memory.
 
-    Every warp reads all lines of B, and of A the sixteen that it has.
+    Every warp reads all lines of B, but only its own sixteen lines of A.
+
+    Attributes:
+        kind: PTX type of the elements.
+        count: Rows of A, or columns of B.
+        k: Elements of a line.
+        is_k_major: True if the elements of a line are neighbours in memory.
+        is_a: True for A, False for B.
     """
 
     kind: str
@@ -117,9 +145,12 @@ class _Matrix:
     is_a: bool
 
     def read(self, active: ActiveThreads, bits: Array, agents: list[Agent]) -> Array:
-        """Numbers (warpgroup, line, k) of the matrices that descriptors tell of.
+        """Return the elements (warpgroup, line, k) of the matrices that descriptors describe.
 
-        `agents` has who reads, for each warpgroup.
+        Args:
+            active: The threads, whose number is a multiple of a warpgroup's.
+            bits: The descriptor of each thread; the first one of a warpgroup is used.
+            agents: The agent that reads the matrix, for each warpgroup.
         """
         descriptor = Descriptor.of(bits.reshape(-1, _GROUP)[:, 0])
         dtype, decode = DECODE[self.kind]
@@ -135,7 +166,7 @@ class _Matrix:
         return matrix if self.is_k_major else matrix.swapaxes(1, 2)
 
     def _warps(self, shape: tuple[int, int], each: int) -> Array:
-        """For each chunk the first thread of the (first) warp that reads it."""
+        """Return, for each chunk, the first thread of the first warp that reads it."""
         if not self.is_a:
             return np.zeros(shape, np.int64)
         line = np.arange(self.count)[:, None] if self.is_k_major else np.arange(shape[1]) * each
@@ -143,6 +174,11 @@ class _Matrix:
         return warps
 
     def _tell(self, active: ActiveThreads, addresses: Array, lanes: Array, agent: Agent) -> None:
+        """Report the reads of one warpgroup to race detection.
+
+        All four warps read B. The first is recorded; the others are checked for races with earlier
+        writers.
+        """
         flat, readers = addresses.reshape(-1), lanes.reshape(-1)
         active.reads(Space.SHARED, readers, flat, _CHUNK, agent)
         if not self.is_a:
@@ -169,7 +205,14 @@ def _form(instruction: Instruction) -> Form:
 
 @dataclass(frozen=True)
 class _Scales:
-    """The immediate operands: signs of A and B, and whether they are MN-major."""
+    """The immediate operands.
+
+    Attributes:
+        a: The sign of A, 1 or -1.
+        b: The sign of B, 1 or -1.
+        a_is_transposed: True if A is MN-major.
+        b_is_transposed: True if B is MN-major.
+    """
 
     a: int = 1
     b: int = 1

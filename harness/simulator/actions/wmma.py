@@ -1,10 +1,11 @@
-"""wmma: what the functions of <mma.h> compile to.
+"""wmma: loads, stores and products of matrices, which the functions of <mma.h> compile to.
 
-PTX ISA, "Warp-level matrix multiply-accumulate instructions: wmma". Which thread holds which
-element is not specified; here fragments are those of mma.sync (see mma.py), one accumulator for
-every eight columns. A fragment of f16 has eight registers in any shape: what is left over repeats
-the others, as on the hardware, so that a sum over a fragment's elements is no sum over the
-matrix.
+Source: PTX ISA, "Warp-level matrix multiply-accumulate instructions: wmma".
+
+The PTX ISA does not specify which thread holds which element. The simulator uses the fragments of
+mma.sync (see mma.py), with one accumulator for every eight columns. A fragment of f16 has eight
+registers in every shape. Surplus registers repeat the others, as on the hardware. So a sum over a
+fragment's elements is not a sum over the matrix.
 """
 
 from __future__ import annotations
