@@ -1,4 +1,4 @@
-"""What kernels did, counted exactly: instructions, bytes, sectors, bank conflicts, divergence.
+"""Exact counters of kernels: instructions, bytes, sectors, bank conflicts and divergence.
 
-How they are shown is in harness/profile/.
+harness/profile/ displays them.
 """

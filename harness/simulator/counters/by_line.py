@@ -1,4 +1,4 @@
-"""What the lines of one source file did, all kernels of a forward together."""
+"""Counters of the lines of one source file, summed over all kernels of a forward call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ _Counted: TypeAlias = LineCounts | AccessCounts | BranchCounts
 
 @dataclass(frozen=True)
 class LineCounters:
-    """One line; exact, and the same in every run.
+    """The counters of one line, which are exact and the same in every run.
 
     Attributes:
-        line: Its number.
+        line: The number of the line.
         warp_instructions: PTX instructions that warps executed.
-        thread_instructions: The same, summed over the threads that took part.
+        thread_instructions: PTX instructions, summed over the threads that executed them.
         requests: Accesses of warps to global memory.
-        sectors: Of 32 bytes that those touched; `ideal_sectors` if neighbours were neighbours.
-        wavefronts: Passes that shared memory took; `ideal_wavefronts` without bank conflicts.
-        branches: Times that a warp came to a branch.
-        divergent: Of these, where its threads parted.
+        sectors: Sectors of 32 bytes that the requests touched.
+        ideal_sectors: Sectors that they would touch if each warp's elements were neighbours.
+        wavefronts: Passes that accesses of shared memory took.
+        ideal_wavefronts: Passes that they would take without bank conflicts.
+        branches: How often a warp executed a branch.
+        divergent: How often a warp's threads diverged at a branch.
     """
 
     line: int
@@ -42,11 +44,11 @@ class LineCounters:
 
 
 def by_line(kernels: Iterable[KernelProfile], file: str) -> tuple[LineCounters, ...]:
-    """Sum up by lines of a file, by their numbers.
+    """Sum the counters of kernels for each line of a file, in the order of the lines.
 
     Args:
-        kernels: All of a forward's.
-        file: Its name, without a folder: so the compilers are told of it.
+        kernels: The kernels of a forward call.
+        file: The name of the file without its folder, which is how compilers see it.
     """
     found: dict[int, dict[str, int]] = {}
     for kernel in kernels:

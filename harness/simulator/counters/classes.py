@@ -1,7 +1,8 @@
-"""What class an instruction is counted in, and how many floating-point operations it stands for.
+"""Classes of instructions for counting, and the number of their floating-point operations.
 
-Additions and multiplications count one, fused ones two, as in Nsight Compute; what a division or
-square root is made of does not count. Operations of matrix instructions are a count of their own.
+As in Nsight Compute, an addition or multiplication is one operation and a fused one is two. The
+instructions that implement a division or square root do not count. Operations of matrix
+instructions are counted separately.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ _OPERATIONS: Mapping[str, int] = MappingProxyType(
 _OTHER = frozenset({"mov", "shfl", "vote", "match", "redux", "activemask", "cvta", "isspacep"})
 _HALF = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
 _MATRIX: Mapping[str, int] = MappingProxyType({"mma": 32, "wmma": 32, "wgmma": 128})
-"""Threads that work on matrices together, by opcode."""
+"""Threads that execute a matrix instruction together, by opcode."""
 _MATRIX_MEMORY: Mapping[str, str] = MappingProxyType({"ldmatrix": "load", "stmatrix": "store"})
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 INTEGERS = frozenset({"b1", "s4", "u4", "s8", "u8"})
-"""Types of factors whose products are no floating-point operations."""
+"""Types of factors whose products are not floating-point operations."""
 
 
 def classify(instruction: Instruction) -> str:
-    """The class that an instruction is counted in."""
+    """Return the class that an instruction is counted in, such as `load global` or `float32`."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     kind = modifiers[-1] if modifiers else ""
     if opcode in ("ld", "ldu", "st", "atom", "red"):
@@ -54,7 +55,7 @@ def classify(instruction: Instruction) -> str:
         return "matrix"
     if opcode in _OTHER:
         return "other"
-    # A comparison is of the type of its operands, a selection of its result's.
+    # The last modifier is the type of a comparison's operands and of a selection's result.
     if kind in _HALF:
         return "half"
     return {"f32": "float32", "f64": "float64", "f32x2": "float32"}.get(
@@ -63,12 +64,15 @@ def classify(instruction: Instruction) -> str:
 
 
 def _space(modifiers: Sequence[str]) -> Space:
-    """The state space that is named, or the generic one."""
+    """Return the state space that the modifiers name, or the generic one."""
     return next(filter(None, map(space_named, modifiers)), Space.GENERIC)
 
 
 def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
-    """The type and number of what one thread's execution counts for; not of matrix instructions."""
+    """Return the type and number of the floating-point operations of one thread's execution.
+
+    The number is 0 for matrix instructions and for types that are not floating-point.
+    """
     opcode, modifiers = instruction.opcode, instruction.modifiers
     kind = modifiers[-1] if modifiers else ""
     if opcode in _MATRIX or (kind not in _HALF and kind not in ("f32", "f64", "f32x2")):
@@ -78,7 +82,9 @@ def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
 
 
 def matrix_operations(instruction: Instruction) -> tuple[str, int]:
-    """The type of the factors of a matrix product, and a thread's share of its operations.
+    """Return the type of a matrix product's factors, and one thread's share of its operations.
+
+    The result is `("", 0)` for any other instruction.
 
     >>> name = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
     >>> opcode, *modifiers = name.split(".")
@@ -91,7 +97,7 @@ def matrix_operations(instruction: Instruction) -> tuple[str, int]:
     position, shape = next(
         (i, found) for i, m in enumerate(modifiers) if (found := _SHAPE.match(m))
     )
-    # What follows are the types of D, A, B and perhaps C; wmma names D and C alone for float16.
+    # The types of D, A, B and perhaps C follow. For float16, wmma names only those of D and C.
     types = [m for m in modifiers[position + 1 :] if m not in ("row", "col", "satfinite")]
     m, n, k = (int(number) for number in shape.groups())
     return "f16" if len(types) == 2 else types[1], 2 * m * n * k // _MATRIX[opcode]

@@ -1,7 +1,4 @@
-"""What a kernel did, counted exactly: instructions, bytes, sectors, bank conflicts, branches.
-
-Instructions are PTX's.
-"""
+"""Exact counters of one kernel: PTX instructions, bytes, sectors, bank conflicts and branches."""
 
 from __future__ import annotations
 
@@ -28,12 +25,25 @@ from harness.simulator.ptx.space import WINDOWS
 
 @dataclass(frozen=True)
 class AccessCounts:
-    """One load, store or atomic of the source, summed over the warps that executed it.
+    """Counters of one load, store or atomic in the source, summed over the warps that executed it.
 
-    An asynchronous copy is two, one that reads and one that writes. `bytes_per_thread` is what a
-    thread accesses at a time, at least; `stride` is the distance in bytes between neighbouring
-    threads where most of them are equally far apart, else None. Wavefronts are counted for shared
-    memory, sectors for global.
+    An asynchronous copy has two of these, one that reads and one that writes.
+
+    Attributes:
+        kind: The kind of access, such as `load`.
+        space: The state space that the addresses lead to.
+        bytes_per_thread: The fewest bytes that a thread accesses at a time.
+        file: The source file, or None if the PTX does not have it.
+        line: The line in that file.
+        requests: How often a warp executed the instruction.
+        threads: How often a thread executed it.
+        nbytes: Bytes requested.
+        sectors: Sectors of 32 bytes that were touched, in global memory.
+        ideal_sectors: Sectors that as many neighbouring elements would touch.
+        wavefronts: Passes that were taken, in shared memory.
+        ideal_wavefronts: Passes without bank conflicts.
+        stride: Distance in bytes between the addresses of neighbouring threads. None if not more
+            than half of all pairs of neighbours have the same distance.
     """
 
     kind: str
@@ -44,7 +54,6 @@ class AccessCounts:
     requests: int
     threads: int
     nbytes: int
-    """Bytes requested."""
     sectors: int
     ideal_sectors: int
     wavefronts: int
@@ -54,7 +63,14 @@ class AccessCounts:
 
 @dataclass(frozen=True)
 class BranchCounts:
-    """One branch of the source: warps that came to it, and those whose threads parted there."""
+    """Counters of one branch in the source.
+
+    Attributes:
+        file: The source file, or None if the PTX does not have it.
+        line: The line in that file.
+        executed: How often a warp executed the branch.
+        divergent: How often its threads diverged there.
+    """
 
     file: str | None
     line: int | None
@@ -64,7 +80,14 @@ class BranchCounts:
 
 @dataclass(frozen=True)
 class LineCounts:
-    """Instructions of one line of the source: those that warps executed, and threads."""
+    """Counters of one line in the source.
+
+    Attributes:
+        file: The source file, or None if the PTX does not have it.
+        line: The line in that file.
+        warp_instructions: PTX instructions that warps executed.
+        thread_instructions: PTX instructions that threads executed.
+    """
 
     file: str | None
     line: int | None
@@ -74,10 +97,22 @@ class LineCounts:
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """What one launch of a kernel, or several, did.
+    """Counters of one or more launches of a kernel.
 
-    Instructions are by class, once summed over threads and once over warps; `parted_instructions`
-    are those of warps of which some threads were elsewhere or had ended.
+    Attributes:
+        kernel: The kernel's readable name.
+        launches: The number of launches.
+        grid: Blocks of the last launch's grid.
+        block: Threads of the last launch's blocks.
+        dynamic_shared_bytes: Dynamic shared memory of a block in the last launch.
+        thread_instructions: PTX instructions by class, summed over threads.
+        warp_instructions: PTX instructions by class, summed over warps.
+        operations: Floating-point operations by type, without those of matrix instructions.
+        matrix_operations: Multiplications and additions of matrix instructions, by the type of the
+            factors.
+        accesses: Counters of each load, store, atomic and asynchronous copy.
+        branches: Counters of each branch.
+        lines: Counters of each line.
     """
 
     kernel: str
@@ -88,22 +123,20 @@ class KernelCounters:
     thread_instructions: Mapping[str, int]
     warp_instructions: Mapping[str, int]
     operations: Mapping[str, int]
-    """Floating-point operations by type, without those of matrix instructions."""
     matrix_operations: Mapping[str, int]
-    """Multiplications and additions of matrix instructions, by the type of the factors."""
     accesses: tuple[AccessCounts, ...]
     branches: tuple[BranchCounts, ...]
     lines: tuple[LineCounts, ...] = ()
 
     @property
     def flop(self) -> int:
-        """Floating-point operations of all kinds."""
+        """Floating-point operations, including those of matrix instructions."""
         of_matrices = (n for kind, n in self.matrix_operations.items() if kind not in INTEGERS)
         return sum(self.operations.values()) + sum(of_matrices)
 
     @property
     def lanes_per_instruction(self) -> float:
-        """Threads that take part in an instruction of a warp, on average; at most 32."""
+        """The average number of threads that execute an instruction of a warp, at most 32."""
         warps = sum(self.warp_instructions.values())
         return sum(self.thread_instructions.values()) / warps if warps else 0.0
 
@@ -111,22 +144,32 @@ class KernelCounters:
 _NUMBERS = list(SiteCounts.fields)
 _REQUESTS, _PAIRS = _NUMBERS.index("requests"), _NUMBERS.index("pairs")
 _STRIDE, _SPACE = _NUMBERS.index("stride"), _NUMBERS.index("space")
-"""Places among the numbers of `SiteCounts`; those before the stride add up."""
+"""Positions among the numbers of `SiteCounts`. The numbers before the stride are sums."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What one process has counted of a launch: arrays as in `Counts`."""
+    """The counts of one process that runs blocks of a launch.
+
+    Attributes:
+        threads: For each basic block, how many threads executed it.
+        warps: For each basic block, how many warps executed it.
+        divergent: For each basic block, how many warps diverged at its end.
+        sites: For each place of an access in the code, the numbers of `SiteCounts`.
+    """
 
     threads: npt.NDArray[np.int64]
     warps: npt.NDArray[np.int64]
     divergent: npt.NDArray[np.int64]
     sites: npt.NDArray[np.uint64]
-    """A row for each place in the code: the numbers of `SiteCounts`."""
 
 
 class Counts:
-    """Counts while a launch runs."""
+    """The counts of a launch while it runs.
+
+    Executions are counted for each basic block, and not for each instruction: all instructions of a
+    basic block are executed equally often. `result` distributes them over the instructions.
+    """
 
     def __init__(self, program: Program, geometry: Geometry, lanes: int, sites: int) -> None:
         self._program = program
@@ -149,11 +192,17 @@ class Counts:
         self.pointer = ctypes.addressof(self._profile)
 
     def _any(self, lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which warps have a thread among `lanes`."""
+        """Return, for each warp, whether one of its threads is in `lanes`."""
         return np.logical_or.reduceat(lanes, self._starts)
 
     def executed(self, position: int, current: npt.NDArray[np.bool_] | None, count: int) -> None:
-        """A block of code has run."""
+        """Count one execution of a basic block.
+
+        Args:
+            position: The number of the basic block.
+            current: The lanes that executed it; None for all.
+            count: How many lanes that is.
+        """
         self._threads[position] += count
         whole = current is None
         self._warps[position] += (
@@ -163,24 +212,35 @@ class Counts:
     def diverged(
         self, position: int, taking: npt.NDArray[np.bool_], staying: npt.NDArray[np.bool_]
     ) -> None:
-        """Threads have diverged at the end of a block of code."""
+        """Count the warps that have threads on both sides of a branch.
+
+        Args:
+            position: The number of the basic block that the branch ends.
+            taking: The lanes that take the branch.
+            staying: The lanes that do not.
+        """
         self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
 
     def totals(self) -> Totals:
-        """A copy of the counts so far."""
+        """Return a copy of the counts so far."""
         by_block = (self._threads.copy(), self._warps.copy(), self._divergent.copy())
         return Totals(*by_block, self._table.copy())
 
     def start_from(self, sites: npt.NDArray[np.uint64]) -> None:
-        """Goes on from what another process has counted at places in the code."""
+        """Continue from the counts of another process at places of accesses."""
         self._table[...] = sites
 
     def add(self, part: Totals, started_from: npt.NDArray[np.uint64]) -> bool:
-        """Adds what another process has counted since it started from these counts of places.
+        """Add the counts that another process has made since it started from `started_from`.
+
+        Args:
+            part: The counts of the other process.
+            started_from: The counts at places of accesses with which it started.
 
         Returns:
-            Whether that can be: not where the two have seen different strides first, of which one
-            process would have kept one.
+            False, with nothing added, if the two processes first saw different strides or state
+            spaces at one place. A single process would have kept only the first one and compared
+            all later accesses with it. So the sums could differ from those of one process.
         """
         ours, theirs = self._table, part.sites
         both = (ours[:, _REQUESTS] > 0) & (theirs[:, _REQUESTS] > 0)
@@ -197,7 +257,12 @@ class Counts:
         return True
 
     def result(self, sites: list[Access], dynamic_shared_bytes: int) -> KernelCounters:
-        """The counts so far."""
+        """Return the counters so far.
+
+        Args:
+            sites: The access at each place in the code.
+            dynamic_shared_bytes: Dynamic shared memory of a block.
+        """
         threads: Counter[str] = Counter()
         warps: Counter[str] = Counter()
         operations: Counter[str] = Counter()
@@ -274,7 +339,7 @@ def _access(step: Access, counts: SiteCounts) -> AccessCounts:
 
 
 def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:
-    """Two launches of one kernel, summed; the shape of the launch is the last one's."""
+    """Return the sum of two launches of one kernel, with the grid and block of the second."""
     return KernelCounters(
         two.kernel,
         one.launches + two.launches,

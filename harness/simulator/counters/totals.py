@@ -1,4 +1,4 @@
-"""What the kernels of one forward did: each for itself, and all together in a few numbers."""
+"""Profiles of the kernels of one forward call, and their totals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from harness.simulator.ptx.space import Space
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """One kernel: what was counted, and what ptxas says, where it says anything."""
+    """The profile of one kernel.
+
+    Attributes:
+        counters: Counters of all its launches.
+        resources: The figures of ptxas, or None if there are none.
+        occupancy: The occupancy that follows from the resources, or None without them.
+    """
 
     counters: KernelCounters
     resources: Resources | None
@@ -28,21 +34,23 @@ class KernelProfile:
 
 @dataclass(frozen=True)
 class Totals:
-    """All kernels of one forward together; exact, and the same in every run.
+    """Totals of all kernels of one forward call, which are exact and the same in every run.
 
     Attributes:
-        launches: Of kernels.
+        launches: The number of launches.
         warp_instructions: PTX instructions that warps executed.
-        thread_instructions: The same, summed over the threads that took part.
-        flop: Floating-point operations, fused ones counting two.
-        requests: Loads, stores, atomics and asynchronous copies of warps in global memory; a bulk
-            copy counts as many as loads of whole warps would be.
-        sectors: Of 32 bytes that those touched.
-        wavefronts: Passes that shared memory took; `ideal_wavefronts` without bank conflicts.
-        local_bytes: Read and written in local memory, with what ptxas spills of registers, as if
-            every thread came by each spill once.
-        registers: Of a thread of the kernel that takes most; None where ptxas says nothing.
-        occupancy: The fraction of a multiprocessor's warps, of the kernel that reaches least.
+        thread_instructions: PTX instructions, summed over the threads that executed them.
+        flop: Floating-point operations; a fused one counts as two.
+        requests: Loads, stores, atomics and asynchronous copies of warps in global memory. A bulk
+            copy counts as one request for each 128 bytes.
+        sectors: Sectors of 32 bytes that the requests touched.
+        wavefronts: Passes that accesses of shared memory took.
+        ideal_wavefronts: Passes that they would take without bank conflicts.
+        local_bytes: Bytes read and written in local memory. They include the registers that ptxas
+            spills, as if every thread executed each spill once.
+        registers: Registers of a thread, the most of all kernels; None without figures of ptxas.
+        occupancy: The lowest occupancy of all kernels, as a fraction of a multiprocessor's warps;
+            None without figures of ptxas.
     """
 
     launches: int
@@ -59,17 +67,17 @@ class Totals:
 
     @property
     def sectors_per_request(self) -> float | None:
-        """In global memory; None where nothing was asked for."""
+        """Sectors of global memory for each request, or None without requests."""
         return self.sectors / self.requests if self.requests else None
 
     @property
     def bank_conflicts(self) -> float | None:
-        """Passes through shared memory over those needed; None where it was not used."""
+        """Passes through shared memory over those needed, or None if it was not used."""
         return self.wavefronts / self.ideal_wavefronts if self.ideal_wavefronts else None
 
 
 def kernel_profile(plain: Mapping[str, Any]) -> KernelProfile:
-    """Make one kernel's profile from what a worker answers to the step `profile`."""
+    """Make one kernel's profile from a worker's answer to the step `profile`."""
     data = dict(plain["counters"])
     data["grid"], data["block"] = tuple(data["grid"]), tuple(data["block"])
     data["accesses"] = tuple(AccessCounts(**access) for access in data["accesses"])
@@ -85,7 +93,7 @@ def kernel_profile(plain: Mapping[str, Any]) -> KernelProfile:
 
 
 def totals(kernels: Sequence[KernelProfile]) -> Totals:
-    """Sum up the kernels of one forward."""
+    """Return the totals of the kernels of one forward call."""
     counters = [kernel.counters for kernel in kernels]
     accesses = [access for counted in counters for access in counted.accesses]
     in_global = [access for access in accesses if access.space == Space.GLOBAL]
