@@ -1,4 +1,4 @@
-"""The GPU that is simulated: its figures and limits, its memory, warps and blocks, and its errors.
+"""The simulated GPU: its properties and limits, its memory, warps and blocks, and its errors.
 
-What instructions do to it is in instructions/ and actions/.
+The effects of instructions are in instructions/ and actions/.
 """

@@ -1,7 +1,7 @@
-"""How much work a call may be: simulating takes a thousand times as long as a GPU does.
+"""The budget of work of a call, because simulation takes a thousand times as long as a GPU.
 
-What is counted is the simulator's own effort, so that the same kernel on the same sizes is within
-its budget, or beyond it, on every machine.
+Work is counted in units of the simulator's own effort, and not in seconds. So the same kernel on
+the same sizes is within its budget, or beyond it, on every machine.
 """
 
 from __future__ import annotations
@@ -9,26 +9,28 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-# An instruction takes about so long for one thread more, and so much longer for the first.
+# The simulator executes an instruction for many threads at once. Issuing it takes about as long as
+# executing it for this many threads.
 _OF_AN_INSTRUCTION = 4096
 _OF_A_LAUNCH = 1 << 20
+"""The work of a launch besides its instructions."""
 
 
 def work_of(thread_instructions: int, issued: int) -> int:
-    """What executing instructions takes, in thread-instructions of a large launch.
+    """Return the work of executing instructions, in thread-instructions of a large launch.
 
     Args:
-        thread_instructions: Summed over threads.
-        issued: Each once for all threads that ran it together.
+        thread_instructions: Executed instructions, summed over threads.
+        issued: Executed instructions, each once for all threads that executed it together.
     """
     return thread_instructions + _OF_AN_INSTRUCTION * issued
 
 
 class OverBudget(RuntimeError):
-    """A call does more than it may.
+    """A call exceeds its budget.
 
     Attributes:
-        work: What it had done by then.
+        work: The work that the call had done by then.
     """
 
     def __init__(self, work: int, why: str = "") -> None:
@@ -38,13 +40,13 @@ class OverBudget(RuntimeError):
 
 @dataclass
 class Budget:
-    """Of one call.
+    """The budget of one call.
 
     Attributes:
-        limit: What it may take; None for anything.
-        spent: What its launches have taken.
-        most_resident: Bytes of memory that this process may ever have had; None for any. A kernel
-            may touch all of what is not there until it is touched.
+        limit: The most work of the call; None for no limit.
+        spent: The work of the launches that have ended.
+        most_resident: The limit of this process's peak memory in bytes; None for no limit. Sparse
+            memory takes pages only when it is touched, and a kernel may touch all of it.
     """
 
     limit: int | None = None
@@ -52,10 +54,13 @@ class Budget:
     most_resident: int | None = None
 
     def check(self, under_way: int) -> None:
-        """Stop a launch that has come so far, where that is too far.
+        """Check that a running launch is within the budget.
+
+        Args:
+            under_way: The work of that launch so far.
 
         Raises:
-            OverBudget: it is.
+            OverBudget: The call has done too much work, or the process has used too much memory.
         """
         if self.limit is not None and self.spent + under_way > self.limit:
             raise OverBudget(self.spent + under_way)
@@ -63,15 +68,15 @@ class Budget:
             raise OverBudget(self.spent + under_way, "more memory touched than shall be there")
 
     def spend(self, work: int) -> None:
-        """Count a launch that has ended.
+        """Add the work of a launch that has ended.
 
         Raises:
-            OverBudget: it was too much.
+            OverBudget: The call has exceeded its budget.
         """
         self.check(work)
         self.spent += work + _OF_A_LAUNCH
 
 
 def resident_bytes() -> int:
-    """The most memory that this process has ever had, shared memory included."""
+    """Return the peak of this process's resident memory in bytes, including shared memory."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

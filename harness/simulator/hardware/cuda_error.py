@@ -1,4 +1,4 @@
-"""The errors of CUDA that the machine itself gives."""
+"""The CUDA error codes that the simulated device returns."""
 
 from __future__ import annotations
 

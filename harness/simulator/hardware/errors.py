@@ -1,4 +1,4 @@
-"""What can stop the simulated device."""
+"""The exceptions that stop a kernel or a call on the simulated device."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from harness.finding import Finding
 from harness.simulator.ptx.ptx import Location
 
 ASSERTION_FAILED = "assertion failed"
-"""Reason of the trap that ends a failed `assert`."""
+"""The reason of the trap that a failed `assert` executes."""
 
 
 class UnsupportedInstruction(NotImplementedError):
-    """The kernel needs an instruction that the simulator does not know.
+    """The kernel has an instruction that the simulator does not implement.
 
     Attributes:
-        instruction: the instruction as PTX text.
-        kernel: readable name of the kernel.
-        file, line: the place in the source, where the PTX tells it.
+        instruction: The instruction as PTX text.
+        kernel: Readable name of the kernel.
+        file, line: The place in the source, or None if the PTX does not have it.
     """
 
     def __init__(self, instruction: str, kernel: str, location: Location | None) -> None:
@@ -29,10 +29,10 @@ class UnsupportedInstruction(NotImplementedError):
 
 
 class UnsupportedCall(NotImplementedError):
-    """The submission's host code asks for something that the harness's device does not have.
+    """The submission's host code uses a feature that the harness's device does not have.
 
     Attributes:
-        what: a function's name, or what was asked for in words.
+        what: The name of a function, or a description of the feature.
     """
 
     def __init__(self, what: str) -> None:
@@ -44,7 +44,7 @@ class LibraryCall(RuntimeError):
     """The submission's host code calls a library that would do the work instead of a kernel.
 
     Attributes:
-        function: its name, such as cublasSgemm.
+        function: The name of the library's function, such as cublasSgemm.
     """
 
     def __init__(self, function: str) -> None:
@@ -53,15 +53,15 @@ class LibraryCall(RuntimeError):
 
 
 class BarrierDeadlock(RuntimeError):
-    """No thread of a block can go on: all that are left wait for what cannot happen.
+    """All remaining threads of a block wait for events that cannot happen.
 
     Attributes:
-        kernel: readable name of the kernel.
-        block: the block that is in the deadlock.
-        waiting: for each barrier that threads wait at, its number and how many wait.
-        findings: what was found in the launch, with who waits where.
-        places: who waits where: "3 threads at barrier 1, kernel.cu:12 (threads 0-2)", "1 thread
-            spinning at kernel.cu:30 (threads 7)".
+        kernel: Readable name of the kernel.
+        block: Coordinates of the block.
+        waiting: The number of each barrier that threads wait at, and how many threads wait there.
+        findings: The findings of the launch, including the places of the waiting threads.
+        places: The waiting threads with their places: "3 threads at barrier 1, kernel.cu:12
+            (threads 0-2)", "1 thread spinning at kernel.cu:30 (threads 7)".
     """
 
     findings: tuple[Finding, ...] = ()
@@ -82,18 +82,18 @@ class BarrierDeadlock(RuntimeError):
 
 
 class UnmetCondition(RuntimeError):
-    """Threads wait at an instruction for what cannot happen.
+    """Threads wait at an instruction for an event that cannot happen.
 
-    Either the other threads of their warp or warpgroup never come to it, or the mbarrier's phase
+    Either the other threads of their warp or warpgroup never execute it, or the mbarrier's phase
     never completes.
 
     Attributes:
-        kernel: readable name of the kernel.
-        instruction: the instruction as PTX text.
-        block, thread: the first thread that waits.
-        waiting: how many threads of that block do.
-        file, line: the place in the source, where the PTX tells it.
-        findings: what was found in the launch, with who waits where.
+        kernel: Readable name of the kernel.
+        instruction: The instruction as PTX text.
+        block, thread: Coordinates of the first thread that waits.
+        waiting: How many threads of that block wait.
+        file, line: The place in the source, or None if the PTX does not have it.
+        findings: The findings of the launch, including the places of the waiting threads.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -130,10 +130,10 @@ class KernelTrap(RuntimeError):
     """A thread executed `trap`, as `__trap()` and a failed `assert` do.
 
     Attributes:
-        kernel: readable name of the kernel.
-        block, thread: who did.
-        reason: what happened: "trap", "assertion failed" or another plain word.
-        file, line: the place in the source, where the PTX tells it.
+        kernel: Readable name of the kernel.
+        block, thread: Coordinates of the thread.
+        reason: The cause, such as "trap" or "assertion failed".
+        file, line: The place in the source, or None if the PTX does not have it.
     """
 
     def __init__(
@@ -156,4 +156,4 @@ class KernelTrap(RuntimeError):
 
 
 class InvalidLaunch(ValueError):
-    """A launch that CUDA would refuse: a wrong number of arguments, an empty or oversized block."""
+    """CUDA would refuse the launch: wrong number of arguments, or an empty or oversized block."""

@@ -1,7 +1,7 @@
-"""What stops a kernel."""
+"""Faults: wrong memory accesses that stop a kernel on real hardware."""
 
 from typing import Literal
 
 Fault = Literal["illegal address", "misaligned address"]
-"""What makes real hardware stop a kernel. A finding does not have to: what lies a few bytes beside
-an allocation is memory as well."""
+"""The kind of a fault. Not every finding is one: an access a few bytes beside an allocation reaches
+mapped memory on real hardware, so the kernel continues."""

@@ -1,4 +1,8 @@
-"""A launch's grid and blocks, and which of their threads the lanes of a chunk stand for."""
+"""A launch's grid and blocks, and the placement of their threads on the lanes of chunks.
+
+A chunk is a number of blocks that the simulator runs together. A lane is the number of a thread in
+its chunk.
+"""
 
 from __future__ import annotations
 
@@ -9,47 +13,57 @@ import numpy as np
 import numpy.typing as npt
 
 WARP = 32
-"""Threads in a warp."""
+"""The number of threads in a warp."""
 
 Array = npt.NDArray[Any]
 Extent = tuple[int, int, int]
 
 
 def coordinates(index: int, extent: Extent) -> Extent:
-    """Where number `index` lies in a grid or block that is counted x first."""
+    """Return the coordinates of number `index` in a grid or block that is counted x first."""
     x, y, _ = extent
     return index % x, index // x % y, index // (x * y)
 
 
 def coordinates_of(index: Array, extent: Extent) -> tuple[Array, Array, Array]:
-    """`coordinates` of many."""
+    """Return the coordinates of many numbers, as arrays of x, y and z."""
     x, y, _ = extent
     return index % x, index // x % y, index // (x * y)
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """A launch's grid and block, in blocks and threads."""
+    """The extents of a launch.
+
+    Attributes:
+        grid: Blocks of the grid along x, y and z.
+        block: Threads of a block along x, y and z.
+    """
 
     grid: Extent
     block: Extent
 
     @property
     def blocks(self) -> int:
-        """Blocks in the grid."""
+        """The number of blocks in the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     @property
     def threads(self) -> int:
-        """Threads in a block."""
+        """The number of threads in a block."""
         return self.block[0] * self.block[1] * self.block[2]
 
 
 class Placement:
-    """Which block and thread the lanes stand for, of `count` blocks.
+    """The order in which the blocks of a launch and their threads are placed on lanes.
 
-    Schedule 0 is the natural order. Another number is the seed of a permutation of the grid's
-    blocks and of each block's warps, with which a correct kernel has the same result.
+    Schedule 0 is the natural order. Any other number is the seed of a permutation of the grid's
+    blocks and of each block's warps. A correct kernel gives the same result in every order, so
+    another order exposes a kernel that depends on it.
+
+    Attributes:
+        geometry: The extents of the launch.
+        count: How many blocks are placed.
     """
 
     def __init__(
@@ -59,9 +73,15 @@ class Placement:
         together: int = WARP,
         chosen: tuple[int, ...] = (),
     ) -> None:
-        """Place all blocks, or those of them that are chosen, which run in the natural order.
+        """Place all blocks, or only the chosen ones.
 
-        `together` threads in a row stay neighbours: a warp, or a warpgroup where there are.
+        Args:
+            geometry: The extents of the launch.
+            schedule: 0 for the natural order, or the seed of a permutation. Chosen blocks always
+                run in the natural order.
+            together: How many consecutive threads stay neighbours: a warp, or a warpgroup for
+                kernels that have those.
+            chosen: Numbers of the blocks to run; empty for all.
         """
         self.geometry = geometry
         self.count = len(chosen) or geometry.blocks
@@ -76,23 +96,26 @@ class Placement:
             warps[...] = warps[rng.permutation(whole)]
 
     def is_same(self, other: Placement) -> bool:
-        """Whether the lanes stand for the same threads."""
+        """Return whether both placements put the same threads on the same lanes."""
         return self.geometry == other.geometry and self._order == other._order
 
     def block(self, position: int) -> Extent:
-        """The block that runs at this place of the order."""
+        """Return the coordinates of the block at this position of the order."""
         return coordinates(int(self.block_numbers(position, 1)[0]), self.geometry.grid)
 
     def thread(self, lane: int) -> Extent:
-        """The thread of a block's lane."""
+        """Return the coordinates of the thread on a lane of a block."""
         return coordinates(int(self._threads[lane]), self.geometry.block)
 
     @property
     def thread_numbers(self) -> Array:
-        """For each lane of a block the number of its thread."""
+        """The number of the thread on each lane of a block."""
         return self._threads
 
     def block_numbers(self, first: int, count: int) -> Array:
-        """Numbers of `count` blocks from place `first` of the order on; past the end, any."""
+        """Return the numbers of `count` blocks from position `first` of the order.
+
+        Positions past the end repeat the last block.
+        """
         places = np.minimum(np.arange(first, first + count), self.count - 1)
         return places if self._blocks is None else self._blocks[places]

@@ -1,10 +1,10 @@
-"""What CUDA checks before it launches a kernel, and what it tells about one.
+"""The checks that CUDA makes before it launches a kernel, and the attributes of kernels.
 
-The errors are those of CUDA 13, whose launches say "invalid argument" where older ones said
-"invalid configuration argument".
+The errors are those of CUDA 13. Its launches return "invalid argument" where older versions
+returned "invalid configuration argument".
 
-Registers and the exact size of static shared memory are ptxas's to say, which takes its time: it is
-asked only where the answer can matter.
+Only ptxas knows the registers of a kernel and the exact size of its static shared memory. It is
+slow, so it runs only if its figures can change the result.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from harness.simulator.hardware.resources import (
 from harness.simulator.ptx.ptx import Function
 
 _THREADS_OF_ANY_KERNEL = 256
-"""A block of so many fits whatever its registers: no thread has more than 255."""
+"""A block of so many threads always has enough registers: no thread has more than 255."""
 
 
 class RefusedLaunch(ValueError):
-    """CUDA would refuse to do this.
+    """CUDA refuses this launch or this setting of a kernel.
 
     Attributes:
-        error: what the call returns.
+        error: The error that the CUDA call returns.
     """
 
     def __init__(self, error: CudaError, why: str) -> None:
@@ -43,14 +43,19 @@ class RefusedLaunch(ValueError):
 
 @dataclass(frozen=True)
 class LaunchBounds:
-    """What `__launch_bounds__` and `__block_size__` say of a block."""
+    """The bounds that a kernel's `__launch_bounds__` and `__block_size__` set for its blocks.
+
+    Attributes:
+        max_threads: The most threads of a block.
+        required: The only block that is allowed, or None.
+    """
 
     max_threads: int = MAX_BLOCK[0]
     required: Extent | None = None
 
     @classmethod
     def of(cls, kernel: Function) -> LaunchBounds:
-        """Those of a kernel's directives."""
+        """Return the bounds in a kernel's directives, `.maxntid` and `.reqntid`."""
         bounds = cls()
         for directive in kernel.directives:
             numbers = [int(word) for word in re.findall(r"\b\d+\b", directive)]
@@ -64,13 +69,13 @@ class LaunchBounds:
 
 @dataclass(frozen=True)
 class Limits:
-    """What limits the launches of one kernel.
+    """The limits of one kernel's launches.
 
     Attributes:
-        name: Readable name.
-        bounds: The kernel's own.
-        resources: Asks ptxas.
-        shared_at_most: Asks for a bound on the bytes of static shared memory, at little cost.
+        name: The kernel's readable name.
+        bounds: The kernel's own bounds.
+        resources: Returns the figures of ptxas, which is slow the first time.
+        shared_at_most: Returns an upper bound of the bytes of static shared memory, fast.
     """
 
     name: str
@@ -81,9 +86,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """A launch as it is asked for.
+    """The parameters of a launch.
 
-    The limit is None where cudaFuncSetAttribute has set none; a cluster of (0, 0, 0) is none.
+    Attributes:
+        grid: Blocks of the grid along x, y and z.
+        block: Threads of a block along x, y and z.
+        dynamic_shared_bytes: Dynamic shared memory of a block.
+        dynamic_shared_limit: The limit that cudaFuncSetAttribute has set, or None.
+        is_cooperative: True for a cooperative launch.
+        cluster: Blocks of a cluster along x, y and z; (0, 0, 0) if the launch does not set it.
     """
 
     grid: Extent
@@ -95,15 +106,15 @@ class LaunchRequest:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """The number of threads in a block."""
         return prod(self.block)
 
 
 def check_launch(limits: Limits, launch: LaunchRequest) -> None:
-    """Let a launch pass that CUDA lets pass.
+    """Check that CUDA would accept a launch.
 
     Raises:
-        RefusedLaunch: It does not.
+        RefusedLaunch: CUDA would refuse it.
     """
     _check_extents(limits.name, launch)
     _check_bounds(limits, launch)
@@ -121,7 +132,7 @@ def check_launch(limits: Limits, launch: LaunchRequest) -> None:
 
 
 def blocks_that_fit(limits: Limits, launch: LaunchRequest) -> int:
-    """How many of the launch's blocks a multiprocessor holds."""
+    """Return how many of the launch's blocks can be resident on a multiprocessor."""
     if launch.threads > MAX_BLOCK[0] or not _shared_memory_fits(limits, launch):
         return 0
     resources = limits.resources()
@@ -129,10 +140,10 @@ def blocks_that_fit(limits: Limits, launch: LaunchRequest) -> int:
 
 
 def check_shared_memory(limits: Limits, dynamic_bytes: int) -> None:
-    """Whether cudaFuncSetAttribute may allow a kernel so much.
+    """Check that cudaFuncSetAttribute may allow a kernel so much dynamic shared memory.
 
     Raises:
-        RefusedLaunch: It is more than there is beside the static part.
+        RefusedLaunch: The static and the dynamic part exceed the device's limit.
     """
     most = DEVICE.shared_memory_per_block_optin
     if dynamic_bytes + limits.shared_at_most() <= most:
@@ -146,7 +157,7 @@ def check_shared_memory(limits: Limits, dynamic_bytes: int) -> None:
 
 
 def max_threads(limits: Limits) -> int:
-    """The largest block that can be launched, as cudaFuncGetAttributes tells it."""
+    """Return the most threads of a block that can be launched, as cudaFuncGetAttributes does."""
     registers = limits.resources().registers
     return min(limits.bounds.max_threads, max_threads_by_registers(registers))
 
@@ -206,6 +217,7 @@ def _shared_memory(limits: Limits, launch: LaunchRequest) -> str:
 
 
 def _check_residency(limits: Limits, launch: LaunchRequest) -> None:
+    """Check that all blocks of a cooperative launch can be resident at the same time."""
     blocks = prod(launch.grid)
     if blocks <= DEVICE.multi_processor_count and launch.threads <= _THREADS_OF_ANY_KERNEL:
         return

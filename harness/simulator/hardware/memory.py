@@ -1,4 +1,4 @@
-"""The simulated device's memory, seen from Python."""
+"""The simulated device's global memory, as Python code accesses it."""
 
 from __future__ import annotations
 
@@ -16,33 +16,41 @@ POISON = 0x7FB1DEAD
 1.25e307 as float64."""
 
 _MOST_OF_SPARSE = 64 << 20
-"""Bytes of sparse memory that anything but a kernel may see at a time: it would be there then."""
+"""The most bytes of sparse memory that code other than a kernel may access at a time, because every
+byte that is accessed needs a real page."""
 
 
 class OutOfDeviceMemory(MemoryError):
-    """An allocation beyond the limit of live bytes, or beyond the range of addresses."""
+    """An allocation exceeds the limit of live bytes or the range of addresses."""
 
 
 class NotAnAllocation(ValueError):
-    """The address is not one that the call can work with."""
+    """An address is not within a live allocation, or not at its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A piece of device memory: `size` bytes from `start`; dead once it is freed."""
+    """An allocation of device memory.
+
+    Attributes:
+        start: Device address of the first byte.
+        size: Size in bytes, as requested.
+        is_live: False once it is freed.
+        serial: Its number in the order of allocation, from 0.
+        is_owned: True if host code requested it and has to free it.
+        is_sparse: True if only the touched parts of it have pages.
+    """
 
     start: int
     size: int
     is_live: bool
     serial: int
     is_owned: bool = False
-    """Whether the host code that asked for it has to free it."""
     is_sparse: bool = False
-    """Whether most of it is never there."""
 
     @property
     def end(self) -> int:
-        """The first address past it."""
+        """The first address past the allocation."""
         return self.start + self.size
 
 
@@ -76,13 +84,21 @@ _SIGNATURES: tuple[tuple[str, object, tuple[object, ...]], ...] = (
 
 
 class Memory:
-    """Allocations of one simulated device, which the C library `library` keeps.
+    """The global memory of one simulated device, which arena.c manages.
 
-    The library is one shared object made of library.MACHINE_SOURCES;
-    all instances over one library see the same memory.
+    All instances with the same library share one memory.
+
+    Args:
+        library: The shared object that `native.library.build_machine_library` builds.
+
+    Attributes:
+        library: The shared object.
+        base: The first address of the device's range.
+        size: The length of that range in bytes.
+        shadow_base: The address of the shadow, which has one byte for each byte of the range.
 
     Raises:
-        OSError: the system has no room for the range of addresses.
+        OSError: The system has no room for the range of addresses.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -99,7 +115,7 @@ class Memory:
 
     @property
     def limit(self) -> int:
-        """Most bytes that may be allocated at a time."""
+        """The most bytes that may be allocated at a time."""
         return int(self.library.sim_get_limit())
 
     @limit.setter
@@ -107,39 +123,40 @@ class Memory:
         self.library.sim_set_limit(nbytes)
 
     def be_sparse(self, is_sparse: bool) -> None:
-        """Let what is allocated from now on be there only where something touches it, or not.
+        """Set whether later allocations of 1 GiB and more are sparse.
 
-        That is for allocations of 1 GiB and more. They hold zeros, and count as no bytes.
+        A sparse allocation gets pages only where it is touched. It holds zeros, and does not count
+        against the limit.
         """
         self.library.sim_set_sparse(is_sparse)
 
     @property
     def live_bytes(self) -> int:
-        """Bytes allocated and not freed."""
+        """Bytes that are allocated and not freed."""
         return int(self.library.sim_live_bytes())
 
     def leaks(self) -> list[Allocation]:
-        """What host code asked for with cudaMalloc and has not freed."""
+        """Return the allocations that host code made with cudaMalloc and has not freed."""
         return [allocation for allocation in self.live() if allocation.is_owned]
 
     @property
     def peak_bytes(self) -> int:
-        """The most that were allocated at a time."""
+        """The most bytes that were allocated at a time."""
         return int(self.library.sim_peak_bytes())
 
     def forget_peak(self) -> None:
-        """Begin a new peak, with what is allocated now."""
+        """Reset the peak to the bytes that are allocated now."""
         self.library.sim_reset_peak()
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
-        """The address of `nbytes` fresh bytes, poisoned and not yet written.
+        """Allocate memory that is poisoned and counts as not written, and return its address.
 
         Args:
-            nbytes: How many.
-            owned: Whether host code that asked for them has to free them.
+            nbytes: The size in bytes.
+            owned: True if host code requested it and has to free it.
 
         Raises:
-            OutOfDeviceMemory: there are not so many.
+            OutOfDeviceMemory: There is not enough memory.
         """
         allocate = self.library.sim_alloc_owned if owned else self.library.sim_alloc
         address = allocate(nbytes)
@@ -150,7 +167,7 @@ class Memory:
         return int(address)
 
     def free(self, address: int) -> None:
-        """Gives an allocation back; its addresses are not used again.
+        """Free an allocation, whose addresses are never used again.
 
         Raises:
             NotAnAllocation: `address` is not the start of a live allocation.
@@ -159,16 +176,16 @@ class Memory:
             raise NotAnAllocation(f"0x{address:x} is not the start of a live allocation")
 
     def contains(self, address: int) -> bool:
-        """Whether the address is one of the device's, allocated or not."""
+        """Return whether the address is in the device's range, allocated or not."""
         return bool(self.library.sim_contains(address))
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation, dead or alive, that holds the address."""
+        """Return the live or freed allocation that holds the address, or None."""
         below = self.at_or_below(address)
         return below if below and address < below.end else None
 
     def at_or_below(self, address: int) -> Allocation | None:
-        """The last allocation, dead or alive, that starts at or below the address."""
+        """Return the last live or freed allocation that starts at or below the address, or None."""
         entry = self.library.sim_find(address)
         if not entry:
             return None
@@ -176,7 +193,10 @@ class Memory:
         return _allocation(found)
 
     def nearest(self, address: int) -> Allocation | None:
-        """The allocation, dead or alive, that holds the address or else is the closest to it."""
+        """Return the live or freed allocation that holds the address, or the closest one.
+
+        The result is None only if nothing has ever been allocated.
+        """
         below = self.at_or_below(address)
         following = below.serial + 1 if below else 0
         above = self._entry(following)
@@ -186,7 +206,7 @@ class Memory:
         return below if is_below else above
 
     def live(self) -> list[Allocation]:
-        """All that is allocated, by address."""
+        """Return all live allocations in the order of their addresses."""
         entries = map(self._entry, range(self.library.sim_arena_table_count()))
         return [entry for entry in entries if entry and entry.is_live]
 
@@ -198,10 +218,10 @@ class Memory:
         return _allocation(found)
 
     def join(self) -> None:
-        """For a process forked from the memory's own: sees what that allocates from now on.
+        """Make allocations of the parent process accessible in this forked process.
 
         Raises:
-            OSError: the system refuses.
+            OSError: The system refuses.
         """
         if self.library.sim_arena_join():
             raise OSError("the simulated device's memory cannot be shared")
@@ -209,28 +229,30 @@ class Memory:
     def views(
         self, address: int, nbytes: int
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-        """The bytes themselves, and for each whether it was written (1) or not (0).
+        """Return the bytes themselves, and their shadow: 0 for each byte that nothing has written.
+
+        Both arrays are views of the memory and not copies.
 
         Raises:
-            NotAnAllocation: the bytes are not within one live allocation.
+            NotAnAllocation: The bytes are not within one live allocation.
         """
         self.require(address, nbytes)
         shadow = self._bytes(self.shadow_base + address - self.base, nbytes)
         return self._bytes(address, nbytes), shadow
 
     def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.bool_]:
-        """For each byte from `address` on, whether nothing has written it since it was allocated.
+        """Return, for each byte, whether nothing has written it since it was allocated.
 
         Raises:
-            NotAnAllocation: the bytes are not within one live allocation.
+            NotAnAllocation: The bytes are not within one live allocation.
         """
         return np.equal(self.views(address, nbytes)[1], 0)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copies bytes within the memory; they are as written as they were.
+        """Copy bytes within the memory, with their shadow: unwritten bytes stay unwritten.
 
         Raises:
-            NotAnAllocation: the bytes are not within live allocations.
+            NotAnAllocation: The bytes are not within live allocations.
         """
         self.require(target, nbytes)
         self.require(source, nbytes)
@@ -238,40 +260,40 @@ class Memory:
         self.library.sim_copy_written(target, source, nbytes)
 
     def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Makes all bytes `value`; they count as written from now on.
+        """Set all bytes to `value`, and mark them as written.
 
         Raises:
-            NotAnAllocation: the bytes are not within one live allocation.
+            NotAnAllocation: The bytes are not within one live allocation.
         """
         self.require(address, nbytes)
         ctypes.memset(address, value, nbytes)
         self.library.sim_mark_written(address, nbytes)
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """A copy of `nbytes` bytes, written or not.
+        """Return a copy of `nbytes` bytes, written or not.
 
         Raises:
-            NotAnAllocation: the bytes are not within one live allocation.
+            NotAnAllocation: The bytes are not within one live allocation.
         """
         self.require(address, nbytes)
         return ctypes.string_at(address, nbytes)
 
     def write(self, address: int, data: bytes) -> None:
-        """Copies host bytes to the device; they count as written from now on.
+        """Copy bytes of the host to the device, and mark them as written.
 
         Raises:
-            NotAnAllocation: the bytes are not within one live allocation.
+            NotAnAllocation: The bytes are not within one live allocation.
         """
         self.require(address, len(data))
         ctypes.memmove(address, data, len(data))
         self.library.sim_mark_written(address, len(data))
 
     def require(self, address: int, nbytes: int) -> None:
-        """Look whether bytes are there.
+        """Check that bytes are within one live allocation.
 
         Raises:
-            NotAnAllocation: they are not within one live allocation.
-            UnsupportedCall: they are more of a sparse one than shall ever be there.
+            NotAnAllocation: They are not.
+            UnsupportedCall: They are more than 64 MiB of a sparse allocation.
         """
         found = self.find(address)
         if not found or not found.is_live or address + nbytes > found.end:

@@ -1,4 +1,4 @@
-"""The simulated device's figures: those of an H200, but for its memory."""
+"""The simulated device's properties, which are those of an H200 except for the memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """The simulated device, with the names of `torch.cuda.get_device_properties()`.
+    """The properties of the simulated device.
 
-    Bytes, and threads, registers or blocks for one multiprocessor.
+    The names are those of `torch.cuda.get_device_properties()`. Memory is in bytes.
     """
 
     name: str = "Simulated sm_90 device"
@@ -32,10 +32,12 @@ class DeviceProperties:
 
     @property
     def architecture(self) -> str:
-        """The compute capability without its dot."""
+        """The compute capability without its dot, such as `90`."""
         return f"{self.major}{self.minor}"
 
 
 DEVICE: Final = DeviceProperties()
 MAX_BLOCK: Final = (1024, 1024, 64)
+"""The most threads of a block along x, y and z; the first is also the most of a whole block."""
 MAX_GRID: Final = (2**31 - 1, 65535, 65535)
+"""The most blocks of a grid along x, y and z."""

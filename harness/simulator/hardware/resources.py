@@ -1,4 +1,4 @@
-"""What a kernel takes of a multiprocessor: ptxas's figures, and how many warps fit."""
+"""The resources that a kernel takes of a multiprocessor, and its theoretical occupancy."""
 
 from __future__ import annotations
 
@@ -23,15 +23,24 @@ _REGISTERS = 65536
 _PARTITIONS = 4
 _THREADS_OF_A_BLOCK = 1024
 _REGISTER_UNIT = 256
-"""Registers are given to a warp in pieces of this many."""
+"""A multiprocessor allocates registers to a warp in units of this many."""
 _SHARED_UNIT = 128
+"""A multiprocessor allocates shared memory to a block in units of this many bytes."""
 _SHARED_OF_THE_SYSTEM = 1024
-"""Bytes of shared memory that each block takes besides its own, from compute capability 8.0 on."""
+"""Bytes of shared memory that CUDA reserves in each block, from compute capability 8.0 on."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What ptxas says of one kernel: registers of a thread, bytes of a thread or block."""
+    """The resources of one kernel as ptxas reports them.
+
+    Attributes:
+        registers: Registers of a thread.
+        spill_store_bytes: Bytes of spilled registers that a thread stores.
+        spill_load_bytes: Bytes of spilled registers that a thread loads.
+        stack_bytes: Stack frame of a thread.
+        shared_bytes: Static shared memory of a block.
+    """
 
     registers: int
     spill_store_bytes: int
@@ -42,7 +51,13 @@ class Resources:
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """Limits of one multiprocessor, from the table of compute capabilities in CUDA's guide."""
+    """The limits of one multiprocessor, from the compute capabilities in CUDA's programming guide.
+
+    Attributes:
+        warps: The most resident warps.
+        blocks: The most resident blocks.
+        shared_bytes: Shared memory of all resident blocks together.
+    """
 
     warps: int
     blocks: int
@@ -57,12 +72,20 @@ MULTIPROCESSORS: Final = MappingProxyType(
         "90": Multiprocessor(64, 32, 228 << 10),
     }
 )
-"""By compute capability."""
+"""The limits by compute capability without the dot."""
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many of a multiprocessor's warps a kernel can keep there, and what keeps it from more."""
+    """How many of a multiprocessor's warps a kernel can occupy.
+
+    Attributes:
+        blocks: Resident blocks of a multiprocessor.
+        warps: Resident warps of a multiprocessor.
+        fraction: Resident warps over the multiprocessor's limit.
+        limited_by: The resource that limits the blocks: `warps`, `blocks`, `registers` or
+            `shared memory`.
+    """
 
     blocks: int
     warps: int
@@ -73,16 +96,16 @@ class Occupancy:
 def occupancy(
     registers: int, shared_bytes: int, threads: int, architecture: str = "90"
 ) -> Occupancy:
-    """The theoretical occupancy, by the rules of NVIDIA's cuda_occupancy.h.
+    """Return the theoretical occupancy, by the rules of NVIDIA's cuda_occupancy.h.
 
     Args:
-        registers: of one thread.
-        shared_bytes: of one block, static and dynamic.
-        threads: of one block.
-        architecture: compute capability without the dot.
+        registers: Registers of a thread.
+        shared_bytes: Static and dynamic shared memory of a block.
+        threads: Threads of a block.
+        architecture: Compute capability without the dot.
 
     Raises:
-        KeyError: the architecture's limits are not known.
+        KeyError: The architecture's limits are not known.
 
     >>> occupancy(32, 0, 256).fraction
     1.0
@@ -104,7 +127,7 @@ def occupancy(
 
 
 def max_threads_by_registers(registers: int) -> int:
-    """The largest block of threads that have so many registers each.
+    """Return the most threads that a block can have if each has so many registers.
 
     >>> max_threads_by_registers(64), max_threads_by_registers(65), max_threads_by_registers(16)
     (1024, 896, 1024)
@@ -113,7 +136,11 @@ def max_threads_by_registers(registers: int) -> int:
 
 
 def _warps_by_registers(registers: int) -> int:
-    """Warps of a multiprocessor that have registers, which each of its partitions gives out."""
+    """Return the most warps of a multiprocessor that have enough registers.
+
+    Each of the four partitions has its own registers and holds whole warps, so the result is a
+    multiple of four.
+    """
     per_warp = _up(max(registers, 1) * _WARP, _REGISTER_UNIT)
     return _REGISTERS // _PARTITIONS // per_warp * _PARTITIONS
 
@@ -123,18 +150,19 @@ def _up(value: int, unit: int) -> int:
 
 
 def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> str:
-    """What ptxas says of every kernel of a fat binary, for `parse_usage`.
+    """Return the output of `ptxas -v` for every kernel of a fat binary, for `parse_usage`.
 
-    It is kept in the cache. What ptxas refuses, or a toolkit without ptxas, gives nothing.
+    The output is cached by the version of the toolkit, the PTX and the options. It is empty if
+    ptxas rejects the code or the toolkit has no ptxas.
 
     Args:
-        home: where ptxas is.
-        compiler: what runs it.
-        cache: where its words are kept.
-        code: what it assembles.
+        home: The toolkit that has ptxas.
+        compiler: Runs ptxas.
+        cache: Stores the output.
+        code: The PTX and the options for ptxas.
 
     Raises:
-        harness.compiler.compiler.CompileTimeout: the compiler's deadline passed.
+        harness.compiler.compiler.CompileTimeout: The compiler's deadline passed.
     """
     key = digest(("ptxas -v", home.version, code.ptx, *code.options))
     try:
@@ -147,9 +175,9 @@ def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: D
 
 
 def assembled(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> bytes:
-    """The machine code that ptxas makes of a fat binary's PTX; empty where it refuses.
+    """Return the machine code that ptxas makes of a fat binary's PTX, or nothing if it rejects it.
 
-    The arguments, and what is raised, are as in `resource_usage`.
+    Arguments and errors are those of `resource_usage`.
     """
     key = digest(("ptxas", home.version, code.ptx, *code.options))
     try:
@@ -167,7 +195,8 @@ def _assemble(
     target = re.search(r"^\.target\s+(\w+)", code.ptx, re.MULTILINE)
     command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90", *code.options]
     command += ["kernels.ptx", "-o", _CUBIN]
-    # ptxas prints what it uses.
+    # ptxas prints the resources to stderr, so a shell redirects its output into a file. If ptxas
+    # fails, the shell prints that file again for the error message.
     printing = ("sh", "-c", f'"$@" >{_USAGE} 2>&1 || {{ cat {_USAGE}; false; }}', "sh", *command)
     job = Job(
         files=(("kernels.ptx", code.ptx),),
@@ -180,7 +209,7 @@ def _assemble(
 
 
 def parse_usage(output: str) -> dict[str, Resources]:
-    """Resources by mangled name, from what `ptxas -v` prints."""
+    """Return the resources of each kernel by mangled name, from the output of `ptxas -v`."""
     found = {}
     for part in output.split("Compiling entry function '")[1:]:
         name, rest = part.split("'", 1)

@@ -1,4 +1,4 @@
-"""Who belongs together: the warps and blocks of a chunk's threads."""
+"""The warps and blocks of the threads in a chunk, for instructions that look beyond one thread."""
 
 from __future__ import annotations
 
@@ -23,19 +23,35 @@ Output = Callable[[bytes], None]
 
 
 class PrivateMemory(Protocol):
-    """Shared, local and param memory of the threads of a chunk."""
+    """The shared, local and param memory of a chunk's threads."""
 
     def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
-        """Bytes of a thread's part of a space."""
+        """Return bytes of a thread's part of a state space."""
         ...
 
 
 @dataclass
 class Team:
-    """What an instruction that looks beyond its own thread may ask about a chunk of blocks.
+    """The chunk of blocks that run together, as instructions such as shuffles and votes see it.
 
-    A "lane" here is a thread's number in the chunk; its number in its warp is `lane_id`. A block
-    whose size is no multiple of 32 has a last warp of fewer lanes.
+    A "lane" is a thread's number in the chunk; its number in its warp is `lane_id`. The last warp
+    of a block has fewer lanes if the block's size is not a multiple of 32.
+
+    Attributes:
+        lanes: Threads of the chunk.
+        placement: The blocks and threads that the lanes stand for.
+        memory: Global memory.
+        private: Shared, local and param memory.
+        print_out: Receives the output of `printf`.
+        print_error: Receives the message of a failed `assert`.
+        first_block: Position of the chunk's first block in the order of blocks.
+        executed: Returns how many instructions the chunk's threads have executed in total.
+        waited: Cycles in which all threads slept or spun.
+        clock_reads: How often a thread has read the clock.
+        permutations: A cache for shuffles of whole warps: the source lane of each lane's value, and
+            the predicate.
+        threads: Threads of a block.
+        is_whole: True if every warp has all of its 32 lanes.
     """
 
     lanes: int
@@ -46,17 +62,13 @@ class Team:
     print_error: Output
     first_block: int = 0
     executed: Callable[[], int] = int
-    """How many instructions the chunk's threads have executed together."""
     waited: int = 0
-    """Cycles in which all threads slept or spun."""
     clock_reads: int = 0
     permutations: dict[tuple[str, int, int], tuple[Array, Array]] = field(default_factory=dict)
-    """For shuffles of whole warps: where each lane's value comes from, and the predicate."""
 
     def __post_init__(self) -> None:
         self.threads = self.geometry.threads
         self.is_whole = self.threads % WARP == 0
-        """Whether every warp has all of its lanes."""
         self._warps_per_block = -(-self.threads // WARP)
 
     @property
@@ -65,7 +77,7 @@ class Team:
         return self.placement.geometry
 
     def for_launch(self, private: PrivateMemory, print_out: Output, print_error: Output) -> Team:
-        """The same for another launch; what is known of shuffles stays known."""
+        """Return a copy for another launch, which keeps the cache of shuffles."""
         return replace(
             self,
             private=private,
@@ -77,12 +89,12 @@ class Team:
 
     @cached_property
     def lane_id(self) -> npt.NDArray[np.int64]:
-        """For each thread, its number in its warp."""
+        """Each thread's number in its warp."""
         return np.tile(np.arange(self.threads) % WARP, self.lanes // self.threads)
 
     @cached_property
     def first_lane(self) -> npt.NDArray[np.int64]:
-        """For each thread, where its warp starts."""
+        """The first lane of each thread's warp."""
         return np.arange(self.lanes) - self.lane_id
 
     @cached_property
@@ -94,7 +106,7 @@ class Team:
         return numbers
 
     def bits(self, lanes: Lanes | None) -> npt.NDArray[np.uint32]:
-        """For each warp, the mask of those of its lanes that are in `lanes` (None: all)."""
+        """Return, for each warp, the mask of its lanes that are in `lanes` (None: all)."""
         if lanes is None:
             lanes = np.ones(self.lanes, np.bool_)
         if not self.is_whole:
@@ -106,21 +118,21 @@ class Team:
         return packed.view(np.uint32)
 
     def are_whole_warps(self, lanes: Lanes | None) -> bool:
-        """Whether every warp has all of its 32 lanes in `lanes`, or none."""
+        """Return whether every warp has either all of its 32 lanes in `lanes`, or none."""
         if lanes is None:
             return self.is_whole
         masks = self.bits(lanes)
         return bool(((masks == 0) | (masks == FULL)).all())
 
     def mask_of_warp(self, lanes: Lanes | None) -> npt.NDArray[np.uint32]:
-        """For each thread, its warp's mask of the lanes in `lanes`."""
+        """Return, for each thread, its warp's mask of the lanes in `lanes`."""
         masks: npt.NDArray[np.uint32] = self.bits(lanes).take(self._warp)
         return masks
 
     def gather(self, values: Array, lane_ids: Array | int) -> Array:
-        """For each thread, the value of lane `lane_ids` of its warp.
+        """Return, for each thread, the value of lane `lane_ids` of its warp.
 
-        Lanes that a block's last warp has not got give some other thread's value.
+        A lane that the block's last warp does not have gives some other thread's value.
         """
         if len(values) == 1:
             return values
@@ -128,17 +140,24 @@ class Team:
         return gathered
 
     def clock(self) -> int:
-        """Cycles since the launch, one for each instruction of each thread: the same every time."""
+        """Return the cycles since the launch: one for each instruction of each thread.
+
+        This clock does not depend on the machine's speed, so a run can be reproduced. Each read
+        advances it, so that two reads differ.
+        """
         self.clock_reads += 1
         return self.executed() + self.waited + self.clock_reads
 
     def place(self, lane: int) -> tuple[Extent, Extent]:
-        """A lane's block in the grid, and its thread in the block."""
+        """Return the coordinates of a lane's block in the grid and of its thread in the block."""
         block, thread = divmod(lane, self.threads)
         return self.placement.block(self.first_block + block), self.placement.thread(thread)
 
     def read(self, lane: int, address: int, nbytes: int) -> bytes:
-        """What a thread sees at a generic address; shorter where its memory ends."""
+        """Return the bytes that a thread sees at a generic address.
+
+        There are fewer than `nbytes` if the memory ends before, and none if the address is invalid.
+        """
         space, offset = resolved(address)
         if space is None:
             return b""
@@ -150,7 +169,7 @@ class Team:
         return self.memory.read(address, min(nbytes, found.end - address))
 
     def read_string(self, lane: int, address: int) -> bytes:
-        """The characters before the next NUL at a generic address."""
+        """Return the bytes before the next NUL at a generic address."""
         text = b""
         while piece := self.read(lane, address + len(text), 64):
             end = piece.find(b"\0")
