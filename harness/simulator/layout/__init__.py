@@ -1,5 +1,6 @@
-"""What Python and C both look at: structures in memory, and the numbers of what is in them.
+"""Structures and numbers that Python and C share.
 
-Each is declared once, here; the header that the C files include is written from the declarations.
-What the structures are used for is not here.
+Each is declared once, in this package. The header that the C files include is generated from the
+declarations, so that the two sides cannot differ. Code that uses the structures does not belong
+here.
 """

@@ -1,8 +1,9 @@
-"""What a worker's CUDA runtime says to the device process, and is answered.
+"""The protocol between a worker's CUDA runtime and the device process.
 
-A call is a `sim_request` and as many bytes as it says; the answer is a `sim_answer` and as many
-bytes. Both processes run on one machine, so that structures cross as they lie in memory. The device
-process takes nothing of it for granted: what does not fit its call ends the conversation.
+A call is a `sim_request` followed by as many bytes as it states. The answer is a `sim_answer`
+followed by as many bytes. Both processes run on one machine, so structures are sent as they lie in
+memory. The device process does not trust the worker: it ends the connection at a message that does
+not fit its call.
 """
 
 from __future__ import annotations
@@ -15,113 +16,137 @@ from harness.simulator.layout.structure import U32, U64, Field, Int, Structure, 
 
 
 class Call(IntEnum):
-    """What can be asked for; in parentheses what goes there, and what comes back."""
+    """The kinds of calls.
+
+    Each line says what the call does; after the colon follow its payload and that of the answer.
+    """
 
     HELLO = 1
-    """(nothing) a `sim_welcome`."""
+    """Begin the connection: nothing -> a `sim_welcome`."""
     ALLOCATE = 2
-    """(a `sim_wanted`) the address, u64."""
+    """Allocate memory: a `sim_wanted` -> the address, u64."""
     FREE = 3
-    """(the address, u64) nothing."""
+    """Free memory: the address, u64 -> nothing."""
     RELEASE = 4
-    """As FREE, but nobody waits for an answer."""
+    """Free memory without an answer: the address, u64."""
     READ = 5
-    """(a `sim_range`) its bytes, which go to the host."""
+    """Copy to the host: a `sim_range` -> its bytes."""
     WRITE = 6
-    """(the address, u64, and bytes that come from the host) nothing."""
+    """Copy from the host: the address, u64, and the bytes -> nothing."""
     COPY = 7
-    """(a `sim_copy`) nothing."""
+    """Copy within the memory: a `sim_copy` -> nothing."""
     FILL = 8
-    """(a `sim_fill`) nothing."""
+    """Fill memory: a `sim_fill` -> nothing."""
     FIND = 9
-    """(an address, u64) the `sim_range` of the live allocation that holds it, or of size 0."""
+    """Find a live allocation: an address, u64 -> its `sim_range`, of size 0 if there is none."""
     MEMORY = 10
-    """(whether to forget the peak, u64) a `sim_memory`."""
+    """Return the use of memory: whether to reset the peak, u64 -> a `sim_memory`."""
     MODULE = 11
-    """(a fat binary) its number, u64."""
+    """Load a module: a fat binary -> the module's number, u64."""
     PARAMETERS = 12
-    """(a module's number and a kernel's name) the sizes of the kernel's parameters, u32 each."""
+    """Return the sizes of a kernel's parameters: module's number, kernel's name -> u32 each."""
     LAUNCH = 13
-    """(a module's number, a `sim_launch`, a kernel's name, NUL, and the arguments) nothing."""
+    """Launch: module's number, `sim_launch`, kernel's name, NUL, arguments -> nothing."""
     SYMBOL = 14
-    """(a module's number and a variable's name) its address, u64, or 0."""
+    """Find a variable: module's number, variable's name -> its address, u64, or 0."""
     DESCRIBE = 15
-    """(a module's number and a kernel's name) a `sim_kernel`."""
+    """Return a kernel's attributes: module's number, kernel's name -> a `sim_kernel`."""
     ALLOW_SHARED = 16
-    """(a module's number, dynamic shared bytes, u64, and a kernel's name) nothing."""
+    """Set a limit: module's number, dynamic shared bytes, u64, kernel's name -> nothing."""
     OCCUPANCY = 17
-    """(a module's number, a `sim_launch` and a kernel's name) blocks, u64."""
+    """Return resident blocks: module's number, `sim_launch`, kernel's name -> blocks, u64."""
     UNSUPPORTED = 18
-    """(words) nothing: the host code has asked for something that is not here."""
+    """Report that host code uses a feature that does not exist here: its description -> nothing."""
     LIBRARY = 19
-    """(a function's name) nothing: a library was called, which would do the work."""
+    """Report a call of a library that would do the work: the function's name -> nothing."""
     OPERATOR = 20
-    """(an operator of torch and its arguments: operators.h) its results."""
+    """Run an operator of torch: its name and arguments (operators.h) -> its results."""
     SEED = 21
-    """(u64) nothing: of torch's random numbers on the device."""
+    """Seed torch's random numbers on the device: u64 -> nothing."""
     STREAM = 22
-    """(whether it and the default stream wait for each other, u64) another stream's number, u64."""
+    """Make a stream: whether it and the default stream wait for each other, u64 -> number, u64."""
     END_STREAM = 23
-    """(a stream's number, u64) nothing: nobody asks it for anything again."""
+    """Destroy a stream, which gets no more work: its number, u64 -> nothing."""
     RECORD = 24
-    """(nothing) a ticket, u64, for what the call's stream has been asked for so far."""
+    """Make a ticket for all work of the call's stream so far: nothing -> the ticket, u64."""
     WAIT = 25
-    """(a ticket, u64) nothing: the call's stream goes on after that."""
+    """Let the call's stream wait for a ticket: u64 -> nothing."""
     SYNCHRONIZE = 26
-    """(a ticket, u64, or 0 for everything) nothing: the host goes on after that."""
+    """Let the host wait for a ticket, or with 0 for all work: u64 -> nothing."""
 
 
 class Value(IntEnum):
-    """The kinds of an operator's arguments and results, each a byte before what it is."""
+    """The kinds of an operator's arguments and results.
+
+    A value is a byte with its kind, followed by the payload below.
+    """
 
     NONE = 0
+    """No value, without a payload."""
     TRUTH = 1
-    """A byte."""
+    """A boolean: one byte."""
     INTEGER = 2
-    """i64."""
+    """An integer: i64."""
     REAL = 3
-    """A double."""
+    """A floating-point number: a double."""
     COMPLEX = 4
-    """Two doubles."""
+    """A complex number: two doubles."""
     TEXT = 5
-    """Its length, u64, and its bytes."""
+    """A string: its length, u64, and its bytes."""
     LIST = 6
-    """Its length, u64, and so many values."""
+    """A list: its length, u64, and its values."""
     TENSOR = 7
-    """On the device: a `sim_tensor` and its sizes and strides, i64 each."""
+    """A tensor on the device: a `sim_tensor`, and its sizes and strides, i64 each."""
     HOST_TENSOR = 8
-    """The same, and the bytes of its elements, in order."""
+    """A tensor on the host: the payload of TENSOR, and the bytes of its elements, in order."""
     ARGUMENT = 9
-    """Of results: u64, the how manieth tensor of the arguments it is; then a TENSOR's rest."""
+    """A result that is an argument: the index among the tensors of the arguments, u64, and a byte.
+
+    If the byte is 1, the argument has new memory, and the payload of TENSOR follows."""
     DEVICE = 10
-    """Where something shall be made: on the device, which there is but one of."""
+    """The device, of which there is only one, without a payload."""
 
 
 @structure("sim_request")
 class RequestEntry(Structure):
-    """What each call begins with."""
+    """The header of a call.
+
+    Attributes:
+        call: The `Call`.
+        stream: Number of the stream that the call belongs to; 0 is the default stream, `HOST` none.
+        size: Bytes that follow.
+    """
 
     call: U32
     stream: U32
-    """For which it is: 0 is the default one, and `HOST` none."""
     size: U64
-    """Bytes that follow."""
 
 
 @structure("sim_answer")
 class AnswerEntry(Structure):
-    """What each answer begins with."""
+    """The header of an answer.
+
+    Attributes:
+        error: A cudaError_t, or a `Raised` for an operator's exception. If it is not 0, a message
+            follows in place of the answer's payload.
+        unused: Padding.
+        size: Bytes that follow.
+    """
 
     error: Int
-    """A cudaError_t; for an operator's exception a `Raised`. What follows is then why, in words."""
     unused: U32
     size: U64
-    """Bytes that follow."""
 
 
 @structure("sim_welcome")
 class WelcomeEntry(Structure):
-    """What the device is, and which addresses are its memory's."""
+    """The answer to HELLO.
+
+    Attributes:
+        device: The device's properties.
+        base: The first address of its memory.
+        size: Length of the range of its addresses in bytes.
+    """
 
     device: Annotated[DeviceEntry, Field(DeviceEntry, "sim_device {}")]
     base: U64
@@ -130,16 +155,25 @@ class WelcomeEntry(Structure):
 
 @structure("sim_wanted")
 class AllocateEntry(Structure):
-    """What memory is asked for."""
+    """A request for memory.
+
+    Attributes:
+        size: Bytes.
+        owned: 1 if host code requested it and has to free it.
+    """
 
     size: U64
     owned: U64
-    """1 where host code that asked for it has to free it."""
 
 
 @structure("sim_range")
 class RangeEntry(Structure):
-    """Some bytes of the device's memory."""
+    """A range of the device's memory.
+
+    Attributes:
+        start: Address of the first byte.
+        size: Bytes.
+    """
 
     start: U64
     size: U64
@@ -147,7 +181,13 @@ class RangeEntry(Structure):
 
 @structure("sim_copy")
 class CopyEntry(Structure):
-    """A copy within the device's memory."""
+    """A copy within the device's memory.
+
+    Attributes:
+        target: Address to copy to.
+        source: Address to copy from.
+        size: Bytes.
+    """
 
     target: U64
     source: U64
@@ -156,7 +196,13 @@ class CopyEntry(Structure):
 
 @structure("sim_fill")
 class FillEntry(Structure):
-    """Bytes that become `value`."""
+    """A fill of the device's memory.
+
+    Attributes:
+        start: Address of the first byte.
+        size: Bytes.
+        value: The value of each byte afterwards.
+    """
 
     start: U64
     size: U64
@@ -165,7 +211,13 @@ class FillEntry(Structure):
 
 @structure("sim_memory")
 class MemoryEntry(Structure):
-    """How much memory there is, in bytes."""
+    """The use of the device's memory, in bytes.
+
+    Attributes:
+        limit: The most that may be allocated at a time.
+        live: Allocated and not freed.
+        peak: The most that was allocated at a time.
+    """
 
     limit: U64
     live: U64
@@ -174,19 +226,23 @@ class MemoryEntry(Structure):
 
 @structure("sim_tensor")
 class TensorEntry(Structure):
-    """A strided tensor; its sizes and strides follow."""
+    """A strided tensor, whose sizes and strides follow.
+
+    Attributes:
+        address: Address of the first element; 0 for a tensor on the host or without elements.
+        dtype: A c10::ScalarType.
+        dimensions: The number of dimensions.
+        flags: `CONJUGATED` if the elements are to be conjugated, plus `NEGATED` if negated.
+    """
 
     address: U64
-    """Of the first element; 0 for one on the host, or one without elements."""
     dtype: Int
-    """A c10::ScalarType."""
     dimensions: U32
     flags: U64
-    """1: to be conjugated, 2: to be negated."""
 
 
 class Raised(IntEnum):
-    """What an operator raised, by the name of its class in Python."""
+    """The exceptions that an operator may raise, by the name of the Python class."""
 
     RuntimeError = -1
     IndexError = -2
@@ -197,15 +253,17 @@ class Raised(IntEnum):
 
 
 CONJUGATED, NEGATED = 1, 2
+"""The flags of a `TensorEntry`."""
 DEFAULT_STREAM = 0
-"""CUDA's legacy default stream, which is always there."""
+"""The number of CUDA's legacy default stream, which always exists."""
 HOST = 0xFFFFFFFF
-"""Instead of a stream, for what the host does by itself, at once."""
+"""In place of a stream's number: the host does this by itself, without waiting for streams."""
 MOST_BYTES = 64 << 20
-"""Of one call; longer copies take several."""
+"""The largest payload of a call. Longer copies take several calls."""
 CHUNK_BYTES = 16 << 20
-"""Of a longer copy's parts."""
+"""The payload of each call of a longer copy."""
 
+# All structures of this module, in an order in which each one stands after its parts.
 STRUCTURES = (
     RequestEntry,
     AnswerEntry,

@@ -1,4 +1,4 @@
-"""Structures of profile.c: what is counted of accesses."""
+"""Structures of profile.c, which counts memory accesses."""
 
 from __future__ import annotations
 
@@ -16,37 +16,45 @@ from harness.simulator.layout.structure import (
 
 @structure("sim_site_counts")
 class SiteCounts(Structure):
-    """What is counted at one place in the program."""
+    """The counts at one place in the program.
+
+    Attributes:
+        requests: How often a warp executed the instruction.
+        threads: How often a thread executed it.
+        bytes: Bytes that they accessed.
+        sectors: Global memory: different 32-byte sectors of each request, summed.
+        ideal_sectors: Global memory: sectors that as many neighbouring elements would touch.
+        wavefronts: Shared memory: passes that the banks need.
+        ideal_wavefronts: Shared memory: passes without bank conflicts.
+        pairs: Pairs of neighbouring threads of a warp that both executed it.
+        pairs_alike: Pairs whose addresses differ by `stride` bytes.
+        stride: The difference of the addresses of the first pair, in bytes.
+        space: The state space that the last request's addresses lead to; never generic.
+    """
 
     requests: U64
-    """Warps that executed the instruction."""
     threads: U64
-    """Threads that did."""
     bytes: U64
-    """That they asked for."""
     sectors: U64
-    """Global memory: different 32-byte sectors, summed over requests."""
     ideal_sectors: U64
-    """What as many neighbouring elements would touch."""
     wavefronts: U64
-    """Shared memory: passes that the banks need."""
     ideal_wavefronts: U64
-    """Without a bank conflict."""
     pairs: U64
-    """Neighbouring threads ..."""
     pairs_alike: U64
-    """... whose addresses differ by `stride` bytes."""
     stride: I64
     space: U64
-    """Where the addresses lead, generic ones resolved."""
 
 
 @structure("sim_profile")
 class SiteProfile(Structure):
-    """The counts of all places, and who the threads of the chunk are."""
+    """The counts of all places, and the warps of the chunk's threads.
+
+    Attributes:
+        warp_of: The warp in the chunk, for each lane.
+        lane_of: The position in the warp, for each lane.
+        sites: The counts of each place.
+    """
 
     warp_of: Annotated[Address, pointer("const uint32_t")]
-    """Warp in the chunk, for each lane."""
     lane_of: Annotated[Address, pointer("const uint8_t")]
-    """Place in the warp, for each lane."""
     sites: Annotated[Address, pointer("sim_site_counts")]

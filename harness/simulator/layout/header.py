@@ -1,4 +1,4 @@
-"""The C header with what Python declares."""
+"""The C header that is generated from the Python declarations."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ STRUCTURES = (
     runtime.DeviceEntry,
     *calls.STRUCTURES,
 )
-"""All there are. C wants a structure that is part of another one before that."""
+"""All structures. C requires a structure to be defined before another one contains it."""
 
 
 def header() -> str:
-    """The text of the header."""
+    """Return the text of the header."""
     spaces = (f"SIM_{space.upper()} = {space.number}" for space in (*WINDOWS, Space.GENERIC))
     return "\n".join(
         [
@@ -57,6 +57,6 @@ def header() -> str:
 
 
 def _enumeration(prefix: str, members: type[IntEnum]) -> str:
-    """An enumeration's members in C, in capitals after the prefix."""
+    """Return an enumeration in C, with names in capitals after the prefix."""
     listed = ", ".join(f"{prefix}_{each.name.upper()} = {each.value}" for each in members)
     return f"enum {{ {listed} }};"

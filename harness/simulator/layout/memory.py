@@ -1,4 +1,4 @@
-"""Structures of arena.c and of what accesses memory: allocations, spaces, instructions."""
+"""Structures of memory and of the C functions that access it: allocations, spaces, instructions."""
 
 from __future__ import annotations
 
@@ -21,30 +21,37 @@ from harness.simulator.layout.structure import (
 
 @structure("sim_allocation")
 class AllocationEntry(Structure):
-    """One allocation, dead or alive.
+    """A live or freed allocation.
 
-    The table of them is append-only and, as addresses are never used twice, sorted by start.
+    The table of allocations is append-only. It is sorted by start, because addresses are never used
+    twice.
+
+    Attributes:
+        start: Device address of the first byte.
+        size: Bytes, as requested.
+        live: 1 until it is freed.
+        serial: 0 for the first allocation of this process, then 1, 2, ...
+        owned: 1 if host code requested it and has to free it.
+        sparse: 1 if only touched parts have pages; untouched bytes read as zero.
     """
 
     start: U64
-    """Device address."""
     size: U64
-    """Bytes, as asked for."""
     live: U64
-    """1 until it is freed."""
     serial: U64
-    """0 for the first allocation of this process, then 1, 2, ..."""
     owned: U64
-    """1 where host code that asked for it has to free it."""
     sparse: U64
-    """1 where most of it is never there: what nothing has touched is zeros."""
 
 
 @structure("sim_window")
 class Window(Structure):
-    """A space of which each block or thread has a part of `size` bytes of its own.
+    """A state space in which each block or thread has a part of its own.
 
-    Thread t sees the part number owner[t], or part 0 when there is no `owner`.
+    Attributes:
+        data: The bytes of all parts.
+        shadow: One byte for each of them, which says whether it is written; see access.h.
+        size: Bytes of one part.
+        owner: The number of the part that each thread sees; NULL if all threads see part 0.
     """
 
     data: Annotated[Address, pointer("uint8_t")]
@@ -55,69 +62,85 @@ class Window(Structure):
 
 @structure("sim_spaces")
 class Spaces(Structure):
-    """Shared, local and param memory, where faults are noted, and who else is told."""
+    """The memory of a chunk of blocks, and the state of the checks on its accesses.
+
+    Attributes:
+        window: Shared, local and param memory.
+        fault: One byte for each thread; only the bytes of faulty accesses are written.
+        race: The state of race detection, or NULL without it.
+        profile: The counters, or NULL without them.
+        changes: How many stores and atomics have changed a value.
+        confined: 1 if other processes run other blocks of the launch; see `escapes` in locate.h.
+        escapes: How many accesses of global memory race detection would need to see but cannot;
+            their stores were not executed.
+    """
 
     window: Annotated[ctypes.Array[Window], array(Window, 3)]
-    """Shared, local, param."""
     fault: Annotated[Address, pointer("uint8_t")]
-    """One byte for each thread; only those of faulty accesses are written."""
     race: Annotated[Address, pointer("sim_race")]
-    """NULL where races are not looked for."""
     profile: Annotated[Address, pointer("sim_profile")]
-    """NULL where nothing is counted."""
     changes: U64
-    """Stores and atomics that left another value than they found."""
     confined: U32
-    """Whether other processes run other blocks of the launch: see `escapes` in locate.h."""
     escapes: U64
-    """Accesses of global memory that race.c should know of and does not; nothing was stored."""
 
 
 @structure("sim_shape")
 class Shape(Structure):
-    """One load or store instruction, as far as it is known before it runs."""
+    """The static properties of a load, store or atomic instruction.
+
+    Attributes:
+        space: Number of the state space.
+        width: Bytes of one element in memory: 1, 2, 4, 8.
+        elements: 1, or 2 or 4 for a vector access.
+        register_width: Bytes of a register: `width` or more.
+        sign_extend: 1 if a load into a wider register extends the sign.
+        address_width: Bytes of the address register: 4 or 8.
+        offset: Bytes that are added to the address register.
+        site: Number of the place in the program.
+        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC.
+        once: 1 if all threads load from one address, so that one access stands for all.
+    """
 
     space: U32
-    """Number of a state space."""
     width: U32
-    """Bytes of one element in memory: 1, 2, 4, 8."""
     elements: U32
-    """1, 2, 4: a vector access."""
     register_width: U32
-    """Bytes of the register: width or more."""
     sign_extend: U32
-    """A load into a wider register."""
     address_width: U32
-    """Bytes of the address register: 4 or 8."""
     offset: I64
     site: U32
-    """Number of the place in the program."""
     how: U32
-    """RACE_PLAIN, RACE_STRONG or RACE_ATOMIC."""
     once: U32
-    """One access at one address stands for all threads."""
 
 
 @structure("sim_tensor_map")
 class TensorMapEntry(Structure):
-    """What our tensor maps hold, in place of the undocumented 128 bytes of the driver's."""
+    """A tensor map of the simulator, in place of the driver's undocumented 128 bytes.
+
+    Attributes:
+        mark: SIM_TENSOR_MAP_MARK.
+        address: Address of the tensor's first element.
+        dims: Elements of the tensor in each dimension; the contiguous dimension comes first.
+        strides: Strides in bytes of the dimensions after the first.
+        box: Size of the box in each dimension, in elements of the tensor.
+        element_strides: The box takes every how many-th element in each dimension.
+        type: CUtensorMapDataType.
+        rank: The number of dimensions.
+        swizzle: CUtensorMapSwizzle.
+        fill: CUtensorMapFloatOOBfill.
+        promotion: CUtensorMapL2promotion, which only changes a GPU's speed.
+        unused: Padding to 128 bytes.
+    """
 
     mark: U64
-    """SIM_TENSOR_MAP_MARK."""
     address: U64
     dims: Annotated[ctypes.Array[ctypes.c_uint64], array(U64, 5)]
-    """Elements; the first is the contiguous dimension."""
     strides: Annotated[ctypes.Array[ctypes.c_uint64], array(U64, 4)]
-    """Bytes, of the dimensions after the first."""
     box: Annotated[ctypes.Array[ctypes.c_uint16], array(U16, 5)]
     element_strides: Annotated[ctypes.Array[ctypes.c_uint8], array(U8, 5)]
     type: U8
-    """CUtensorMapDataType."""
     rank: U8
     swizzle: U8
-    """CUtensorMapSwizzle."""
     fill: U8
-    """CUtensorMapFloatOOBfill."""
     promotion: U8
-    """CUtensorMapL2promotion, which matters for a GPU's speed alone."""
     unused: Annotated[ctypes.Array[ctypes.c_uint8], array(U8, 20)]

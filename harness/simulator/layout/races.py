@@ -1,4 +1,4 @@
-"""Structures of race.c."""
+"""Structures of race.c, which detects races; race.h describes the algorithm."""
 
 from __future__ import annotations
 
@@ -18,34 +18,52 @@ from harness.simulator.layout.structure import (
 )
 
 SLOTS = 3
-"""Of a cell: the last plain writer, and two that are readers or strong writers."""
+"""Slots of a cell: one for the last plain writer, and two for readers or strong writers."""
 
 
 @structure("sim_actor")
 class Actor(Structure):
-    """Who accesses rows of memory, and at which place in the program."""
+    """The unit that accesses rows of memory, and the place of the access in the program.
+
+    Attributes:
+        site: Number of the place in the program.
+        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC.
+        agent: The agent's number in its block, RACE_THREAD or RACE_COPIES.
+        clock: The agent's clock.
+    """
 
     site: U32
     how: U32
     agent: U32
     clock: U32
-    """The agent's."""
 
 
 @structure("sim_race_cell")
 class Cell(Structure):
-    """What was seen of a few bytes (1 << shift of them)."""
+    """The last accesses of a few bytes (1 << shift of them).
+
+    Attributes:
+        who: For each slot, the thread or agent; see RACE_ASYNC in race.h.
+        clock: For each slot, the clock of that warp or agent at the access.
+        site: For each slot, the place in the program.
+        how: For SLOT_READER and SLOT_OTHER, the kind of access with the flags of race.h.
+    """
 
     who: Annotated[ctypes.Array[ctypes.c_uint32], array(U32, SLOTS)]
     clock: Annotated[ctypes.Array[ctypes.c_uint32], array(U32, SLOTS)]
     site: Annotated[ctypes.Array[ctypes.c_uint16], array(U16, SLOTS)]
     how: Annotated[ctypes.Array[ctypes.c_uint8], array(U8, SLOTS - 1)]
-    """Of the reader; of the other one, with the flags of race.h."""
 
 
 @structure("sim_race_area")
 class Area(Structure):
-    """An allocation that the kernel stores to; in arrays sorted by start."""
+    """An allocation that the kernel may store to; arrays of them are sorted by start.
+
+    Attributes:
+        start: Address of the first byte.
+        end: Address past the last byte.
+        cells: The allocation's cells.
+    """
 
     start: U64
     end: U64
@@ -54,7 +72,20 @@ class Area(Structure):
 
 @structure("sim_race_event")
 class Event(Structure):
-    """The first race of two places in the code, and how many more there were."""
+    """The first race between two places in the program, and the number of such races.
+
+    Attributes:
+        site: The place of the later access.
+        other_site: The place of the access that the cell remembered.
+        thread: The thread of the later access, numbered over the launch.
+        other_thread: The thread of the remembered access, numbered over the launch.
+        kind: READ_AFTER_WRITE, WRITE_AFTER_READ or WRITE_AFTER_WRITE.
+        severity: RACE_INFO, RACE_WARNING or RACE_ERROR.
+        waits: 1 if the remembered access is asynchronous and no thread has waited for it.
+        unused: Padding.
+        address: Address of the bytes.
+        count: How many races there were between the two places.
+    """
 
     site: U32
     other_site: U32
@@ -63,7 +94,6 @@ class Event(Structure):
     kind: U32
     severity: U32
     waits: U32
-    """The other one is asynchronous: nobody has waited for it."""
     unused: U32
     address: U64
     count: U64
@@ -71,7 +101,13 @@ class Event(Structure):
 
 @structure("sim_race_log")
 class Log(Structure):
-    """The races that were met: `count` events of at most `limit`."""
+    """The races that were found.
+
+    Attributes:
+        events: The events.
+        count: The number of events.
+        limit: The most events that fit.
+    """
 
     events: Annotated[Address, pointer("sim_race_event")]
     count: U32
@@ -80,49 +116,59 @@ class Log(Structure):
 
 @structure("sim_race")
 class Race(Structure):
-    """What is known of the blocks that run together.
+    """The clocks of a chunk: the blocks that run together.
 
-    Several such groups of blocks have cells of global memory, `released` and the log in common.
+    The chunks of a launch share the cells of global memory, `released` and the log.
+
+    Attributes:
+        first_thread: Number of the chunk's first thread in the launch.
+        lanes: Threads of the chunk.
+        threads: Threads of a block.
+        warps: Warps of a block.
+        agents: The most agents of a block.
+        shift: A cell stands for 1 << shift bytes.
+        launch_clock: The clock at which the launch began.
+        chunk_clock: The clock at which the chunk began.
+        warp_of: For each lane, its warp in the chunk.
+        block_start: For each warp, the first warp of its block.
+        now: For each warp, its clock.
+        synced: For each warp, its clock when its threads last synchronised.
+        floor: For each warp, the clock before which its block's accesses are ordered with it.
+        apart: For each warp, the clock from which other readers are certainly unordered with its
+            own reads; UINT32_MAX if that is not certain for any.
+        seen: [warp][warp of the block]: the clock up to which it is ordered after that warp.
+        released: For each warp of the grid, the clock that a fence has published.
+        acquired: For the first warp of each block, 1 if the block has read a flag.
+        agents_seen: [warp][agent]: the clock up to which it is ordered after that agent.
+        agents_released: [block][agent]: the clock that a fence has published.
+        shared: The cells of shared memory.
+        shared_cells: Cells of one block's shared memory.
+        areas: The allocations that the kernel may store to.
+        area_count: The number of areas.
+        log: The races that were found.
     """
 
     first_thread: U32
-    """Number of the first thread of the chunk."""
     lanes: U32
-    """Threads of the chunk."""
     threads: U32
-    """Of a block."""
     warps: U32
-    """Of a block."""
     agents: U32
-    """That a block may have."""
     shift: U32
     launch_clock: U32
     chunk_clock: U32
     warp_of: Annotated[Address, pointer("const uint32_t")]
-    """Warp in the chunk, for each lane."""
     block_start: Annotated[Address, pointer("const uint32_t")]
-    """For each warp the first warp of its block."""
     now: Annotated[Address, pointer("uint32_t")]
-    """Clock of each warp."""
     synced: Annotated[Address, pointer("uint32_t")]
-    """Its clock when its threads last synchronised."""
     floor: Annotated[Address, pointer("uint32_t")]
-    """What its block did before this is ordered with all it does."""
     apart: Annotated[Address, pointer("uint32_t")]
-    """Readers since then are not ordered with its own reading."""
     seen: Annotated[Address, pointer("uint32_t")]
-    """[warp][warp of the block]: what it has seen of others."""
     released: Annotated[Address, pointer("uint32_t")]
-    """For each warp of the grid, what a fence let others see."""
     acquired: Annotated[Address, pointer("uint8_t")]
-    """For the first warp of each block: it looked at a flag."""
     agents_seen: Annotated[Address, pointer("uint32_t")]
-    """[warp][agent]: what it has waited for."""
     agents_released: Annotated[Address, pointer("uint32_t")]
-    """[block][agent]: what a fence let others see."""
     shared: Annotated[Address, pointer("sim_race_cell")]
     shared_cells: U64
-    """For each block."""
     areas: Annotated[Address, pointer("const sim_race_area")]
     area_count: U64
     log: Annotated[Address, pointer("sim_race_log")]

@@ -1,4 +1,4 @@
-"""The numbers by which a worker and the device process name the types of elements."""
+"""The numbers that identify dtypes between a worker and the device process."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ DTYPES: dict[int, torch.dtype] = {
     28: torch.uint32,
     29: torch.uint64,
 }
-"""By the number that c10::ScalarType gives them."""
+"""The dtypes by their number in c10::ScalarType."""
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}

@@ -1,4 +1,4 @@
-"""Structures that are declared as classes, for ctypes and for C.
+"""Declaration of structures as Python classes, for both ctypes and C.
 
 A structure is a class with an annotation for each field, under `@structure`:
 
@@ -7,8 +7,8 @@ A structure is a class with an annotation for each field, under `@structure`:
         data: Annotated[Address, pointer("uint8_t")]
         size: U64
 
-To a type checker a field is what Python reads from it. The rest of its annotation tells ctypes its
-type, and C its declaration.
+A type checker sees a field as the Python type of its value. The rest of the annotation has the
+field's type for ctypes and its declaration for C.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 @dataclass(frozen=True)
 class Field:
-    """The type of a field: what ctypes has for it, and its declaration in C with `{}` for a name.
+    """The type of a structure's field.
+
+    Attributes:
+        type: The type for ctypes.
+        declaration: The declaration in C, with `{}` in place of the name.
 
     >>> Field(ctypes.c_uint32, "uint32_t {}").declared("width")
     'uint32_t width;'
@@ -31,20 +35,24 @@ class Field:
     declaration: str
 
     def declared(self, name: str) -> str:
-        """The field's line in C."""
+        """Return the field's line in C."""
         return f"{self.declaration.format(name)};"
 
 
 class Structure(ctypes.Structure):
-    """What `@structure` completes."""
+    """The base class of structures, which `@structure` completes.
+
+    Attributes:
+        c_name: The structure's name in C.
+        fields: The fields by name, in the order of their declaration.
+    """
 
     c_name: ClassVar[str]
     fields: ClassVar[Mapping[str, Field]]
-    """By name, in the order of their declaration."""
 
     @classmethod
     def definition(cls) -> str:
-        """The structure in C."""
+        """Return the definition of the structure in C."""
         lines = [f"    {field.declared(name)}" for name, field in cls.fields.items()]
         return "\n".join([f"struct {cls.c_name} {{", *lines, "};"])
 
@@ -53,7 +61,7 @@ S = TypeVar("S", bound=Structure)
 
 
 Address = int | None
-"""How Python reads a pointer: None is NULL."""
+"""The Python type of a pointer; None is NULL."""
 U8 = Annotated[int, Field(ctypes.c_uint8, "uint8_t {}")]
 U16 = Annotated[int, Field(ctypes.c_uint16, "uint16_t {}")]
 U32 = Annotated[int, Field(ctypes.c_uint32, "uint32_t {}")]
@@ -67,17 +75,17 @@ Text = Annotated[bytes, Field(ctypes.c_char_p, "const char *{}")]
 
 
 def pointer(to: str) -> Field:
-    """A pointer to `to`, of which Python sees the address."""
+    """Return a field that points to the C type `to`; Python sees its address."""
     return Field(ctypes.c_void_p, f"{to} *{{}}")
 
 
 def characters(length: int) -> Field:
-    """A string within the structure, at most `length` bytes with the NUL."""
+    """Return a field with a string of at most `length` bytes, including the NUL."""
     return Field(ctypes.c_char * length, f"char {{}}[{length}]")
 
 
 def array(of: Any, length: int) -> Field:
-    """So many values in a row; `of` is one of the types above, or a structure."""
+    """Return a field with `length` consecutive values of one type above, or of a structure."""
     if isinstance(of, type) and issubclass(of, Structure):
         element = Field(of, f"{of.c_name} {{}}")
     else:
@@ -86,7 +94,7 @@ def array(of: Any, length: int) -> Field:
 
 
 def structure(c_name: str) -> Callable[[type[S]], type[S]]:
-    """Gives the class its fields; C calls it `c_name`."""
+    """Return a decorator that gives a class its ctypes fields, and the name `c_name` in C."""
 
     def complete(cls: type[S]) -> type[S]:
         hints = get_type_hints(cls, include_extras=True)
