@@ -1,4 +1,5 @@
-"""What the threads of a launch do wrong: races, barriers, waits that nothing ends.
+"""Checks of the threads of a launch: races, wrong barriers, and waits that never end.
 
-Accesses out of bounds are noticed by native/ and told by execution/faults.py.
+Accesses out of bounds do not belong here: native/ detects them and execution/faults.py reports
+them.
 """

@@ -1,4 +1,10 @@
-"""Who waits for whom through mbarriers and groups of wgmmas: vector clocks on top of `Clocks`."""
+"""Ordering by mbarriers and groups of wgmmas, as vector clocks on top of `Clocks`.
+
+An arrival hands the clocks of the arriving warps to the mbarrier. A wait takes the clocks of the
+completed phase over into the waiting warps. So a warp is ordered after everything that the arriving
+warps did or had seen. Asynchronous work has an agent with a clock of its own, which counts phases
+or groups; a warp sees that clock only by waiting.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +23,31 @@ Warps = npt.NDArray[np.intp]
 
 @dataclass
 class _Knowledge:
-    """What is handed over: up to when the accesses of a block's warps and agents are included."""
+    """A vector clock that is handed over.
+
+    Attributes:
+        warps: For each warp of a block, the clock up to which its accesses are included.
+        agents: For each agent of the block, the clock up to which its accesses are included.
+    """
 
     warps: Array
     agents: Array
 
     def copy(self) -> _Knowledge:
-        """The same, to keep."""
+        """Return an independent copy."""
         return _Knowledge(self.warps.copy(), self.agents.copy())
 
 
 @dataclass
 class _Barrier:
-    """An mbarrier: its agent, the clock of its phase, and what waiting for it will tell."""
+    """The state of an mbarrier.
+
+    Attributes:
+        agent: The number of its agent, which does the copies that it counts.
+        clock: The agent's clock in the current phase.
+        arriving: The clocks of the warps that have arrived.
+        complete: The clocks that a wait for the last complete phase takes over.
+    """
 
     agent: int
     clock: int
@@ -39,18 +57,24 @@ class _Barrier:
 
 @dataclass
 class _Warpgroup:
-    """The agent of a warpgroup, and what its warps did and saw before they started wgmmas."""
+    """The state of a warpgroup.
+
+    Attributes:
+        agent: The number of its agent, which executes its wgmmas.
+        started: The clocks of its warps when they started wgmmas.
+    """
 
     agent: int
     started: _Knowledge
 
 
 class Agents:
-    """`actions.ordering.Ordering` on the clocks of the blocks that run together.
+    """The `actions.ordering.Ordering` on the clocks of the blocks that run together.
 
-    What arrived for one phase stays included in the later ones, and a wait for one group of wgmmas
-    includes what was done before the later groups were started: too much may count as ordered here,
-    never too little.
+    It keeps one vector clock for each mbarrier, and not one for each phase; likewise one for each
+    warpgroup, and not one for each group of wgmmas. So arrivals for one phase stay included in the
+    later phases. A wait for one group includes accesses before the start of later groups. This may
+    treat too much as ordered, and so miss a race. It never reports a race that does not exist.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -58,21 +82,21 @@ class Agents:
         self._barriers: dict[tuple[int, int], _Barrier] = {}
         self._warpgroups: dict[int, _Warpgroup] = {}
         self._used: dict[int, int] = {}
-        """For each block, how many agents it has."""
+        """How many agents each block has."""
         self._groups = np.zeros(len(clocks.now), np.int64)
-        """For each warp, how many groups of wgmmas it has closed."""
+        """How many groups of wgmmas each warp has closed."""
 
     def begin(self) -> None:
-        """The next blocks."""
+        """Forget all mbarriers and warpgroups, because the next blocks begin."""
         self._barriers, self._warpgroups, self._used = {}, {}, {}
         self._groups[...] = 0
 
     def arrived(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """The threads hand over, to whom waits for this phase, what they did and saw before."""
+        """Hand the clocks of the threads' warps to the mbarrier."""
         self._hand_over(self._warps(lanes), self._barrier(block, barrier).arriving)
 
     def completed(self, block: int, barrier: int) -> None:
-        """The mbarrier's phase is complete."""
+        """Publish the clocks of this phase's arrivals and copies, and begin the next phase."""
         state = self._barrier(block, barrier)
         state.complete = state.arriving.copy()
         state.complete.agents[state.agent] = state.clock
@@ -80,28 +104,28 @@ class Agents:
         self._reached(state.clock)
 
     def waited(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """The threads have seen that the last phase is complete."""
+        """Order the threads' warps after the mbarrier's last complete phase."""
         self._take_over(self._warps(lanes), self._barrier(block, barrier).complete)
 
     def counted_by(self, block: int, barrier: int) -> Agent:
-        """Who does copies that the mbarrier's phase counts."""
+        """Return the agent of the copies that the mbarrier's current phase counts."""
         state = self._barrier(block, barrier)
         return Agent(state.agent, state.clock)
 
     def multiplied(self, lanes: Lanes) -> Agent:
-        """A warpgroup starts a wgmma; who reads its matrices in shared memory."""
+        """Record the start of a warpgroup's wgmma, and return the agent that reads its matrices."""
         warps = self._warps(lanes)
         group = self._warpgroup(int(lanes[0]))
         self._hand_over(warps, group.started)
         return Agent(group.agent, self._clocks.first + int(self._groups[warps[0]]))
 
     def committed(self, lanes: Lanes) -> None:
-        """The threads close a group of wgmmas."""
+        """Close the warps' open group of wgmmas, which advances the agent's clock."""
         self._groups[self._warps(lanes)] += 1
         self._reached(self._clocks.first + int(self._groups.max()))
 
     def drained(self, lanes: Lanes, groups_left: int) -> None:
-        """The threads have waited for all groups of wgmmas but the latest `groups_left`."""
+        """Order the warps after all their groups of wgmmas except the latest `groups_left`."""
         clocks = self._clocks
         warps, first = np.unique(clocks.warp_of[lanes].astype(np.intp), return_index=True)
         for warp, lane in zip(warps.tolist(), lanes[first].tolist(), strict=True):
@@ -117,7 +141,7 @@ class Agents:
         return np.unique(self._clocks.warp_of[lanes]).astype(np.intp)
 
     def _leader(self, lane: int) -> int:
-        """The first lane of a lane's warpgroup."""
+        """Return the first lane of a lane's warpgroup."""
         thread = lane % self._clocks.threads
         return lane - thread % _WARPGROUP
 
@@ -125,6 +149,10 @@ class Agents:
         self._clocks.agents_latest = max(self._clocks.agents_latest, clock)
 
     def _hand_over(self, warps: Warps, to: _Knowledge) -> None:
+        """Merge the clocks of warps into a vector clock, and advance the warps' own clocks.
+
+        The advance separates accesses before the hand-over from those after it.
+        """
         clocks = self._clocks
         own = warps % clocks.warps
         np.maximum(to.warps, clocks.seen[warps].max(0), out=to.warps)
@@ -133,10 +161,12 @@ class Agents:
         clocks.now[warps] += np.uint32(1)
 
     def _take_over(self, warps: Warps, what: _Knowledge) -> None:
+        """Merge a vector clock into the clocks that warps have seen."""
         clocks = self._clocks
         clocks.seen[warps] = np.maximum(clocks.seen[warps], what.warps)
         clocks.agents_seen[warps] = np.maximum(clocks.agents_seen[warps], what.agents)
-        # Lanes of a warp that has arrived itself are ordered among each other.
+        # If a waiting warp has arrived itself, its lanes are ordered after each other's accesses
+        # before that arrival.
         own = what.warps[warps % clocks.warps] + np.uint32(1)
         clocks.synced[warps] = np.maximum(clocks.synced[warps], own)
         clocks.diverge(warps)
@@ -162,6 +192,7 @@ class Agents:
         return _Knowledge(np.zeros(clocks.warps, np.uint32), np.zeros(clocks.agents, np.uint32))
 
     def _new_agent(self, block: int) -> int:
+        """Return the number of a new agent of a block, with room for it in all vector clocks."""
         number = self._used.get(block, 0)
         self._used[block] = number + 1
         if number >= self._clocks.agents:

@@ -1,4 +1,4 @@
-"""The clocks of the blocks that run together: `layout.races.Race`."""
+"""The clocks of the blocks that run together, in the arrays of `layout.races.Race`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ _NEVER = np.uint32(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Common:
-    """What all blocks of a launch have in common; pointers are to what `layout.races` says.
+    """The state of race detection that all blocks of a launch share.
 
-    `released` is one clock for each warp of the grid, None where nothing is handed from block to
-    block; cells are of `1 << shift` bytes, `shared_cells` of them for the shared memory of a block.
+    Attributes:
+        clock: The clock at which the launch begins.
+        shift: A cell stands for `1 << shift` bytes.
+        shared_cells: Cells of one block's shared memory.
+        areas: Address of the array of `layout.races.Area`.
+        area_count: The number of areas.
+        log: Address of the `layout.races.Log`.
+        released: One clock for each warp of the grid; None if the kernel has no fence, so that
+            blocks cannot hand data to each other.
     """
 
     clock: int
@@ -36,14 +43,17 @@ class Common:
 
 
 class Clocks:
-    """How far each warp has come, and what it has seen of the others, in race.c's arrays.
+    """The clock of each warp, and the clocks up to which it has seen other warps and agents.
+
+    race.h describes the algorithm. Clocks only grow, from one chunk of blocks to the next and from
+    one launch to the next. So cells need no clearing: a clock before the start is out of date.
 
     Args:
-        native: for the C functions.
-        geometry: the launch's.
-        lanes: threads that run together.
-        common: what other blocks of the launch have too.
-        cells: address of the cells of the blocks' shared memory.
+        native: The C functions.
+        geometry: The extents of the launch.
+        lanes: The number of threads that run together.
+        common: The state that other blocks of the launch share.
+        cells: Address of the cells of the blocks' shared memory.
     """
 
     def __init__(
@@ -94,7 +104,7 @@ class Clocks:
         )
         self.pointer = ctypes.addressof(self._race)
         self.agents_latest = 0
-        """The latest clock of an agent."""
+        """The latest clock of all agents."""
 
     @property
     def first(self) -> int:
@@ -103,16 +113,20 @@ class Clocks:
 
     @property
     def latest(self) -> int:
-        """No clock is later."""
+        """The latest clock of all warps and agents."""
         return max(self.first, int(self.now.max()), self.agents_latest)
 
     @property
     def agents(self) -> int:
-        """How many agents a block may have."""
+        """The number of agents that a block has room for."""
         return self.agents_seen.shape[1]
 
     def begin(self, first_block: int) -> None:
-        """The next blocks: they start at `first_block` of the order in which they run."""
+        """Start the clocks of the next blocks, after all clocks of the previous ones.
+
+        Args:
+            first_block: Position of the first block in the order in which they run.
+        """
         clock = self.latest + 1
         self._race.chunk_clock = clock
         self._race.first_thread = first_block * self.threads
@@ -122,15 +136,17 @@ class Clocks:
             others[...] = 0
 
     def barrier(self, at: npt.NDArray[np.bool_] | None, *, whole: bool) -> None:
-        """The threads `at` (all if None) have passed a barrier.
+        """Order the threads that have passed a barrier.
 
-        With `whole` it orders all threads of their blocks, also those that have ended.
+        Args:
+            at: The threads; None for all.
+            whole: True to order all threads of their blocks, including those that have ended.
         """
         pointer = None if at is None else at.ctypes.data
         self._native.race_barrier(self.pointer, pointer, self._lanes, whole)
 
     def add_agents(self) -> None:
-        """Makes room for more agents."""
+        """Double the room for agents, which moves the arrays that race.c uses."""
         more = max(self.agents, _FIRST_AGENTS)
         self.agents_seen = np.pad(self.agents_seen, ((0, 0), (0, more)))
         self._agents_released = np.pad(self._agents_released, ((0, 0), (0, more)))
@@ -139,5 +155,9 @@ class Clocks:
         self._race.agents_released = self._agents_released.ctypes.data
 
     def diverge(self, warps: npt.NDArray[np.intp]) -> None:
-        """Readers of these warps are not ordered with their warp's own reading any more."""
+        """Stop assuming that other readers are unordered with the reads of these warps.
+
+        race.c skips a read if two other readers are certainly unordered with it. After a wait by
+        some warps of a block that is no longer certain.
+        """
         self._apart[warps] = _NEVER

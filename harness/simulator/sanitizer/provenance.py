@@ -1,7 +1,8 @@
-"""Which allocations a kernel may store to, read from its code before it runs.
+"""Static analysis of the pointers that a kernel may store through, before it runs.
 
-Race detection has to remember every access of memory that is written; most loads of most kernels
-read memory that never is, and pay nothing where that is known.
+Race detection must remember every access of memory that the kernel writes. Most loads of most
+kernels read memory that the kernel never writes. Those loads cost nothing if the analysis proves
+it.
 """
 
 from __future__ import annotations
@@ -23,16 +24,24 @@ from harness.simulator.ptx.ptx import TYPE_BYTES
 from harness.simulator.ptx.space import Space
 
 Origin = tuple[str, int]
-"""`("argument", offset)` of a pointer among the arguments, or `("at", address)` of a variable."""
+"""The source of a pointer: `("argument", offset)` for an argument, `("at", address)` for a
+variable."""
 ANYWHERE: Origin = ("anywhere", 0)
-"""A pointer that was itself loaded from memory."""
+"""The origin of a pointer that was itself loaded from memory, and so may point anywhere."""
 
 _LEAST_ADDRESS = 1 << 32
+"""Constants below this are numbers and not addresses of variables."""
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What race detection wants to know of a program."""
+    """The properties of a program that race detection needs.
+
+    Attributes:
+        stored_through: The origins of the pointers that it stores through.
+        access_bytes: Bytes that a cell of race detection stands for.
+        has_fence: True if the program has a memory fence.
+    """
 
     stored_through: frozenset[Origin]
     access_bytes: int
@@ -40,7 +49,7 @@ class Traits:
 
     @classmethod
     def of(cls, program: Program) -> Traits:
-        """Read them from the code."""
+        """Return the traits of a program."""
         return cls(
             stored_through(program),
             access_bytes(program),
@@ -49,10 +58,12 @@ class Traits:
 
 
 def stored_through(program: Program) -> frozenset[Origin]:
-    """Where the pointers come from that the kernel's global stores and atomics go through.
+    """Return the origins of the pointers that global stores and atomics go through.
 
-    Arithmetic keeps every origin of its operands; numbers narrower than a pointer have none.
+    A result has the origins of all its operands. Registers narrower than a pointer have none.
     """
+    # Loops carry pointers backwards, so the steps are repeated until no register gets a new origin.
+    # Sets only grow, so this ends.
     origins: dict[int, frozenset[Origin]] = {}
     steps = [step for block in program.blocks for step in block.steps]
     changed = True
@@ -108,7 +119,7 @@ def _loaded(step: Access) -> frozenset[Origin]:
 
 
 def access_bytes(program: Program) -> int:
-    """Width of the narrowest access of shared or global memory, at most 4 bytes."""
+    """Return the width of the narrowest access of shared or global memory, at most 4 bytes."""
     widths = [
         TYPE_BYTES[step.type]
         for block in program.blocks
@@ -119,7 +130,7 @@ def access_bytes(program: Program) -> int:
 
 
 def has_fence(program: Program) -> bool:
-    """Whether blocks may hand data to one another within the kernel."""
+    """Return whether the program has a fence, so that blocks may hand data to one another."""
     return any(
         isinstance(step, Order) and step.kind == "fence"
         for block in program.blocks

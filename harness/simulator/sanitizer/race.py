@@ -1,4 +1,4 @@
-"""What race.c is told of a launch before its blocks run."""
+"""Race detection of one launch: the setup of race.c, and the findings afterwards."""
 
 from __future__ import annotations
 
@@ -20,19 +20,28 @@ from harness.simulator.sanitizer.provenance import ANYWHERE, Traits
 from harness.simulator.sanitizer.race_findings import findings_of
 
 _EVENTS = 256
-"""Pairs of places in one kernel's code that are told apart."""
+"""The most pairs of places in one kernel's code that are reported separately."""
 _MOST_CELLS = 1 << 26
-"""2 GiB. What a launch writes beyond the 256 MiB that these stand for is not looked at."""
+"""The most cells of a launch, which take 2 GiB. They stand for 256 MiB of memory at 4 bytes each;
+allocations beyond that are not checked for races."""
 _KEPT_CELLS = 1 << 24
-"""Cells that are not given back between launches."""
+"""The most cells whose memory is kept between launches."""
 _LAST_CLOCK = 1 << 31
+"""Beyond this clock, a launch starts again with clock 1 and cleared cells."""
 
 _CELL_BYTES = ctypes.sizeof(Cell)
 
 
 @dataclass
 class RaceHistory:
-    """What one launch leaves to the next: the clock, and the cells, which need no clearing."""
+    """The state that one launch leaves for the next.
+
+    The cells need no clearing, because the clock of the next launch is later than all of theirs.
+
+    Attributes:
+        clock: The clock at which the next launch begins.
+        cells: The cells, each a row of 32-bit words.
+    """
 
     clock: int = 1
     cells: npt.NDArray[np.uint32] = field(
@@ -40,7 +49,7 @@ class RaceHistory:
     )
 
     def take(self, count: int) -> npt.NDArray[np.uint32]:
-        """At least `count` cells, none of which is younger than the clock."""
+        """Return at least `count` cells, all of which are older than the clock."""
         if self.clock > _LAST_CLOCK:
             self.clock, self.cells = 1, self.cells[:0]
         if len(self.cells) < count:
@@ -48,14 +57,33 @@ class RaceHistory:
         return self.cells
 
     def leave(self, clock: int) -> None:
-        """The launch is over."""
+        """Store the clock for the next launch, and free the cells if there are many.
+
+        Args:
+            clock: A clock that is later than all clocks of the launch.
+        """
         self.clock = clock
         if len(self.cells) > _KEPT_CELLS:
             self.cells = self.cells[:0]
 
 
 class Races:
-    """Looks for races in one launch."""
+    """Race detection of one launch.
+
+    The cells of the launch are one array. The cells of shared memory come first, then those of each
+    allocation that the kernel may store to.
+
+    Args:
+        native: The C functions.
+        history: The state of the previous launch.
+        memory: Global memory.
+        kernel: The kernel's readable name.
+        traits: The properties of the program.
+        placement: The order of blocks and threads.
+        lanes: The number of threads that run together.
+        shared_bytes: Shared memory of a block.
+        arguments: The arguments of the launch.
+    """
 
     def __init__(
         self,
@@ -103,7 +131,10 @@ class Races:
         self._clocks: list[Clocks] = []
 
     def clocks(self) -> Clocks:
-        """The clocks of blocks that are to run together, beside others if there are such."""
+        """Return new clocks for a chunk of blocks, which may run beside other chunks.
+
+        Each chunk beside the first gets its own cells of shared memory.
+        """
         if self._clocks:
             self._cells.append(np.zeros((self._shared_cells, _CELL_BYTES // 4), np.uint32))
         cells = self._cells[-1].ctypes.data
@@ -113,19 +144,19 @@ class Races:
 
     @property
     def watched(self) -> list[tuple[int, int]]:
-        """Address and bytes of each part of global memory that is looked at."""
+        """Address and bytes of each part of global memory that is checked for races."""
         return [(area.start, area.end - area.start) for area in self._areas]
 
     @property
     def watched_cells(self) -> int:
-        """Cells that stand for it."""
+        """The number of cells that stand for those parts."""
         return sum(self._cells_of(area) for area in self._areas)
 
     def _cells_of(self, area: Area) -> int:
         return int(-(-(area.end - area.start) // (1 << self._common.shift)))
 
     def touched(self, into: npt.NDArray[np.uint8]) -> None:
-        """Fills in, cell after cell of global memory, what this launch did: 1 read, 2 wrote."""
+        """Fill in how this launch accessed each cell of global memory: 0 not, 1 read, 2 wrote."""
         for area in self._areas:
             cells = self._cells_of(area)
             part, into = into[:cells], into[cells:]
@@ -133,18 +164,18 @@ class Races:
             self._native.race_touched(area.cells, cells, clock, part.ctypes.data)
 
     def end(self) -> None:
-        """The launch is over."""
+        """End the launch, and leave its clock to the next one."""
         latest = max((clocks.latest for clocks in self._clocks), default=self._common.clock)
         self._history.leave(latest + 1)
 
     def findings(self, sites: Sequence[Access]) -> Iterator[Finding]:
-        """One for each two places in the source whose accesses race, the gravest of its kind."""
+        """Yield a finding for each two places in the source whose accesses race."""
         events = self._events[: self._log.count]
         return findings_of(events, sites, self._kernel, self._placement)
 
 
 def _stored_to(traits: Traits, memory: Memory, arguments: bytes) -> list[Allocation]:
-    """The live allocations that the kernel may store to, by address."""
+    """Return the live allocations that the kernel may store to, by address."""
     found: dict[int, Allocation] = {}
     for kind, value in traits.stored_through:
         if (kind, value) == ANYWHERE:
@@ -152,7 +183,7 @@ def _stored_to(traits: Traits, memory: Memory, arguments: bytes) -> list[Allocat
         address = value
         if kind == "argument":
             address = int.from_bytes(arguments[value : value + 8], "little")
-        # A pointer may stand before the array that it is to be an index into.
+        # The pointer may lie a little before or behind its array, to be moved by an index.
         allocation = memory.nearest(address) if memory.contains(address) else None
         if allocation and allocation.is_live:
             found[allocation.start] = allocation

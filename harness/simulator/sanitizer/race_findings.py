@@ -1,4 +1,4 @@
-"""From the races that race.c has found to findings."""
+"""Findings made of the races that race.c has found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ _READ_AFTER_WRITE, _WRITE_AFTER_READ = 0, 1
 def findings_of(
     events: Sequence[Event], sites: Sequence[Access], kernel: str, placement: Placement
 ) -> Iterator[Finding]:
-    """One for each two places in the source whose accesses race, the gravest of its kind."""
+    """Yield a finding for each two places in the source whose accesses race.
+
+    It describes the most severe race of the two places, and counts all of them.
+
+    Args:
+        events: The races.
+        sites: The access at each place in the program.
+        kernel: The kernel's readable name.
+        placement: The order of blocks and threads.
+    """
     gravest: dict[frozenset[str], Event] = {}
     counts: dict[frozenset[str], int] = {}
     for event in events:
@@ -37,7 +46,8 @@ def _finding(
     other, other_thread = sites[event.other_site], event.other_thread
     waited_for = other.kind if event.waits else ""
     line, other_line = (s.location.line if s.location else 0 for s in (step, other))
-    # The store is told first: which of the two ran first means nothing.
+    # The message begins with the store, or else with the earlier line. The order in which the
+    # simulator ran the two accesses has no meaning.
     if event.kind == _READ_AFTER_WRITE or (event.kind != _WRITE_AFTER_READ and other_line < line):
         step, thread, other, other_thread = other, other_thread, step, thread
     threads = placement.geometry.threads
@@ -81,7 +91,7 @@ def _warp(thread: int, threads: int) -> tuple[int, int]:
 
 
 def place_of(step: Access) -> str:
-    """File and line, as short as messages have it; empty where the PTX does not tell."""
+    """Return an access's file and line for messages, or "" if the PTX does not have them."""
     return f"{Path(step.location.file).name}:{step.location.line}" if step.location else ""
 
 

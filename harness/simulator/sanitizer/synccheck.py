@@ -1,4 +1,4 @@
-"""Barriers: whether the threads of a block meet as the program means them to."""
+"""Checks of barriers: divergent barriers, threads that never arrive, and deadlocks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ Lanes = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Arrival:
-    """Threads of the chunk that wait at a barrier instruction, or have arrived there and gone on.
+    """The threads of a chunk at one barrier instruction.
 
-    `passed` are those that have ended past it.
+    Attributes:
+        barrier: The instruction.
+        lanes: The threads that wait there, or have arrived and gone on.
+        passed: The threads that have gone past it and ended.
     """
 
     barrier: Barrier
@@ -34,7 +37,14 @@ Arrivals = Sequence[Arrival]
 
 @dataclass(frozen=True)
 class Wait:
-    """Threads of the chunk that cannot go on; `where` tells what they do, in the present tense."""
+    """Threads of a chunk that cannot continue.
+
+    Attributes:
+        location: The place in the source, or None if the PTX does not have it.
+        lanes: The threads.
+        where: What the threads do, in the present tense, such as "wait".
+        more: Details for the message, followed by a space.
+    """
 
     location: Location | None
     lanes: Lanes
@@ -43,7 +53,7 @@ class Wait:
 
     @classmethod
     def at_barrier(cls, barrier: Barrier, lanes: Lanes) -> Wait:
-        """They wait at a barrier."""
+        """Return the wait of threads at a barrier."""
         needed = f", which waits for {barrier.threads}," if barrier.threads else ""
         return cls(barrier.location, lanes, "wait", f"barrier {barrier.number}{needed} ")
 
@@ -53,7 +63,7 @@ def _place(location: Location | None) -> str:
 
 
 class SyncChecks:
-    """Collects what was wrong with the barriers of one launch: one finding for each place."""
+    """The findings about the barriers of one launch, at most one for each place and severity."""
 
     def __init__(self, kernel: str, placement: Placement) -> None:
         self._kernel = kernel
@@ -62,16 +72,22 @@ class SyncChecks:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """In the order of discovery."""
+        """The findings in the order of discovery."""
         return tuple(self._findings.values())
 
     def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
-        """Threads that wait at one barrier go on together; `live` lanes were started.
+        """Check the threads that go on together after waiting at one barrier.
 
-        PTX lets threads that have ended be missing, and the warps of a block come from different
-        instructions; CUDA C++ does not allow the latter, nor that threads of a warp go past a
-        barrier at which others of it wait. Barriers that name how many threads they wait for are
-        made for threads that do different things.
+        PTX and CUDA C++ differ here. PTX accepts that threads that have ended do not arrive, and
+        that the warps of a block arrive at different instructions. CUDA C++ does not allow
+        different instructions. It also does not allow that a thread goes past a barrier at which
+        other threads of its warp wait. A barrier with a number of threads is for threads that
+        execute different code, so it is checked only within each warp.
+
+        Args:
+            arrivals: The threads at each instruction of the barrier.
+            first_block: Position of the chunk's first block in the order of blocks.
+            live: How many lanes of the chunk were started.
         """
         arrivals = [arrival for arrival in arrivals if not arrival.barrier.is_arrival]
         if not arrivals:
@@ -101,7 +117,14 @@ class SyncChecks:
         )
 
     def _gone_past(self, barrier: Barrier, waiting: Lanes, passed: Lanes, first_block: int) -> None:
-        """Rows are blocks: threads that wait at a barrier, and that have ended past it."""
+        """Report warps of which some threads wait at a barrier and others have ended past it.
+
+        Args:
+            barrier: The barrier.
+            waiting: (blocks, threads), the threads that wait.
+            passed: (blocks, threads), the threads that have ended past the barrier.
+            first_block: Position of the chunk's first block in the order of blocks.
+        """
         for block in np.flatnonzero(waiting.any(1) & passed.any(1)):
             warps = _warps(waiting[block]).any(1) & _warps(passed[block]).any(1)
             if not warps.any():
@@ -125,6 +148,7 @@ class SyncChecks:
     def _different_instructions(
         self, arrivals: Arrivals, rows: Sequence[Lanes], first_block: int
     ) -> None:
+        """Report blocks whose threads wait for one barrier at different places in the source."""
         first, *rest = (row.any(1) for row in rows)
         for number, present in enumerate(rest, 1):
             both = first & present
@@ -137,7 +161,7 @@ class SyncChecks:
             if barrier.threads is not None and not shared:
                 continue
             if barrier.location == other.location:
-                # One barrier of the source, of which the compiler has made several.
+                # The compiler has duplicated one barrier of the source.
                 continue
             thread, other_thread = (int(np.argmax(rows[n][block])) for n in (0, number))
             what = "of one warp " if shared else ""
@@ -152,7 +176,13 @@ class SyncChecks:
             )
 
     def deadlocked(self, waits: Sequence[Wait], block: int, here: slice) -> Finding:
-        """Nobody in a block can go on; `here` are its lanes, `block` is its place in the order."""
+        """Report a block in which no thread can continue, and return the finding.
+
+        Args:
+            waits: The waiting threads of the chunk.
+            block: Position of the block in the order of blocks.
+            here: The lanes of the block.
+        """
         waits = [wait for wait in waits if wait.lanes[here].any()]
         groups = [self._group(wait, here) for wait in waits]
         ended = here.stop - here.start - sum(int(wait.lanes[here].sum()) for wait in waits)
