@@ -1,4 +1,4 @@
-"""The simulator's C and C++: memory, arithmetic, races, the CUDA runtime, PyTorch's device.
+"""The simulator's C and C++ code: memory, arithmetic, races, the CUDA runtime, PyTorch's device.
 
-Two Python files compile it and describe its functions; no other module calls C.
+library.py compiles the code, and bindings.py declares its functions.
 """

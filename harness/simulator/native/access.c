@@ -1,9 +1,12 @@
+/* Loads and stores of a vector of threads. Each access is checked for its alignment and bounds, for
+ * bytes that nothing has written, and for races. */
 #include "access.h"
 
 #include "locate.h"
 #include "profile.h"
 
-/* Tells race.c of a load; one that stands for all threads is that of the first and the last. */
+/* Report a load to race.c. A load that stands for all threads is reported for the first and last
+ * thread: race.c needs two readers at most, of different warps if possible. */
 static __attribute__((noinline)) void note_read(const sim_shape *shape, const sim_spaces *spaces,
                                                 place found, const int64_t *lanes,
                                                 uint64_t count, uint64_t lane, uint64_t address) {
@@ -24,8 +27,8 @@ static __attribute__((noinline)) void note_read(const sim_shape *shape, const si
                       found.since, address);
 }
 
-/* What was wrong before or is wrong with an element whose bytes are not all written; the value is
- * poison where a copy is pending. */
+/* Return the fault of an element whose bytes are not all written, or else the fault `before`. Set
+ * the value to poison if a copy of it is pending. */
 static __attribute__((noinline)) uint8_t not_written(place found, uint32_t at, uint32_t width,
                                                      uint8_t before, uint64_t *value) {
     for (uint32_t b = 0; b < width; b++)
@@ -34,8 +37,8 @@ static __attribute__((noinline)) uint8_t not_written(place found, uint32_t at, u
     return fault ? fault : before;
 }
 
-/* The loops below are one source for all shapes; the callers pass constants for the common shapes,
- * for which the compiler then makes loops of their own. */
+/* The two loops below serve all shapes. SHAPES passes constants for the common shapes, so that the
+ * compiler generates a specialised loop for each of them. */
 static inline __attribute__((always_inline)) int64_t
 load(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
      uint32_t register_width, const sim_spaces *spaces, const int64_t *lanes, uint64_t count,
@@ -127,9 +130,10 @@ store(const sim_shape *shape, uint32_t space, uint32_t width, uint32_t elements,
     }                                                                                      \
     return CALL(shape->space, shape->width, shape->elements, shape->register_width);
 
-/* Loads for the threads lanes[0..count), or 0..count when `lanes` is NULL, into
- * targets[element][thread]. What cannot be read becomes poison. Addresses lie `address_stride`
- * apart: 1, or 0 when all threads share one. Returns how many threads' accesses were faulty. */
+/* Load for the threads lanes[0..count), or 0..count when `lanes` is NULL, into
+ * targets[element][thread]. Bytes that cannot be read become poison. The addresses of two threads
+ * are `address_stride` elements apart: 1, or 0 if all threads share one. Return how many threads'
+ * accesses were faulty. */
 int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t *lanes,
                  uint64_t count, const void *addresses, uint32_t address_stride, uint8_t *first,
                  uint8_t *second, uint8_t *third, uint8_t *fourth) {
@@ -143,8 +147,8 @@ int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t
     SHAPES(LOAD)
 }
 
-/* Stores; faulty accesses are dropped. Bit e of `strides` tells whether source e has a value for
- * each thread or one for all. */
+/* Store for the same threads, and drop faulty accesses. Bit e of `strides` is 1 if source e has a
+ * value for each thread, and 0 if it has one for all. */
 int64_t sim_store(const sim_shape *shape, sim_spaces *spaces, const int64_t *lanes,
                   uint64_t count, const void *addresses, uint32_t address_stride, uint32_t strides,
                   const uint8_t *first, const uint8_t *second, const uint8_t *third,

@@ -1,3 +1,8 @@
+/* Device memory, as arena.h describes it.
+ *
+ * The arena hands out addresses in ascending order and never uses one twice. So an access to freed
+ * memory is always detected, and the table of allocations is sorted without further work. The price
+ * is address space: the arena reserves 256 GiB of it, or less if the system refuses. */
 #define _GNU_SOURCE
 #include "arena.h"
 
@@ -11,10 +16,11 @@
 #define TABLE_ENTRIES ((uint64_t)4 << 20)
 #define DEFAULT_LIMIT ((uint64_t)8 << 30)
 #define LEAST_SPARSE ((uint64_t)1 << 30)
-/* Where nothing else lies in any process, so that the same addresses mean nothing in a worker. */
+/* An address that no process uses for anything else. So a worker that uses a device address as a
+ * host pointer does not reach its own data. */
 #define PREFERRED_BASE ((void *)((uint64_t)0x20 << 40))
 
-/* What processes that were forked from this one see as it is now, as they do the memory itself. */
+/* The table of allocations. It lies in shared memory, so forked processes see its current state. */
 typedef struct table {
     uint64_t count;
     sim_allocation entries[TABLE_ENTRIES];
@@ -25,11 +31,11 @@ static struct {
     uint8_t *base;
     uint8_t *shadow;
     uint64_t size;
-    uint64_t used; /* bytes of the range handed out, guards included */
+    uint64_t used; /* bytes of the range that are handed out, including guards */
     uint64_t live_bytes;
-    uint64_t peak_bytes; /* the most that were live at a time */
+    uint64_t peak_bytes; /* the most bytes that were live at a time */
     uint64_t limit;
-    int sparse; /* whether what is large is not there until it is touched */
+    int sparse; /* whether large allocations are sparse */
     table *table;
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = DEFAULT_LIMIT};
 
@@ -42,8 +48,8 @@ static void *reserve(void *place, uint64_t bytes, int protection) {
 
 static int reserve_ranges(uint64_t size) {
     arena.base = reserve(PREFERRED_BASE, size, PROT_NONE);
-    /* The shadow is writable as a whole: untouched pages cost nothing, and a process may only have
-     * some 65,000 mappings. */
+    /* The whole shadow is writable, and untouched pages cost nothing. Protecting it in pieces would
+     * need a mapping for each allocation, and a process has at most some 65,000 mappings. */
     arena.shadow = reserve(NULL, size, PROT_READ | PROT_WRITE);
     if (arena.base && arena.shadow) {
         arena.size = size;
@@ -95,7 +101,7 @@ static void *alloc_locked(uint64_t size, int owned) {
     arena.table->entries[serial] =
         (sim_allocation){(uint64_t)start, size, 1, serial, (uint64_t)owned, sparse};
     arena.table->count++;
-    arena.used += PAGE + mapped; /* the next allocation's guard is this one's second guard */
+    arena.used += PAGE + mapped; /* two neighbouring allocations share the guard between them */
     arena.live_bytes += counted;
     if (arena.live_bytes > arena.peak_bytes) arena.peak_bytes = arena.live_bytes;
     return start;
@@ -115,6 +121,7 @@ void *sim_alloc_owned(size_t size) {
     return start;
 }
 
+/* A binary search: the table is sorted by start. */
 const sim_allocation *sim_find(uint64_t address) {
     uint64_t low = 0, high = sim_arena_table_count();
     while (low < high) {
@@ -131,7 +138,7 @@ static int free_locked(uint8_t *start) {
     sim_allocation *found = (sim_allocation *)sim_find((uint64_t)start);
     if (!found || found->start != (uint64_t)start || !found->live) return -1;
     uint64_t mapped = round_up(found->size, PAGE);
-    /* Older kernels take pages back from writable memory alone. */
+    /* Older Linux kernels free the pages of writable memory only. */
     mprotect(start, mapped, PROT_READ | PROT_WRITE);
     madvise(start, mapped, MADV_REMOVE);
     madvise(arena.shadow + (start - arena.base), mapped, MADV_REMOVE);
@@ -153,7 +160,7 @@ int sim_contains(const void *pointer) {
     return arena.base && (uint64_t)((const uint8_t *)pointer - arena.base) < arena.size;
 }
 
-/* Calls `visit` for each part of [start, start + size) that lies in a live allocation. */
+/* Call `visit` for each part of [start, start + size) that lies in a live allocation. */
 static void each_live_part(uint64_t start, uint64_t size,
                            void (*visit)(uint64_t, uint64_t, const void *), const void *context) {
     uint64_t end = start + size < start ? UINT64_MAX : start + size;

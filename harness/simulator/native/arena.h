@@ -1,9 +1,11 @@
 /* Device memory of the simulator: guarded allocations in one reserved range of addresses.
  *
- * Addresses are real host addresses, so that memcpy and torch's kernels for the CPU can use them in
- * the device process, and nowhere else; a second range of the same size, the shadow, holds one byte for every device byte: 0 while nothing has
- * written it, afterwards 1, or 0x81 where a kernel did (and what access.h says while one runs).
- * Processes forked from this one share all of it.
+ * Device addresses are real host addresses of the device process. So memcpy and torch's kernels for
+ * the CPU can use them there, but in no other process.
+ *
+ * A second range of the same size, the shadow, holds one byte for every device byte: 0 if nothing
+ * has written it, 1 if it is written, 0x81 if a kernel wrote it. access.h has the states while a
+ * kernel runs. Processes that are forked from this one share both ranges.
  */
 #ifndef SIM_ARENA_H
 #define SIM_ARENA_H
@@ -14,45 +16,47 @@
 extern "C" {
 #endif
 
-/* What fresh memory holds, as repeated 32-bit words: a NaN as float, 1.25e307 as double. */
+/* The 32-bit word that fills fresh memory: a NaN as float, 1.25e307 as double. */
 #define SIM_POISON 0x7FB1DEADu
 
-/* Reserves the ranges; does nothing when they are there. 0, or -1 when the system has no room. */
+/* Reserve the ranges, or do nothing if they are reserved. Return -1 if the system has no room. */
 int sim_arena_init(void);
 
-/* `size` bytes of device memory, 512-byte aligned, with unmapped pages on both sides and filled
- * with SIM_POISON. NULL for size 0, beyond the limit of live bytes, or out of addresses. */
+/* Allocate `size` bytes of device memory, filled with SIM_POISON. They are aligned to 512 bytes at
+ * least, and have unmapped pages on both sides. Return NULL for size 0, beyond the limit of live
+ * bytes, or if no addresses are left. */
 void *sim_alloc(size_t size);
 
-/* The same, for host code that has to free it: what is live in the end has been leaked. */
+/* Like sim_alloc, for host code that has to free the memory. Such an allocation that is live at the
+ * end is a leak. */
 void *sim_alloc_owned(size_t size);
 
-/* Gives an allocation back; its addresses are never used again. Nonzero when `pointer` is not the
- * start of a live allocation; NULL is fine and does nothing. */
+/* Free an allocation, whose addresses are never used again. Return nonzero if `pointer` is not the
+ * start of a live allocation. NULL does nothing. */
 int sim_free(void *pointer);
 
-/* Whether what is allocated from now on, of 1 GiB and more, has zeros and no page until something
- * touches it, and counts for nothing against the limit. */
+/* Set whether later allocations of 1 GiB and more are sparse: they read as zero, get pages only
+ * where they are touched, and do not count against the limit. */
 void sim_set_sparse(int sparse);
 int sim_is_sparse(void);
 
-/* Most bytes that may be allocated at a time; 8 GiB until it is set. */
+/* The most bytes that may be allocated at a time; 8 GiB by default. */
 void sim_set_limit(uint64_t bytes);
 uint64_t sim_get_limit(void);
 uint64_t sim_live_bytes(void);
 
-/* The most that were live at a time, since the process began or the peak was reset. */
+/* The most bytes that were live at a time, since the process began or the peak was reset. */
 uint64_t sim_peak_bytes(void);
 void sim_reset_peak(void);
 
-/* 1 when the pointer lies in the reserved range, in an allocation or not. */
+/* Return 1 if the pointer lies in the reserved range, in an allocation or not. */
 int sim_contains(const void *pointer);
 
-/* The host has written these bytes. Only what lies in live allocations is marked. */
+/* Mark bytes as written by the host, as far as they lie in live allocations. */
 void sim_mark_written(const void *pointer, size_t size);
 
-/* `size` bytes have been copied to `target`: it is now as initialised as `source` was, wholly when
- * the source is host memory. */
+/* Copy the shadow of `size` bytes that were copied to `target`. Bytes from host memory count as
+ * written. */
 void sim_copy_written(void *target, const void *source, size_t size);
 
 uint64_t sim_arena_base(void);
@@ -61,11 +65,11 @@ uint64_t sim_arena_shadow(void);
 const sim_allocation *sim_arena_table(void);
 uint64_t sim_arena_table_count(void);
 
-/* For a process that was forked from the one whose memory it is, and has it in common with it: lets
- * it see what is allocated from now on. It must not allocate or free. Nonzero if it cannot be. */
+/* Make later allocations of the parent process accessible in this forked process, which must not
+ * allocate or free. Return nonzero if the system refuses. */
 int sim_arena_join(void);
 
-/* The last allocation that starts at or below `address`, or NULL. */
+/* Return the last allocation that starts at or below `address`, or NULL. */
 const sim_allocation *sim_find(uint64_t address);
 
 #ifdef __cplusplus

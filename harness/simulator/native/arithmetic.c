@@ -1,8 +1,9 @@
-/* Arithmetic on vectors of threads that NumPy lacks (one rounding in fma, wide products) or does in
- * several passes.
+/* Arithmetic on vectors of threads that NumPy lacks (fma with one rounding, wide products) or needs
+ * several passes for.
  *
- * Every function takes the number of threads, then for each operand a pointer and a stride (1: a
- * value for each thread, 0: one for all), then the result. A result may be one of the operands.
+ * The arguments of every function are the number of threads, then a pointer and a stride for each
+ * operand, then the result. The stride is 1 if the operand has a value for each thread, and 0 if it
+ * has one for all. The result may be one of the operands.
  */
 #include <fenv.h>
 #include <math.h>
@@ -19,7 +20,8 @@
 #define VECTOR
 #endif
 
-/* Threads per pass: an operand shared by all threads is spread over a buffer of this many. */
+/* Threads per pass. An operand that all threads share is copied to a buffer of this many elements,
+ * so that one loop without a stride serves both kinds of operands. Compilers can vectorise it. */
 #define BLOCK 512
 
 #define SPREAD(T, x)                                               \
@@ -77,8 +79,8 @@
         }                                                                                   \
     }
 
-/* A float32 result that is a NaN is this one, whatever NaN went in (PTX ISA, "Floating Point
- * Instructions"); double precision keeps payloads, as the host does. */
+/* Replace a NaN by the canonical one. Every float32 result that is a NaN is this one (PTX ISA,
+ * "Floating Point Instructions"). Double precision keeps the payloads of NaNs, as the host does. */
 static inline __attribute__((always_inline)) float canonical(float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
@@ -96,7 +98,7 @@ TERNARY(fma_f32, float, float, float, canonical(__builtin_fmaf(x, y, z)))
 UNARY(sqrt_f64, double, double, __builtin_sqrt(x))
 TERNARY(fma_f64, double, double, double, __builtin_fma(x, y, z))
 
-/* The smaller (larger) number; the other operand where one is NaN; -0 is less than +0. */
+/* min and max return the other operand if one is NaN. -0 is less than +0. */
 #define LESS(x, y) ((x) < (y) || ((x) == (y) && __builtin_signbit(x)))
 BINARY(min_f32, float, float, canonical(x != x ? y : y != y || LESS(x, y) ? x : y))
 BINARY(max_f32, float, float, canonical(x != x ? y : y != y || !LESS(x, y) ? x : y))
@@ -121,13 +123,14 @@ BINARY(mul_hi_u32, uint32_t, uint32_t, (uint32_t)((uint64_t)x * y >> 32))
 BINARY(mul_hi_s64, int64_t, int64_t, (int64_t)((__int128)x * y >> 64))
 BINARY(mul_hi_u64, uint64_t, uint64_t, (uint64_t)((unsigned __int128)x * y >> 64))
 
-/* PTX leaves division by zero open; the sequence that ptxas makes gives all ones for quotient and
- * remainder. The quotient of 32-bit integers is exact in double precision: rounding moves it by
- * less than 2^-21 / divisor, and it is at least 1 / divisor away from the next integer. */
+/* PTX does not define division by zero. The code that ptxas generates gives all ones for quotient
+ * and remainder. The quotient of 32-bit integers is computed in double precision. The truncated
+ * result is exact: rounding moves the quotient by less than 2^-21 / divisor, and a quotient that is
+ * not an integer is at least 1 / divisor away from the next one. */
 #define DIVIDE(T, x, y) ((y) == 0 ? (T)-1 : (T)((double)(x) / (double)((y) == 0 ? 1 : (y))))
 #define REMAINDER(T, U, x, y) \
     ((y) == 0 ? (T)-1 : (T)((U)(x) - (U)(T)((double)(x) / (double)((y) == 0 ? 1 : (y))) * (U)(y)))
-/* INT_MIN / -1 is 2^31 in double precision, outside the type: a detour through 64 bits wraps it. */
+/* INT_MIN / -1 is 2^31, which is outside of int32_t. A conversion through 64 bits wraps it. */
 #define DIVIDE_S32(x, y) \
     ((y) == 0 ? -1 : (int32_t)(int64_t)((double)(x) / (double)((y) == 0 ? 1 : (y))))
 
@@ -139,7 +142,7 @@ BINARY(div_s32, int32_t, int32_t, DIVIDE_S32(x, y))
 BINARY(rem_s32, int32_t, int32_t,
        y == 0 ? -1 : (int32_t)((uint32_t)x - (uint32_t)DIVIDE_S32(x, y) * (uint32_t)y))
 
-/* Unsigned 32-bit values reach double precision through signed 64-bit ones: fewer instructions. */
+/* Converting unsigned 32-bit values through signed 64-bit ones takes fewer instructions. */
 #define QUOTIENT_U32(x, y) \
     ((uint32_t)(int64_t)((double)(int64_t)(x) / (double)(int64_t)((y) == 0 ? 1 : (y))))
 BINARY(div_u32, uint32_t, uint32_t, y == 0 ? UINT32_MAX : QUOTIENT_U32(x, y))
@@ -150,7 +153,7 @@ BINARY(rem_u64, uint64_t, uint64_t, y == 0 ? UINT64_MAX : x % y)
 BINARY(div_s64, int64_t, int64_t, y == 0 ? -1 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y)
 BINARY(rem_s64, int64_t, int64_t, y == 0 ? -1 : y == -1 ? 0 : x % y)
 
-/* Arithmetic with another rounding than to nearest. Kept in step with instructions/floating.py. */
+/* Arithmetic with a rounding other than to nearest. Keep in step with instructions/floating.py. */
 enum { ROUNDED_ADD, ROUNDED_MUL, ROUNDED_FMA, ROUNDED_DIV, ROUNDED_SQRT };
 
 #define ROUNDED(NAME, T, FMA, SQRT, CLEAN)                                                   \
@@ -161,7 +164,7 @@ enum { ROUNDED_ADD, ROUNDED_MUL, ROUNDED_FMA, ROUNDED_DIV, ROUNDED_SQRT };
         int previous = fegetround();                                                         \
         fesetround(modes[rounding & 3]);                                                     \
         for (uint64_t i = 0; i < n; i++) {                                                   \
-            /* volatile: nothing may be computed before the mode is set or after it is reset */ \
+            /* volatile: no operation may move before the mode is set or behind its reset. */   \
             volatile T x = a[i * a_stride], y = b[i * b_stride], z = c[i * c_stride], r;     \
             switch (operation) {                                                             \
             case ROUNDED_ADD: r = x + y; break;                                              \
@@ -178,7 +181,7 @@ enum { ROUNDED_ADD, ROUNDED_MUL, ROUNDED_FMA, ROUNDED_DIV, ROUNDED_SQRT };
 ROUNDED(f32, float, fmaf, sqrtf, canonical)
 ROUNDED(f64, double, fma, sqrt, (double))
 
-/* Conversions with a directed rounding, from the widest type that holds every source exactly. */
+/* Conversions with a given rounding, from a type that holds every source value exactly. */
 #define NARROW(NAME, T, R)                                                                   \
     void sim_##NAME(uint64_t n, uint32_t rounding, const T *a, uint32_t a_stride, R *out) {  \
         static const int modes[4] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};   \

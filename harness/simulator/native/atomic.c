@@ -1,11 +1,11 @@
-/* Atomic operations, one thread after the other. */
+/* Atomic operations of a vector of threads, one thread after the other. */
 #include <math.h>
 #include <string.h>
 
 #include "locate.h"
 #include "profile.h"
 
-/* Operations of atom and red. Kept in step with lowering/program.py. */
+/* Operations of atom and red. Keep in step with lowering/program.py. */
 enum { OP_ADD, OP_MIN, OP_MAX, OP_AND, OP_OR, OP_XOR, OP_EXCH, OP_CAS, OP_INC, OP_DEC };
 enum { TYPE_UNSIGNED, TYPE_SIGNED, TYPE_FLOAT, TYPE_F16, TYPE_BF16, TYPE_F16X2, TYPE_BF16X2 };
 
@@ -13,12 +13,13 @@ static int64_t sign_extended(uint64_t value, uint32_t width) {
     return width == 4 ? (int64_t)(int32_t)value : (int64_t)value;
 }
 
+/* Replace a subnormal float by a zero of its sign. */
 static uint32_t flushed(uint32_t bits) {
     return bits & 0x7F800000u ? bits : bits & 0x80000000u;
 }
 
-/* In global memory atom.add.f32 takes and gives subnormal numbers as zeros of their sign, in shared
- * memory it keeps them (PTX ISA, "atom"). */
+/* atom.add.f32 flushes subnormal operands and results in global memory, and keeps them in shared
+ * memory (PTX ISA, "atom"). */
 static uint64_t add_float(uint64_t old, uint64_t operand, uint32_t width, int is_global) {
     if (width == 4) {
         uint32_t a = (uint32_t)old, b = (uint32_t)operand, bits;
@@ -39,7 +40,7 @@ static uint64_t add_float(uint64_t old, uint64_t operand, uint32_t width, int is
     return old;
 }
 
-/* A half precision number of `fraction` stored bits (10: float16, 7: bfloat16) as a double. */
+/* Decode a half precision number with `fraction` stored bits (10: float16, 7: bfloat16). */
 static double from_half(uint32_t bits, int fraction) {
     int width = 15 - fraction, bias = (1 << (width - 1)) - 1;
     int exponent = (int)(bits >> fraction) & ((1 << width) - 1);
@@ -51,7 +52,7 @@ static double from_half(uint32_t bits, int fraction) {
     return bits & 0x8000u ? -value : value;
 }
 
-/* Rounded to nearest, ties to even; a NaN becomes 0x7FFF. */
+/* Encode a number as half precision, rounded to nearest, ties to even. A NaN becomes 0x7FFF. */
 static uint32_t to_half(double value, int fraction) {
     int width = 15 - fraction, bias = (1 << (width - 1)) - 1, exponent;
     uint32_t sign = signbit(value) ? 0x8000u : 0;
@@ -62,14 +63,16 @@ static uint32_t to_half(double value, int fraction) {
     frexp(value, &exponent); /* value is in [2^(exponent-1), 2^exponent) */
     int unit = (exponent - 1 < 1 - bias ? 1 - bias : exponent - 1) - fraction;
     double whole = nearbyint(ldexp(value, -unit));
-    /* The hidden bit and a carry out of the fraction both add to the exponent as they should. */
+    /* `whole` includes the hidden bit. Adding it, and a carry out of the fraction, increases the
+     * exponent field as it should. */
     uint64_t bits = ((uint64_t)(unit + fraction + bias - 1) << fraction) + (uint64_t)whole;
     uint64_t infinite = (uint64_t)((1 << width) - 1) << fraction;
     return sign | (uint32_t)(bits < infinite ? bits : infinite);
 }
 
-/* The sum of two half precision numbers is exact in double precision, or so far from a tie that
- * rounding twice does no harm. Extrema take the number where one is a NaN; -0 is less than +0. */
+/* Combine two half precision numbers. Their sum is exact in double precision, or so far from a tie
+ * that rounding twice gives the same result. Of a number and a NaN, min and max return the number.
+ * -0 is less than +0. */
 static uint32_t combine_half(uint32_t op, uint32_t old, uint32_t operand, int fraction) {
     double x = from_half(old, fraction), y = from_half(operand, fraction);
     if (op == OP_ADD) return to_half(x + y, fraction);
@@ -105,8 +108,9 @@ static uint64_t combine(uint32_t op, uint32_t type, uint32_t width, uint64_t old
     }
 }
 
-/* Read-modify-write, one thread after the other in the order of `lanes`. `operation` holds the
- * operation and the type (<< 8); `target` may be NULL (red). Bits of `strides`: as in sim_store. */
+/* Read, modify and write for one thread after the other, in the order of `lanes`. `operation` holds
+ * the operation in its low byte and the type above. `target` is NULL for red. The bits of `strides`
+ * are those of sim_store. */
 int64_t sim_atomic(const sim_shape *shape, sim_spaces *spaces, const int64_t *lanes,
                    uint64_t count, const void *addresses, uint32_t address_stride,
                    uint32_t operation, uint32_t strides, const uint8_t *operand,

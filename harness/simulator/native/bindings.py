@@ -1,4 +1,4 @@
-"""The functions of the simulator's C files, as Python sees them."""
+"""Python declarations of the functions in the simulator's C files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from harness.simulator.instructions.operation import Array, UnknownForm
 _POINTER = ctypes.c_void_p
 
 OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED = 1, 2, 3
-"""What access.h has in `fault`."""
+"""The values of `fault` in access.h."""
 UNWRITTEN, PENDING, BY_KERNEL = 0, 2, 0x81
-"""What access.h has in the shadow of memory."""
+"""The values of a byte's shadow in access.h."""
 READS, LOOKS, WRITES, WAITED_READS, WAITED_WRITES = range(5)
-"""What race.c is told of rows. Who looks is not remembered, because another reader stands for it;
-copies that read or write have been waited for."""
+"""The kinds of accesses of rows that race.c records. A look is a read that is checked but not
+recorded, because another reader stands for it. WAITED_READS and WAITED_WRITES move a copy's source
+or target to another agent, such as the thread that has waited for it."""
 
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 _SITE = (_POINTER, _POINTER, _POINTER, _U64, _POINTER, _U32)
@@ -44,7 +45,11 @@ _ORDER = {
 
 
 class Native:
-    """The library's functions with their types declared."""
+    """The library's functions, with their types declared.
+
+    Args:
+        library: The shared object that `library.build_machine_library` builds.
+    """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
@@ -71,10 +76,13 @@ class Native:
         self.race_touched = library.sim_race_touched
 
     def vector(self, name: str, inputs: int) -> Any:
-        """Function `name` of arithmetic.c: threads, (pointer, stride) of each input, result.
+        """Return function `name` of arithmetic.c, with its types declared.
+
+        Its arguments are the number of threads, pointer and stride of each input, and the pointer
+        of the result.
 
         Raises:
-            UnknownForm: there is no such function.
+            UnknownForm: There is no such function.
         """
         if name not in self._vectors:
             try:
@@ -87,12 +95,16 @@ class Native:
         return self._vectors[name]
 
     def on_arrays(self, name: str, *leading: int) -> Callable[..., None]:
-        """The same, as `function(*inputs, output)` on arrays of any layout.
+        """Return function `name` of arithmetic.c as `function(*inputs, output)` on arrays.
 
-        `leading` are integer arguments that the function takes before the inputs.
+        The arrays may have any layout. An input with one element is used for all threads.
+
+        Args:
+            name: The function's name without the prefix `sim_`.
+            leading: Integer arguments that the function takes before the inputs.
 
         Raises:
-            UnknownForm: there is no such function.
+            UnknownForm: There is no such function.
         """
         try:
             function = self.library[f"sim_{name}"]

@@ -1,4 +1,4 @@
-"""Compile the simulator's own C, and a worker's CUDA runtime and `cuda` device of PyTorch."""
+"""Builds of the simulator's C library, and of a worker's CUDA runtime and PyTorch device."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ from harness.simulator.layout.header import NAME, header
 
 _HERE = Path(__file__).parent
 _MACHINE_SOURCES = tuple(sorted(_HERE.glob("*.c")))
-# Libraries stand before the sources that need them, and are to be linked all the same.
+# Libraries stand on the command line before the sources that need them. Without this option the
+# linker would drop them.
 _LINK_ALL = "-Wl,--no-as-needed"
 
 
 @dataclass(frozen=True)
 class Libraries:
-    """Paths of the finished shared objects."""
+    """Paths of the compiled shared objects.
+
+    Attributes:
+        runtime: A worker's CUDA runtime, which sends its calls to the device process.
+        device: A worker's `cuda` device of PyTorch.
+        bindings: The Python bindings of extensions in a worker.
+        machine: The C functions of a `Machine`, for the device process.
+    """
 
     runtime: Path
-    """A worker's CUDA runtime, which asks the device process."""
     device: Path
-    """A worker's `cuda` device of PyTorch."""
     bindings: Path
-    """What binds extensions to a worker's Python."""
     machine: Path
-    """What a `Machine` needs, for the device process."""
 
 
 def build_machine_library(cache: Cache) -> Path:
-    """What a `Machine` needs, alone, from the cache or freshly compiled.
+    """Return the library that a `Machine` needs, from the cache or newly compiled.
 
     Raises:
-        harness.compiler.toolchain.ToolchainError: there is no C compiler.
+        harness.compiler.toolchain.ToolchainError: There is no C compiler.
     """
     return build_shared_library(
         cache,
@@ -47,18 +51,19 @@ def build_machine_library(cache: Cache) -> Path:
         find_c_compiler(),
         ["-O2", f"-I{_layout(cache)}"],
         [*_MACHINE_SOURCES],
-        # It calls its own functions even in a fork of what has a worker's runtime.
+        # Its functions call each other even in a process that has also loaded a worker's runtime,
+        # which defines some of the same names.
         ["-Wl,-Bsymbolic", _LINK_ALL, "-lm"],
     ).library
 
 
 def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
-    """All libraries, from the cache or freshly compiled (half a minute).
+    """Return all libraries, from the cache or newly compiled (half a minute).
 
     Raises:
-        harness.compiler.ninja.CompileError: one does not compile; for the device that means that
-            this release of torch has moved its internals.
-        harness.compiler.toolchain.ToolchainError: there is no C compiler.
+        harness.compiler.ninja.CompileError: A library does not compile. For the device this means
+            that this release of torch has changed its internals.
+        harness.compiler.toolchain.ToolchainError: There is no C compiler.
     """
     layout = _layout(cache)
     with ThreadPoolExecutor(3) as side_by_side:
@@ -90,7 +95,7 @@ def _build_device(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
         "libharness_device.so",
         [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"],
         [_HERE / "device.cpp", _HERE / "slim.cpp"],
-        # Where a static one is linked instead, nobody else catches what this library throws.
+        # With a static libstdc++, torch could not catch the exceptions that this library throws.
         ["-l:libstdc++.so.6"],
         [*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
     )
@@ -127,9 +132,10 @@ def _build_for_torch(
 
 
 def _layout(cache: Cache) -> Path:
-    """A folder with the header of what Python declares.
+    """Return a folder with the header that is generated from the Python declarations.
 
-    Its name is the digest of the header, so that libraries belong to one header.
+    The folder's name is the digest of the header. The name is among the compiler's flags, so a
+    changed header rebuilds the libraries.
     """
     text = header()
 

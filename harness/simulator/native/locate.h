@@ -1,5 +1,7 @@
-/* From an address to the bytes that it means, with what is known of them. For the files that access
- * memory: what they share is inlined into their loops. */
+/* The translation of an address to its bytes, their shadow and their cells of race detection.
+ *
+ * The files that access memory include this header, so that its functions are inlined into their
+ * loops. */
 #ifndef SIM_LOCATE_H
 #define SIM_LOCATE_H
 
@@ -10,20 +12,21 @@
 #include "arena.h"
 #include "race.h"
 
-/* Instructions reach one allocation after the other; the last one is remembered for the length of
- * one vector, during which nothing can be freed. */
+/* The allocation of the previous access. Neighbouring threads mostly access the same allocation, so
+ * this saves most searches. It is kept for one vector of threads, during which nothing is freed. */
 typedef struct last_allocation {
     uint64_t start;
     uint64_t size;
     int64_t to_shadow;
-    sim_race_cell *cells; /* NULL where races are not looked for */
+    sim_race_cell *cells; /* NULL if it is not checked for races */
 } last_allocation;
 
+/* The bytes of an access. */
 typedef struct place {
     uint8_t *data;
     uint8_t *shadow;
-    sim_race_cell *cells;
-    uint32_t since; /* clock before which what the cells say does not count */
+    sim_race_cell *cells; /* NULL if the bytes are not checked for races */
+    uint32_t since;       /* accesses in the cells before this clock do not count */
     int is_global;
 } place;
 
@@ -32,6 +35,7 @@ static inline int in_last(uint64_t address, uint64_t bytes, const last_allocatio
     return offset < last->size && bytes <= last->size - offset;
 }
 
+/* Look up the allocation of an address. Return 0 if the bytes are not within a live one. */
 static __attribute__((noinline)) int refill(uint64_t address, uint64_t bytes,
                                             const sim_spaces *spaces, last_allocation *last) {
     const sim_allocation *found = sim_find(address);
@@ -42,6 +46,7 @@ static __attribute__((noinline)) int refill(uint64_t address, uint64_t bytes,
     return in_last(address, bytes, last);
 }
 
+/* Find the bytes that a thread accesses. Return 0 if they are outside of its memory. */
 static inline __attribute__((always_inline)) int
 locate(uint32_t space, uint64_t address, uint64_t bytes, uint64_t thread, const sim_spaces *spaces,
        last_allocation *last, place *found) {
@@ -75,7 +80,10 @@ locate(uint32_t space, uint64_t address, uint64_t bytes, uint64_t thread, const 
     return 1;
 }
 
-/* Whether nobody would know that this thread stored there, and blocks run elsewhere that may care. */
+/* Return whether a store to global memory would stay unknown to other processes. With several
+ * processes, each runs some blocks of the launch. Afterwards the cells show which bytes several of
+ * them touched. Bytes without cells would go unnoticed, so the store is not executed and the launch
+ * runs again on one core. */
 static inline int escapes(const sim_spaces *spaces, const place *found) {
     return !found->cells && spaces->confined && found->is_global;
 }
@@ -121,9 +129,9 @@ static inline last_allocation no_allocation(void) {
     return (last_allocation){0, 0, (int64_t)(sim_arena_shadow() - sim_arena_base()), NULL};
 }
 
-/* What is wrong with reading bytes that are not all written: nothing, if they are pending and
- * race.c, which knows of the copy, reports whoever reads them; nor while memory is sparse, of which
- * most is read as it is. */
+/* Return the fault of reading bytes that are not all written. There is none
+ * - if the bytes are pending and have cells, because race.c reports the read as a race;
+ * - while memory is sparse, because kernels then read mostly untouched bytes. */
 static __attribute__((unused)) uint8_t unwritten(place found, uint32_t at, uint64_t bytes) {
     if (sim_is_sparse()) return SIM_FINE;
     for (uint64_t b = 0; b < bytes; b++) {
@@ -134,7 +142,7 @@ static __attribute__((unused)) uint8_t unwritten(place found, uint32_t at, uint6
     return SIM_FINE;
 }
 
-/* Tells race.c of a store or an atomic; `source` is what is stored, NULL if that is not known. */
+/* Report a store or an atomic to race.c. `source` is the value, or NULL if it is not known. */
 static __attribute__((noinline, unused)) void note_write(const sim_shape *shape,
                                                          const sim_spaces *spaces, place found,
                                                          uint32_t element, uint64_t lane,

@@ -1,5 +1,6 @@
-// Operators of torch on the device: their arguments go to the device process as values, results come
-// back in the same way. Included once, by device.cpp: that compiles in half the time of two files.
+// Operators of torch on the device. Their arguments are sent to the device process as values, and
+// their results come back in the same form (layout/calls.py, Value). Only device.cpp includes this
+// header, because one file compiles in half the time of two.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -16,19 +17,19 @@ namespace {
 
 constexpr auto kDevice = c10::DeviceType::CUDA;
 
-// Larger tensors of the host are written into the device's memory first.
+// Larger tensors of the host are copied to the device's memory first and not sent with the call.
 constexpr size_t kMostInline = 1 << 16;
 
 void release(void* pointer) {
   sim_release(pointer);
 }
 
-// Memory of the device that goes with the last tensor in it.
+// A pointer to device memory that is freed with the last tensor in it.
 c10::DataPtr owned(void* pointer) {
   return {pointer, pointer, &release, c10::Device(kDevice, 0)};
 }
 
-// A tensor in memory that it gives back in the end.
+// A tensor in existing device memory, which it frees at the end.
 at::Tensor adopted(
     void* memory,
     at::IntArrayRef sizes,
@@ -50,7 +51,7 @@ class Arguments {
   void add(const c10::IValue& value);
   void add_text(const std::string& text);
 
-  // In the order in which the other side counts them.
+  // The tensors among the arguments, in the order in which the device process numbers them.
   const std::vector<at::Tensor>& tensors() const {
     return tensors_;
   }
@@ -72,7 +73,7 @@ class Arguments {
 
   std::string bytes_;
   std::vector<at::Tensor> tensors_;
-  // Copies on the device of what is on the host, until the operator has run.
+  // Copies on the device of large host tensors, which must live until the operator has run.
   std::vector<at::Tensor> staged_;
 };
 
@@ -127,7 +128,7 @@ void Arguments::add_tensor(const at::Tensor& tensor) {
   }
   TORCH_CHECK(
       tensor.is_cpu(), "Expected all tensors to be on the same device, but found ", tensor.device());
-  // A Python number among tensors.
+  // A Python number that torch has wrapped in a tensor.
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
     return add_scalar(tensor.item());
   const auto plain = tensor.resolve_conj().resolve_neg().contiguous();
@@ -201,7 +202,7 @@ class Results {
   const std::vector<at::Tensor>& arguments_;
 };
 
-// A new tensor, whose memory the operator has allocated for it.
+// A new tensor, for which the operator has allocated memory.
 at::Tensor Results::take_tensor() {
   const auto described = get<sim_tensor>();
   const auto sizes = get_lengths(described.dimensions);
@@ -210,7 +211,7 @@ at::Tensor Results::take_tensor() {
   return adopted(reinterpret_cast<void*>(described.address), sizes, strides, dtype);
 }
 
-// One of the arguments, which may have got other memory where it had not enough.
+// A result that is one of the arguments. An `out` argument that was too small has new memory.
 at::Tensor Results::take_argument() {
   const auto number = get<uint64_t>();
   TORCH_CHECK(number < arguments_.size(), "The device's answer names no argument.");

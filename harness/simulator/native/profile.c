@@ -1,10 +1,13 @@
+/* Counters of memory traffic: sectors of global memory and wavefronts of shared memory.
+ *
+ * docs/simulator.md compares them with measurements on an H200. */
 #include "profile.h"
 
 #include <string.h>
 
 enum { WARP = 32, BANKS = 32, SECTOR = 32 };
 
-/* One warp's share of an instruction. */
+/* The accesses of one warp by one instruction. */
 typedef struct request {
     uint32_t count;
     uint32_t bytes; /* of each thread */
@@ -13,11 +16,12 @@ typedef struct request {
     uint8_t lane[WARP];
 } request;
 
+/* Remove repeated values, and return how many are left. */
 static uint32_t distinct(uint64_t *values, uint32_t count) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t j = kept;
-        /* Neighbours are most often alike: look backwards. */
+        /* Search backwards, because equal values are mostly neighbours. */
         while (j > 0 && values[j - 1] != values[i]) j--;
         if (j == 0) values[kept++] = values[i];
     }
@@ -26,13 +30,13 @@ static uint32_t distinct(uint64_t *values, uint32_t count) {
 
 static void count_sectors(const request *warp, sim_site_counts *counts) {
     uint64_t sectors[WARP];
-    /* Accesses are aligned to their size, at most 16 bytes: each lies in one sector. */
+    /* Accesses are at most 16 bytes and aligned to their size, so each lies in one sector. */
     for (uint32_t i = 0; i < warp->count; i++) sectors[i] = warp->address[i] / SECTOR;
     counts->sectors += distinct(sectors, warp->count);
     counts->ideal_sectors += (warp->count * warp->bytes + SECTOR - 1) / SECTOR;
 }
 
-/* Passes for the threads of one phase: the most different words that one bank is asked for. */
+/* Return the passes for threads from..to: the most different words that one bank must deliver. */
 static uint32_t passes(const request *warp, uint32_t from, uint32_t to) {
     uint64_t words[WARP * 4];
     uint32_t count = 0, in_bank[BANKS] = {0}, most = 0;
@@ -47,8 +51,8 @@ static uint32_t passes(const request *warp, uint32_t from, uint32_t to) {
     return most;
 }
 
-/* Whether each thread has the address of the one whose number differs in one bit, or has no such
- * partner. */
+/* Return whether each thread has the same address as its partner, whose number differs in one bit.
+ * Threads without an active partner count as equal. */
 static int is_shared_by_partners(const request *warp, uint32_t bit) {
     uint64_t address[WARP];
     uint32_t active = 0;
@@ -63,9 +67,9 @@ static int is_shared_by_partners(const request *warp, uint32_t bit) {
     return 1;
 }
 
-/* A wavefront brings 128 bytes: those of 32, 16 or 8 threads. Where partners share what is loaded,
- * half as many bytes are wanted, and it brings those of twice as many threads (NVIDIA's developer
- * forum, "Unexpected shared memory bank conflict"). */
+/* Count the wavefronts of a request. A wavefront delivers 128 bytes: those of 32, 16 or 8 threads.
+ * If partners load the same bytes, half as many bytes are needed, and a wavefront serves twice as
+ * many threads (NVIDIA's developer forum, "Unexpected shared memory bank conflict"). */
 static void count_wavefronts(const request *warp, sim_site_counts *counts) {
     uint32_t threads = warp->bytes <= 4 ? WARP : warp->bytes <= 8 ? WARP / 2 : WARP / 4;
     if (threads < WARP && warp->is_load &&
@@ -78,6 +82,7 @@ static void count_wavefronts(const request *warp, sim_site_counts *counts) {
     }
 }
 
+/* Return the state space that an address leads to. */
 static uint32_t resolved(uint32_t space, uint64_t address) {
     if (space != SIM_GENERIC) return space;
     space = (uint32_t)(address >> SIM_SPACE_SHIFT);

@@ -1,17 +1,18 @@
+/* Rows of bytes, for instructions that move more than a vector register. Row i belongs to thread
+ * lanes[i], and its address must be a multiple of `align`. */
 #include <string.h>
 
 #include "locate.h"
 
-/* Whether race.c is not told of the first or last bytes of a row, and blocks run elsewhere that may
- * care. */
+/* Return whether an access of a row stays partly unknown to other processes that run blocks of the
+ * launch: its first or last bytes are only a part of a cell. See `escapes` in locate.h. */
 static int is_lost(const sim_spaces *spaces, const place *found, uint64_t address, uint64_t bytes) {
     if (!spaces->confined || !found->is_global || !spaces->race) return 0;
     return ((address | bytes) & (((uint64_t)1 << spaces->race->shift) - 1)) != 0;
 }
 
-/* Rows of bytes, for instructions that move more than a vector register: row i is that of thread
- * lanes[i], which has to be a multiple of `align`. What was wrong with it is noted in faults[i].
- * Returns how many rows were faulty; what cannot be read becomes poison. */
+/* Read rows into `out`, and put the fault of row i into faults[i]. Bytes that cannot be read become
+ * poison. Return how many rows were faulty. */
 int64_t sim_read_rows(sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
                       const uint64_t *addresses, uint64_t bytes, uint64_t align, uint8_t *out,
                       uint8_t *faults) {
@@ -37,7 +38,7 @@ int64_t sim_read_rows(sim_spaces *spaces, uint32_t space, uint64_t rows, const i
     return faulty;
 }
 
-/* Stores rows (where `in` is not NULL), and sets what the shadow holds for them. */
+/* Store rows, unless `in` is NULL, and set their shadow to `state`. Faulty rows are dropped. */
 int64_t sim_write_rows(sim_spaces *spaces, uint32_t space, uint64_t rows,
                        const int64_t *lanes, const uint64_t *addresses, uint64_t bytes,
                        uint64_t align, const uint8_t *in, uint8_t *faults, uint32_t state) {
@@ -60,7 +61,7 @@ int64_t sim_write_rows(sim_spaces *spaces, uint32_t space, uint64_t rows,
     return faulty;
 }
 
-/* Somebody has waited for copies: what they were to write is written. */
+/* Mark the target of copies as written, because a thread has waited for them. */
 void sim_settle_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
                      const uint64_t *addresses, uint64_t bytes) {
     last_allocation last = no_allocation();
@@ -72,7 +73,7 @@ void sim_settle_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, co
     }
 }
 
-/* What race.c is told of rows. */
+/* The kinds of accesses that sim_race_rows records. Keep in step with bindings.py. */
 enum { TOLD_READ, TOLD_LOOK, TOLD_WRITE, TOLD_WAITED_READ, TOLD_WAITED_WRITE };
 
 static void tell(sim_race *race, uint32_t what, sim_race_cell *cells, uint64_t count,
@@ -93,8 +94,8 @@ static void tell(sim_race *race, uint32_t what, sim_race_cell *cells, uint64_t c
     }
 }
 
-/* Tells race.c what `actor` does to rows, before it is done; `in` is what is written, if known. Of a
- * row that does not begin and end with cells, only those count that are its own. */
+/* Report an access of rows by `actor` to race.c, before it is done. `in` has the written bytes, or
+ * is NULL. Cells that a row covers only in part are left out. */
 void sim_race_rows(const sim_spaces *spaces, uint32_t space, uint64_t rows, const int64_t *lanes,
                    const uint64_t *addresses, uint64_t bytes, uint64_t align, const uint8_t *in,
                    const sim_actor *actor, uint32_t what) {

@@ -1,14 +1,14 @@
-/* What processes that run blocks of one launch side by side have in common. */
+/* Functions for processes that run blocks of one launch side by side. */
 #include <stdint.h>
 
 #include "race.h"
 
-/* The next of a row of numbers, which each caller gets once. */
+/* Return the next number. Each number is returned once, whichever process calls. */
 uint64_t sim_take(uint64_t *next) { return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED); }
 
 enum { UNTOUCHED, READ, WRITTEN };
 
-/* For each cell whether threads have accessed its bytes since the clock was `since`. */
+/* Fill in, for each cell, whether its bytes were read or written since the clock was `since`. */
 void sim_race_touched(const sim_race_cell *cells, uint64_t count, uint32_t since,
                       uint8_t *touched) {
     for (uint64_t i = 0; i < count; i++) {

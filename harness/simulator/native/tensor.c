@@ -1,4 +1,4 @@
-/* The sum that a tensor core makes of one block of products. */
+/* The sum of one block of products, as a tensor core computes it (actions/tensor_core.py). */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,11 +10,14 @@ static double power_of_two(int64_t exponent) {
     return value;
 }
 
-/* For each of `count` pairs of an m x k and an n x k matrix (rows of k numbers, exact in double
- * precision, with the exponents of their significands) and an m x n matrix c, fills `out` with the
- * sums of the products of rows, and c: every term is cut off at `fraction` bits below the largest
- * exponent among them (at least `least`), and the sum of what is left is exact. A product's
- * exponent is the sum of those of its factors, whatever its own size; that of zero is very small. */
+/* For each of `count` triples of an m x k matrix a, an n x k matrix b and an m x n matrix c, fill
+ * `out` with the products of rows of a and b plus c.
+ *
+ * All numbers are exact in double precision, and come with their exponents. Every term is cut off,
+ * towards zero, `fraction` bits below the largest exponent of all terms, or below `least` if that
+ * is larger. The terms are then integers, whose sum is exact. The exponent of a product is the sum
+ * of the exponents of its factors, even if the product has a larger one. The exponent of zero is
+ * very small. */
 void sim_tensor_block(uint64_t count, uint64_t m, uint64_t n, uint64_t k, int64_t fraction,
                       int64_t least, const double *a, const int32_t *a_exponents, const double *b,
                       const int32_t *b_exponents, const double *c, const int32_t *c_exponents,
@@ -34,7 +37,7 @@ void sim_tensor_block(uint64_t count, uint64_t m, uint64_t n, uint64_t k, int64_
                     if (exponent > largest) largest = exponent;
                     plain += x[i] * y[i];
                 }
-                if (!isfinite(plain)) { /* only from infinite or NaN terms */
+                if (!isfinite(plain)) { /* only if a term is infinite or NaN */
                     out[at_c] = plain;
                     continue;
                 }

@@ -1,15 +1,17 @@
+/* Encoding of tensor maps; actions/tensor_map.py decodes them. */
 #include "tensor_map.h"
 
 #include <string.h>
 
 _Static_assert(sizeof(sim_tensor_map) == 128, "a CUtensorMap has 128 bytes");
 
+/* Bytes of an element by its CUtensorMapDataType, or 0 if it is not one. */
 static uint64_t bytes_of(uint32_t type) {
     static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
     return type < sizeof bytes ? bytes[type] : 0;
 }
 
-/* Restrictions: CUDA driver API, cuTensorMapEncodeTiled. */
+/* The restrictions are those of cuTensorMapEncodeTiled in the CUDA driver API. */
 int sim_encode_tiled(sim_tensor_map *map, uint32_t type, uint32_t rank, uint64_t address,
                      const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                      const uint32_t *element_strides, uint32_t interleave, uint32_t swizzle,

@@ -1,4 +1,4 @@
-/* What our tensor maps hold, in place of the undocumented 128 bytes of the driver's. */
+/* Tensor maps of the simulator, in place of the driver's undocumented 128 bytes. */
 #ifndef SIM_TENSOR_MAP_H
 #define SIM_TENSOR_MAP_H
 
@@ -6,7 +6,7 @@
 
 #define SIM_TENSOR_MAP_MARK 0x70616D5F6D6973FFull
 
-/* Fills a map; -1 where the driver would refuse the arguments. */
+/* Fill a map. Return -1 if the driver would refuse the arguments. */
 int sim_encode_tiled(sim_tensor_map *map, uint32_t type, uint32_t rank, uint64_t address,
                      const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                      const uint32_t *element_strides, uint32_t interleave, uint32_t swizzle,
