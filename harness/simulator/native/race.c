@@ -1,3 +1,4 @@
+/* Race detection; race.h describes the algorithm. */
 #include "race.h"
 
 #include <stddef.h>
@@ -7,7 +8,7 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define RARELY(condition) __builtin_expect((condition) != 0, 0)
 
-/* Cells of the allocation that starts at `start`, or NULL where races are not looked for. */
+/* A binary search: areas are sorted by start. */
 sim_race_cell *sim_race_cells(const sim_race *race, uint64_t start) {
     uint64_t low = 0, high = race->area_count;
     while (low < high) {
@@ -18,7 +19,7 @@ sim_race_cell *sim_race_cells(const sim_race *race, uint64_t start) {
     return low < race->area_count && race->areas[low].start == start ? race->areas[low].cells : NULL;
 }
 
-/* The thread that did what a slot remembers, or had it done. */
+/* Return the thread that did a remembered access or started it. */
 static uint32_t thread_of(const sim_race *race, uint32_t who) {
     if (!(who & RACE_ASYNC)) return who;
     if (!(who & RACE_BY_AGENT)) return who & (RACE_BY_AGENT - 1);
@@ -29,7 +30,7 @@ static inline int is_in_chunk(const sim_race *race, uint32_t thread) {
     return thread - race->first_thread < race->lanes;
 }
 
-/* Whether two threads of the launch are of one warp; what is asynchronous is of none. */
+/* Return whether two threads of the launch belong to one warp. Agents do not belong to any warp. */
 static int share_warp(const sim_race *race, uint32_t one, uint32_t two) {
     if ((one | two) & RACE_ASYNC) return 0;
     uint32_t first = race->first_thread;
@@ -39,15 +40,19 @@ static int share_warp(const sim_race *race, uint32_t one, uint32_t two) {
     return race->warp_of[one - first] == race->warp_of[two - first];
 }
 
-/* What a fence published is seen by whoever looked at a flag since: which flag is not followed, so
- * that hand-made synchronisation is believed rather than reported. */
+/* Return whether another thread's access was handed over by a fence and a flag.
+ *
+ * A fence publishes the clocks of its warp. A block that has read any flag is ordered after them.
+ * The detector does not follow which flag was read. So it accepts synchronisation that is written
+ * by hand, at the price of missing some that is wrong. */
 static int handed_over(const sim_race *race, uint32_t thread, uint32_t clock, uint32_t here) {
     if (!race->released || !race->acquired[race->block_start[here]]) return 0;
     uint64_t warp = (uint64_t)(thread / race->threads) * race->warps + thread % race->threads / 32;
     return clock <= race->released[warp];
 }
 
-/* Whether somebody has waited for the work of an agent of this warp's block, and this warp knows. */
+/* Return whether an agent's work has been waited for, by this warp or by one that it has
+ * synchronised with since. */
 static int is_waited_for(const sim_race *race, uint32_t agent, uint32_t clock, uint32_t here) {
     if (agent >= race->agents) return 0;
     if (clock <= race->agents_seen[(uint64_t)here * race->agents + agent]) return 1;
@@ -56,7 +61,7 @@ static int is_waited_for(const sim_race *race, uint32_t agent, uint32_t clock, u
     return clock <= race->agents_released[block * race->agents + agent];
 }
 
-/* Whether what a slot remembers happened before what `lane` does now. */
+/* Return whether a remembered access happened before the current access of `lane`. */
 static int is_ordered(const sim_race *race, uint32_t who, uint32_t clock, uint64_t lane) {
     uint32_t here = race->warp_of[lane];
     if (RARELY(who & RACE_ASYNC))
@@ -73,6 +78,7 @@ static int is_ordered(const sim_race *race, uint32_t who, uint32_t clock, uint64
     return handed_over(race, who, clock, here);
 }
 
+/* Add an event to the log, or count it if a race of the same kind between its places is there. */
 static void note(sim_race_log *log, sim_race_event event) {
     for (uint32_t i = log->count; i-- > 0;) {
         sim_race_event *known = &log->events[i];
@@ -87,21 +93,22 @@ static void note(sim_race_log *log, sim_race_event event) {
 
 typedef const sim_race_access access;
 
-/* The thread that accesses, or that has it done. */
+/* Return the thread that does the current access or has started it. */
 static inline uint32_t me(const sim_race *race, access *mine) {
     return race->first_thread + (uint32_t)mine->lane;
 }
 
 static ALWAYS_INLINE int is_plain(access *mine) { return mine->actor.agent == RACE_THREAD; }
 
-/* The same as a slot remembers it. */
+/* Return the `who` by which a slot remembers the current access. */
 static ALWAYS_INLINE uint32_t who_am_i(const sim_race *race, access *mine) {
     if (!RARELY(!is_plain(mine))) return me(race, mine);
     if (mine->actor.agent == RACE_COPIES) return RACE_ASYNC | me(race, mine);
     return RACE_ASYNC | RACE_BY_AGENT | mine->actor.agent << RACE_LANE_BITS | (uint32_t)mine->lane;
 }
 
-/* Whether what a slot remembers still counts. Barriers end nothing that is asynchronous. */
+/* Return whether a remembered access still counts. A barrier does not order asynchronous accesses,
+ * so only the start of the launch or chunk ends those. */
 static ALWAYS_INLINE int is_live(const sim_race *race, const sim_race_cell *cell, uint32_t slot,
                           access *mine) {
     uint32_t who = cell->who[slot], clock = cell->clock[slot];
@@ -110,7 +117,10 @@ static ALWAYS_INLINE int is_live(const sim_race *race, const sim_race_cell *cell
     return clock >= mine->since;
 }
 
-/* Reports a race with what a slot remembers, if it is one. */
+/* Report a race between the current access and a slot's, if there is one.
+ *
+ * A write of the same value is information only. A race within a warp, which a __syncwarp() would
+ * order, is a warning. */
 static ALWAYS_INLINE void meet(sim_race *race, const sim_race_cell *cell, uint32_t slot, uint32_t their_how,
                         access *mine, uint32_t kind, int same_value) {
     uint32_t who = cell->who[slot];
@@ -125,6 +135,7 @@ static ALWAYS_INLINE void meet(sim_race *race, const sim_race_cell *cell, uint32
                                      mine->address, 1});
 }
 
+/* Put the current access into a slot. */
 static ALWAYS_INLINE void fill(sim_race *race, sim_race_cell *cell, uint32_t slot, access *mine) {
     int is_agents = RARELY(!is_plain(mine)) && mine->actor.agent != RACE_COPIES;
     cell->who[slot] = who_am_i(race, mine);
@@ -132,7 +143,7 @@ static ALWAYS_INLINE void fill(sim_race *race, sim_race_cell *cell, uint32_t slo
     cell->site[slot] = (uint16_t)mine->actor.site;
 }
 
-/* Makes room for another reader. */
+/* Move the reader to SLOT_OTHER, to make room for another one. */
 static ALWAYS_INLINE void move_reader(const sim_race *race, sim_race_cell *cell, access *mine) {
     cell->who[SLOT_OTHER] = cell->who[SLOT_READER];
     cell->clock[SLOT_OTHER] = cell->clock[SLOT_READER];
@@ -144,8 +155,11 @@ static ALWAYS_INLINE void move_reader(const sim_race *race, sim_race_cell *cell,
         cell->how[1] = TWO_READERS;
 }
 
-/* Remembers a reader. Of readers that nothing orders two are kept, of different warps if there are
- * such: then one of them is unordered with any writer that races with a reader. */
+/* Remember a reader.
+ *
+ * A cell keeps at most two unordered readers, of different warps if there are such. FastTrack keeps
+ * a whole vector of readers. Two are enough here: a writer that races with any reader is unordered
+ * with at least one of them. */
 static ALWAYS_INLINE void remember_reader(sim_race *race, sim_race_cell *cell, access *mine) {
     uint32_t first = cell->who[SLOT_READER], myself = who_am_i(race, mine);
     int is_there = !(cell->how[0] & WRITES) && is_live(race, cell, SLOT_READER, mine);
@@ -153,7 +167,8 @@ static ALWAYS_INLINE void remember_reader(sim_race *race, sim_race_cell *cell, a
         !is_ordered(race, first, cell->clock[SLOT_READER], mine->lane)) {
         int taken = is_live(race, cell, SLOT_OTHER, mine);
         if (taken && cell->how[1] & WRITES) {
-            /* One slot is left, and a plain reader races with more than a strong one. */
+            /* A strong writer occupies the other slot. In the remaining one, a plain reader takes
+             * precedence over a strong one, because it races with more accesses. */
             if (mine->actor.how || !cell->how[0]) return;
         } else {
             uint32_t second = cell->who[SLOT_OTHER];
@@ -169,8 +184,8 @@ static ALWAYS_INLINE void remember_reader(sim_race *race, sim_race_cell *cell, a
     cell->how[0] = (uint8_t)mine->actor.how;
 }
 
-/* Before a strong writer takes the last slot: another one that is there moves to the reader's, if
- * that has none. Of many, two of different warps are enough, as of readers. */
+/* Before a strong writer takes SLOT_OTHER, move the strong writer there to SLOT_READER, if that
+ * slot has no reader. As with readers, two strong writers of different warps are enough. */
 static ALWAYS_INLINE void keep_strong_writer(const sim_race *race, sim_race_cell *cell, access *mine) {
     int reads = is_live(race, cell, SLOT_READER, mine) && !(cell->how[0] & WRITES);
     int wrote = is_live(race, cell, SLOT_OTHER, mine) && cell->how[1] & WRITES;
@@ -194,6 +209,7 @@ void sim_race_acquire(const sim_spaces *spaces, const int64_t *lanes, uint64_t c
         race->acquired[race->block_start[race->warp_of[lanes ? (uint64_t)lanes[i] : i]]] = 1;
 }
 
+/* Check a read against all writers that the cell remembers. */
 static ALWAYS_INLINE void meet_writers(sim_race *race, const sim_race_cell *cell, access *mine) {
     meet(race, cell, SLOT_WRITER, RACE_PLAIN, mine, READ_AFTER_WRITE, 0);
     if (cell->how[0] & WRITES)
@@ -226,14 +242,16 @@ static ALWAYS_INLINE void write_cells(sim_race *race, sim_race_cell *cells, uint
             cell->how[1] = (uint8_t)(mine->actor.how | WRITES);
             continue;
         }
-        /* Whoever races with a forgotten reader races with this writer too. */
+        /* The readers can be forgotten: a later access that races with one of them races with this
+         * writer too. */
         fill(race, cell, SLOT_WRITER, mine);
         cell->clock[SLOT_READER] = cell->clock[SLOT_OTHER] = 0;
         cell->how[0] = cell->how[1] = 0;
     }
 }
 
-/* One source, and code of its own for what is most frequent. */
+/* Threads' own accesses are the most frequent. The next two functions inline the same source as the
+ * general ones, but with a constant agent, so that the compiler removes its branches. */
 void sim_race_read(sim_race *race, sim_race_cell *cells, uint64_t count, uint64_t lane,
                    uint32_t site, uint32_t how, uint32_t since, uint64_t address) {
     sim_race_access mine = {{site, how, RACE_THREAD, 0}, lane, address, since};
@@ -274,12 +292,14 @@ void sim_race_hand_over(sim_race *race, sim_race_cell *cells, uint64_t count, ac
     }
 }
 
+/* Order the threads of a warp among each other. A reader that a cell remembers may then be ordered
+ * with this warp's reads, so `apart` excludes all readers. */
 static void advance(sim_race *race, uint32_t warp) {
     race->synced[warp] = ++race->now[warp];
     race->apart[warp] = UINT32_MAX;
 }
 
-/* The threads lanes[0..count), or 0..count, synchronise within their warps. */
+/* Order the threads lanes[0..count), or 0..count, within their warps. */
 void sim_race_warp_sync(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
     sim_race *race = spaces->race;
     if (!race) return;
@@ -291,6 +311,7 @@ void sim_race_warp_sync(const sim_spaces *spaces, const int64_t *lanes, uint64_t
     }
 }
 
+/* Publish the clocks of agents that a warp has seen to its whole block. */
 static void release_agents(sim_race *race, uint32_t warp) {
     uint64_t agents = race->agents;
     for (uint64_t a = 0; a < agents; a++) {
@@ -300,7 +321,8 @@ static void release_agents(sim_race *race, uint32_t warp) {
     }
 }
 
-/* A fence: everything that these threads' warps did or have seen may be handed to other blocks. */
+/* Execute a fence: publish the clocks of these threads' warps, and the clocks that they have seen,
+ * to other warps and blocks. */
 void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
     sim_race *race = spaces->race;
     if (!race || !race->released) return;
@@ -322,7 +344,8 @@ void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t cou
     }
 }
 
-/* The warps of one block that have `present` set, or all, know of each other whom they waited for. */
+/* Merge the clocks of agents that the warps of a block have seen; with `present`, only of those
+ * warps. */
 static void join_agents(sim_race *race, uint32_t start, const uint8_t *present) {
     uint64_t agents = race->agents;
     for (uint64_t a = 0; a < agents; a++) {
@@ -336,7 +359,8 @@ static void join_agents(sim_race *race, uint32_t start, const uint8_t *present) 
     }
 }
 
-/* All warps of one block have met. Their clocks become equal, so that nobody has to ask again. */
+/* Order all warps of a block at a barrier. Their clocks become equal, and `floor` moves past them.
+ * So later accesses skip all earlier ones of shared memory with a single comparison. */
 static void join_all(sim_race *race, uint32_t start) {
     uint32_t clock = 0;
     for (uint32_t w = start; w < start + race->warps; w++)
@@ -349,7 +373,8 @@ static void join_all(sim_race *race, uint32_t start) {
     join_agents(race, start, NULL);
 }
 
-/* The warps of one block that have `present` set have met. */
+/* Order those warps of a block that have `present` set at a barrier, by merging the clocks that
+ * they have seen. */
 static void join(sim_race *race, uint32_t start, const uint8_t *present) {
     uint32_t warps = race->warps;
     for (uint32_t j = 0; j < warps; j++) {
@@ -368,8 +393,8 @@ static void join(sim_race *race, uint32_t start, const uint8_t *present) {
     join_agents(race, start, present);
 }
 
-/* A barrier that the threads set in `at` have passed, or all when it is NULL; with `whole` (needed
- * then) all warps of their blocks are ordered, those whose threads have ended included. */
+/* Order the threads set in `at`, or all if it is NULL, at a barrier. With `whole`, which a NULL
+ * `at` requires, all warps of their blocks are ordered, including those whose threads have ended. */
 void sim_race_barrier(sim_race *race, const uint8_t *at, uint64_t lanes, uint32_t whole) {
     uint8_t present[32];
     for (uint64_t first = 0; first < lanes; first += race->threads) {
