@@ -1,6 +1,8 @@
-// Python bindings of what is compiled with the slim headers (compiler/include/slim/harness/bindings.h).
+// Python bindings of extensions that are compiled with the slim headers
+// (compiler/include/slim/harness/bindings.h).
 //
-// Arguments and results are converted, refused and documented by pybind11 and torch's own casters.
+// pybind11 and torch's own casters convert, refuse and document arguments and results. So a binding
+// behaves like one that was compiled with torch's full headers.
 #include "../../compiler/include/slim/harness/functions.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -23,9 +25,10 @@ namespace harness_slim {
 
 namespace {
 
-// The largest result: a vector.
+// Room for the largest result, which is a vector.
 constexpr size_t most_bytes = 64;
 
+// An argument of a call, of a type that is only known at run time.
 struct Argument {
   virtual ~Argument() = default;
   virtual bool load(py::handle from, bool convert) = 0;
@@ -48,6 +51,7 @@ std::unique_ptr<Argument> argument() {
   return std::make_unique<ArgumentOf<T>>();
 }
 
+// Convert a result to Python, and destroy it.
 template <typename T>
 py::handle give(void* held) {
   T& result = *static_cast<T*>(held);
@@ -57,13 +61,14 @@ py::handle give(void* held) {
   return given;
 }
 
-// What pybind11 calls a type, from the first line of what documents a function that has it.
+// pybind11's name of a type, cut out of the docstring that it writes for a function with that type.
 std::string between(const py::cpp_function& function, const char* before, const char* after) {
   const auto doc = function.attr("__doc__").cast<std::string>();
   const auto from = doc.find(before) + std::string(before).size();
   return doc.substr(from, doc.find(after, from) - from);
 }
 
+// The conversions and names of one type of arguments or results.
 struct Type {
   std::unique_ptr<Argument> (*argument)();
   py::handle (*give)(void*);
@@ -89,7 +94,7 @@ constexpr Type type_of() {
   return made;
 }
 
-// In the order of Kind.
+// The types, in the order of Kind.
 const Type types[] = {
     {nullptr, [](void*) { return py::none().release(); }, nullptr, [] { return std::string("None"); }},
     type_of<at::Tensor>(),
@@ -115,6 +120,7 @@ const Type& type(Kind kind) {
   return types[static_cast<size_t>(kind)];
 }
 
+// A function that is bound, with its own copy of the kinds of its arguments.
 struct Bound {
   explicit Bound(const Function& all)
       : function(all), arguments(all.arguments, all.arguments + all.count) {}
@@ -122,6 +128,7 @@ struct Bound {
   std::vector<Kind> arguments;
 };
 
+// Call a function; torch's exceptions become Python's if the function was compiled for that.
 void call(const Function& function, void** arguments, void* result) {
   if (!function.has_torchs_errors)
     return function.call(function.function, arguments, result);
@@ -130,6 +137,7 @@ void call(const Function& function, void** arguments, void* result) {
   END_HANDLE_TH_ERRORS_PYBIND
 }
 
+// Load the arguments of a Python call, call the function, and convert its result.
 py::handle dispatch(py::detail::function_call& asked) {
   const Bound& bound = *static_cast<const Bound*>(asked.func.data[0]);
   std::vector<std::unique_ptr<Argument>> arguments;
@@ -146,6 +154,7 @@ py::handle dispatch(py::detail::function_call& asked) {
   return type(bound.function.result).give(result);
 }
 
+// A Python function like py::cpp_function, whose signature is only known at run time.
 class Bindings : public py::cpp_function {
  public:
   Bindings(const py::module_& module, const Function& function) {

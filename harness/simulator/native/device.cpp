@@ -1,8 +1,9 @@
-// A `cuda` device for a worker's PyTorch: tensors are addresses, with nothing behind them.
+// A `cuda` device for a worker's PyTorch. Its tensors have device addresses, but no memory in this
+// process.
 //
-// What is made of memory is asked of the device process (cudart/connection.c): operators of torch
-// run there (operators.h), and bytes come and go in messages. Only what a tensor's shape and strides
-// tell is done here.
+// The device process has the memory (cudart/connection.c). It runs the operators of torch
+// (operators.h), and receives and sends the bytes of tensors in messages. Only operators that need
+// nothing but shapes and strides, such as views, run here.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
@@ -28,7 +29,7 @@ namespace {
 struct DeviceAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     void* pointer = sim_allocate(bytes);
-    // The class and the wording are those of the real allocator, because submissions catch them.
+    // Submissions catch this error, so its class and wording are those of torch's CUDA allocator.
     TORCH_CHECK_WITH(
         OutOfMemoryError,
         pointer || !bytes,
@@ -51,7 +52,8 @@ DeviceAllocator& device_allocator() {
   return allocator;
 }
 
-// A torch that was built for CUDA has an allocator of its own, which nothing may put back.
+// A torch that was built for CUDA registers an allocator of its own. With this priority, that one
+// cannot replace ours.
 constexpr uint8_t above_all_others = 255;
 
 const bool allocates = [] {
@@ -186,7 +188,7 @@ at::Tensor empty_strided(
       c10::dtype_or_default(dtype));
 }
 
-// Bytes that lie in memory as they are in order.
+// Return whether the bytes in memory are the elements in order, so that they can be sent directly.
 bool is_plain(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
@@ -197,6 +199,8 @@ void copy_on_device(const at::Tensor& to, const at::Tensor& from) {
   run_on_device(op, &stack);
 }
 
+// Write a host tensor to the device. If shape, dtype or strides differ, the bytes go to a temporary
+// tensor on the device, from which the device process copies them.
 void copy_from_host(const at::Tensor& to, const at::Tensor& from) {
   const auto plain = from.resolve_conj().resolve_neg().contiguous();
   const bool is_direct = is_plain(to) && to.dtype() == plain.dtype() && to.sizes() == plain.sizes();
@@ -207,6 +211,7 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from) {
     copy_on_device(to, target);
 }
 
+// Read a device tensor. If it is not plain, the device process first copies it to a temporary one.
 void copy_to_host(const at::Tensor& to, const at::Tensor& from) {
   auto plain = from;
   if (!is_plain(from)) {
@@ -300,9 +305,10 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 
 void record_stream(at::Tensor&, at::Stream) {}
 
-// Only what torch itself brings for a GPU may run there: of other operators a GPU has what was
-// registered for it. As torch does after every launch of its own, an error comes out that nobody has
-// asked for.
+// Run an operator of torch in the device process. Operators of other namespaces are refused, as on a
+// GPU if they are registered without a CUDA kernel.
+//
+// A pending CUDA error is raised first, as torch does after each launch of its own.
 void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   C10_CUDA_CHECK(static_cast<cudaError_t>(sim_catch_up()));
@@ -324,8 +330,8 @@ struct Silent final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-// A torch that was built for CUDA has kernels for a GPU, which this process has not. Each is
-// replaced; of those that are chosen beside the dispatcher, cuDNN's are switched off.
+// A torch that was built for CUDA has kernels for a GPU, which this process does not have. Each of
+// them is replaced. cuDNN's are not selected by the dispatcher, so they are switched off.
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   Silent silent;
   const c10::WarningUtils::WarningHandlerGuard about_replacing(&silent);
@@ -345,7 +351,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("set_.source_Storage_storage_offset", &set_source_storage);
   library.impl("set_.source_Tensor", &set_source_tensor);
   library.impl("record_stream", &record_stream);
-  // Views share memory, which the fallback's copies cannot do.
+  // Views share the memory of their tensor, so they cannot run in the device process: its results
+  // have memory of their own.
   library.impl("as_strided", &at::native::as_strided_tensorimpl);
   library.impl("view", &at::native::view);
   library.impl("_reshape_alias", &at::native::_reshape_alias);
@@ -354,7 +361,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("view_as_complex", &at::native::view_as_complex);
 }
 
-// What the trusted side has put into the device's memory, as a tensor that gives it back in the end.
+// A tensor in memory that the trusted side has filled, which the tensor frees at the end.
 at::Tensor tensor_at(
     int64_t address,
     at::IntArrayRef sizes,

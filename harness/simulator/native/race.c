@@ -394,7 +394,8 @@ static void join(sim_race *race, uint32_t start, const uint8_t *present) {
 }
 
 /* Order the threads set in `at`, or all if it is NULL, at a barrier. With `whole`, which a NULL
- * `at` requires, all warps of their blocks are ordered, including those whose threads have ended. */
+ * `at` requires, all warps of their blocks are ordered, including those whose threads have
+ * ended. */
 void sim_race_barrier(sim_race *race, const uint8_t *at, uint64_t lanes, uint32_t whole) {
     uint8_t present[32];
     for (uint64_t first = 0; first < lanes; first += race->threads) {

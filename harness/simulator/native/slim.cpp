@@ -1,4 +1,5 @@
-// What the slim headers (compiler/include/slim/) ask of torch.
+// The functions of torch that the slim headers (compiler/include/slim/) call. This file is compiled
+// once with torch's full headers, so that submissions need not be.
 #include "../../compiler/include/slim/harness/functions.h"
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +27,7 @@ namespace harness_slim {
 
 namespace {
 
-// The slim headers declare these themselves.
+// The slim headers declare these types and constants themselves, and must agree with torch.
 static_assert(sizeof(at::Tensor) == sizeof(void*) && sizeof(at::TensorBase) == sizeof(void*));
 static_assert(sizeof(c10::Device) == sizeof(Place));
 static_assert(sizeof(at::IntArrayRef) == sizeof(Numbers));
@@ -64,12 +65,14 @@ c10::Device device_of(Place place) {
   return {static_cast<c10::DeviceType>(place.type), place.index};
 }
 
+// A value of an option, or nothing if it is negative, which means that the caller did not set it.
 template <typename T>
 std::optional<T> said(int8_t value) {
   return value < 0 ? std::nullopt : std::optional<T>(static_cast<T>(value));
 }
 
-// `requires_grad` is for the caller: operators below autograd refuse it.
+// The options for torch, without `requires_grad`: operators below autograd refuse it, so the caller
+// sets it afterwards.
 c10::TensorOptions options_of(const Options& all) {
   auto options = c10::TensorOptions()
                      .dtype(said<c10::ScalarType>(all.dtype))

@@ -1,4 +1,5 @@
-/* The way to the device process: every call is a message, answered before the next one is sent. */
+/* The connection to the device process. Every call is a message that is answered before the next
+ * one is sent. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +20,7 @@ static uint64_t device_base, device_size;
 
 enum { most_parts = 8 };
 
-/* Without its device there is nothing that this process could go on with. */
+/* End the process, because it cannot continue without its device. */
 static void lose(void) {
   static const char words[] = "\nthe connection to the device is gone\n";
   if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
@@ -63,9 +64,12 @@ static int send_locked(uint32_t call, uint32_t stream, const struct sim_part *pa
   return send_all(pieces, 1 + count);
 }
 
+/* Return whether this process, and not its parent, has made the connection. */
 static int is_ours(void) { return connection >= 0 && owner == getpid(); }
 
-/* The answer's bytes: where there is room for just as many they go there, else into new memory. */
+/* Receive an answer. Its bytes go to `room` if they are exactly `size` and there is no error, or
+ * else to new memory, which `any` receives. Without `any`, an answer of another length ends the
+ * process. */
 static int answer_locked(void *room, size_t size, char **any, size_t *any_size) {
   struct sim_answer answer;
   if (receive_all(&answer, sizeof answer)) lose();
@@ -88,7 +92,7 @@ static int answer_locked(void *room, size_t size, char **any, size_t *any_size) 
 
 static int ask(uint32_t call, uint32_t stream, const struct sim_part *parts, unsigned count,
                void *answer, size_t room) {
-  /* As beside a GPU, whose context a forked process has not got. */
+  /* A forked process does not have its parent's CUDA context on a GPU either. */
   if (!is_ours()) return cudaErrorInitializationError;
   pthread_mutex_lock(&lock);
   if (send_locked(call, stream, parts, count)) lose();
@@ -122,7 +126,7 @@ void sim_release(const void *pointer) {
   if (!pointer || !is_ours()) return;
   const uint64_t address = (uint64_t)pointer;
   pthread_mutex_lock(&lock);
-  /* At the end of the process nobody may be there any more. */
+  /* At the end of this process the device process may be gone, so a failure is ignored. */
   (void)send_locked(SIM_CALL_RELEASE, SIM_HOST, &(struct sim_part){&address, sizeof address}, 1);
   pthread_mutex_unlock(&lock);
 }
@@ -133,13 +137,15 @@ int sim_connect(int socket) {
   if (sim_ask(SIM_CALL_HELLO, NULL, 0, &welcome, sizeof welcome)) return -1;
   sim_set_device(&welcome.device);
   device_base = welcome.base, device_size = welcome.size;
-  /* Nothing else shall lie at the device's addresses: who uses one as a pointer is to be stopped. */
+  /* Reserve the device's addresses without access, so that host code that uses one as a pointer
+   * faults and does not reach other data. */
   (void)mmap((void *)device_base, device_size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   return 0;
 }
 
-/* A GPU's driver has put variables of modules elsewhere. */
+/* Device variables outside of the device's range. On a GPU, the driver places the variables of
+ * modules, and not the harness. */
 enum { most_variables = 4096 };
 static struct {
   uint64_t start, size;
@@ -163,7 +169,7 @@ int sim_contains(const void *pointer) {
   return 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *sim_allocate(size_t bytes) {
   uint64_t address = 0;
@@ -226,7 +232,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
   return cudaSuccess;
 }
 
-/* ---- what is only told -------------------------------------------------------------------------- */
+/* ---- calls without a result ------------------------------------------------------------------ */
 
 static void note(uint32_t call, const char *words) {
   sim_ask(call, &(struct sim_part){words, strlen(words)}, 1, NULL, 0);

@@ -1,4 +1,4 @@
-/* The one device: its properties, attributes and limits. */
+/* The properties, attributes and limits of the only device. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 struct cudaDeviceProp sim_properties;
 
-/* What is not said by the machine is as an H200 answers. */
+/* Set the properties. Those that the device process does not send are an H200's. */
 void sim_set_device(const struct sim_device *device) {
   sim_properties = (struct cudaDeviceProp){
       .major = device->major,
@@ -102,7 +102,7 @@ cudaError_t cudaDriverGetVersion(int *version) {
 
 cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
 
-/* Declared by a header that the compiler's packages on PyPI lack. */
+/* The header that declares these is not in the compiler's packages on PyPI. */
 cudaError_t cudaProfilerStart(void);
 cudaError_t cudaProfilerStop(void);
 
@@ -110,7 +110,7 @@ cudaError_t cudaProfilerStart(void) { return sim_broken(); }
 
 cudaError_t cudaProfilerStop(void) { return sim_broken(); }
 
-/* ---- properties and attributes ------------------------------------------------------------------ */
+/* ---- properties and attributes --------------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
   if (check_device(device)) return cudaErrorInvalidDevice;
@@ -118,7 +118,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
   return cudaSuccess;
 }
 
-/* Attributes that are a property under another name. */
+/* The attributes that are equal to a property. */
 static const struct field {
   enum cudaDeviceAttr attribute;
   size_t offset, size;
@@ -181,6 +181,7 @@ static const struct field {
 #undef FIELD
 };
 
+/* The attributes that CUDA 13's properties do not have, with an H200's values. */
 static const struct {
   enum cudaDeviceAttr attribute;
   int value;
@@ -212,7 +213,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
   return sim_unsupported(what);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static size_t limits[] = {
     [cudaLimitStackSize] = 1024,

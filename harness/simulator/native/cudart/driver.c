@@ -1,5 +1,5 @@
-/* The part of the CUDA driver that a submission's host code calls: tensor maps, and what tells about
- * the device. */
+/* The functions of the CUDA driver that a submission's host code may call: tensor maps, and queries
+ * of the device. */
 #include <cuda.h>
 
 #include "../tensor_map.h"
@@ -18,7 +18,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
   return failed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* The numbers of both kinds of errors are the same, and so are the texts. */
+/* Errors of the driver and the runtime have the same numbers and texts. */
 CUresult cuGetErrorString(CUresult error, const char **text) {
   *text = cudaGetErrorString((cudaError_t)error);
   return CUDA_SUCCESS;

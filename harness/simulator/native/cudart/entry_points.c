@@ -1,4 +1,4 @@
-/* The runtime's ways to the driver's functions. */
+/* Lookup of the driver's functions by name. */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>
@@ -7,7 +7,8 @@
 
 #include "internal.h"
 
-/* What torch is told when something goes wrong; here that is in the report. */
+/* torch registers a callback for error logs. It is never called, because the harness's report
+ * has the errors. */
 static CUresult register_logs(void *callback, void *data, void **handle) {
   (void)callback, (void)data;
   if (handle) *handle = NULL;
@@ -29,16 +30,17 @@ static const struct {
     ENTRY(cuDeviceGet),            ENTRY(cuCtxGetDevice),   ENTRY(cuCtxSynchronize),
     ENTRY(cuDeviceGetAttribute),
 #undef ENTRY
-    /* These are named alone: the headers of CUDA 12.8 and older do not declare them. */
+    /* These do not use ENTRY, because the headers of CUDA 12.8 and older do not declare them. */
     {"cuLogsRegisterCallback", (void *)register_logs},
     {"cuLogsUnregisterCallback", (void *)unregister_logs},
 };
 
-/* ---- what torch alone asks for ------------------------------------------------------------------ */
+/* ---- functions that only torch looks up ------------------------------------------------------ */
 
-/* A torch that was built for CUDA 13 looks up all functions that some part of it may call, and
- * fails where one is missing. It gets functions that say so when they are called, each its own,
- * since it has to know its name. */
+/* A torch that was built for CUDA 13 looks up all functions that any part of it may call, and fails
+ * if one is missing. So it receives a function for every name, which reports itself as unsupported
+ * when it is called. Each name needs a function of its own, because the call does not pass the
+ * name. */
 #define EIGHT(each, row) \
   each(row##0) each(row##1) each(row##2) each(row##3) each(row##4) each(row##5) each(row##6) each(row##7)
 /* The numbers are octal. */
@@ -46,7 +48,7 @@ static const struct {
   EIGHT(each, 00) EIGHT(each, 01) EIGHT(each, 02) EIGHT(each, 03)           \
   EIGHT(each, 04) EIGHT(each, 05) EIGHT(each, 06) EIGHT(each, 07)
 
-static char missing[64][64]; /* the names; empty from the first free place on */
+static char missing[64][64]; /* the names; the first empty one is free */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define DEFINE(number)                                     \
@@ -63,7 +65,7 @@ static CUresult (*const missing_functions[])(void) = {
 #undef NAME
 };
 
-/* A function that says that there is none of this name; NULL where there is no room for the name. */
+/* Return a function that reports this name as unsupported, or NULL if there is no room for it. */
 static void *missing_function(const char *symbol) {
   void *found = NULL;
   if (strlen(symbol) >= sizeof *missing) return NULL;
@@ -76,6 +78,7 @@ static void *missing_function(const char *symbol) {
   return found;
 }
 
+/* Return whether code belongs to one of torch's libraries. */
 static int is_of_torch(const void *code) {
   Dl_info where;
   if (!dladdr(code, &where) || !where.dli_fname) return 0;
@@ -84,7 +87,7 @@ static int is_of_torch(const void *code) {
   return !strncmp(name, "libc10_cuda.", 12) || !strncmp(name, "libtorch", 8);
 }
 
-/* ---- looking up ------------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 static void *entry_point(const char *symbol) {
   for (size_t i = 0; i < sizeof entry_points / sizeof *entry_points; ++i)

@@ -1,4 +1,4 @@
-/* Error state: each thread's last error, and what has broken the context for good. */
+/* The error state: each thread's last error, and the error that has broken the context. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ const char *sim_explanation(int error) {
   return explanation.error == error ? explanation.text : "";
 }
 
-/* Errors of a kernel, after which CUDA wants a new process. */
+/* Return whether an error is a kernel's, after which CUDA requires a new process. */
 static int ends_context(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalAddress:
@@ -40,7 +40,7 @@ static int ends_context(cudaError_t error) {
 
 cudaError_t sim_report(cudaError_t error) {
   if (error == cudaSuccess) return error;
-  int whole = cudaSuccess;
+  int whole = cudaSuccess; /* only the first error breaks the context */
   if (ends_context(error)) atomic_compare_exchange_strong(&broken_by, &whole, error);
   last_error = error;
   return error;

@@ -1,10 +1,10 @@
-/* Launching kernels, and what the host may ask of and set for them. */
+/* Launches of kernels, and their attributes and occupancy. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* ---- the triple angle brackets ------------------------------------------------------------------ */
+/* ---- the triple angle brackets --------------------------------------------------------------- */
 
 struct configuration {
   dim3 grid, block;
@@ -12,8 +12,9 @@ struct configuration {
   cudaStream_t stream;
 };
 
-/* A launch inside an argument of a launch nests; eight levels are more than nvcc produces. An
-   argument that throws leaves its launch's configuration behind, below all that follow. */
+/* A stack of launch configurations, because an argument of a launch may contain another launch.
+ * Eight levels are more than nvcc produces. If an argument throws, the configuration of its
+ * launch stays in the stack. So a full stack drops its oldest entry. */
 static __thread struct configuration configurations[8];
 static __thread int configuration_depth;
 
@@ -31,7 +32,7 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
   return cudaSuccess;
 }
 
-/* ---- questions about a kernel ------------------------------------------------------------------- */
+/* ---- queries of a kernel --------------------------------------------------------------------- */
 
 static cudaError_t ask_about(const struct sim_symbol *kernel, uint32_t call, const void *what,
                              size_t bytes, void *answer, size_t room) {
@@ -42,7 +43,7 @@ static cudaError_t ask_about(const struct sim_symbol *kernel, uint32_t call, con
   return error ? error : (cudaError_t)sim_ask(call, parts, 3, answer, room);
 }
 
-/* How many bytes there are behind each of a launch's pointers. */
+/* Find out how many bytes each of a launch's arguments has. */
 static cudaError_t need_parameters(const void *function, struct sim_symbol *kernel) {
   if (kernel->parameters) return cudaSuccess;
   uint64_t number;
@@ -56,14 +57,14 @@ static cudaError_t need_parameters(const void *function, struct sim_symbol *kern
     free(sizes);
     return error;
   }
-  /* They stay as long as the kernel is known, which is for good. */
+  /* The sizes are never freed, because a kernel is never forgotten. */
   kernel->parameters = (const uint32_t *)sizes;
   kernel->parameter_count = (unsigned)(bytes / sizeof *kernel->parameters);
   sim_keep_parameters(function, kernel->parameters, kernel->parameter_count);
   return cudaSuccess;
 }
 
-/* ---- launches ----------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static cudaError_t send_launch(const struct sim_symbol *kernel, const struct sim_launch *how,
                                void **arguments, cudaStream_t stream) {
@@ -119,7 +120,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 bl
                 no_cluster);
 }
 
-/* nvcc's stubs ask for a handle first; ours is the host's stand-in itself. */
+/* nvcc's stubs request a handle first. Here the handle is the address of the host's stub itself. */
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function) {
   *kernel = (cudaKernel_t)function;
   return cudaSuccess;
@@ -130,7 +131,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
   return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
 }
 
-/* Attributes that only say how fast something should be, or what may overlap, change nothing. */
+/* Apply a launch attribute. Attributes that only affect speed or overlap are ignored. */
 static cudaError_t apply_attribute(const cudaLaunchAttribute *attribute, int *is_cooperative,
                                    dim3 *cluster, cudaEvent_t *completion) {
   const cudaLaunchAttributeValue *value = &attribute->val;
@@ -169,7 +170,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
   return error;
 }
 
-/* ---- attributes of kernels ---------------------------------------------------------------------- */
+/* ---- attributes of kernels ------------------------------------------------------------------- */
 
 enum { default_shared = 48 * 1024 };
 
@@ -234,7 +235,7 @@ cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache conf
                                             : sim_report(cudaErrorInvalidDeviceFunction);
 }
 
-/* ---- occupancy ---------------------------------------------------------------------------------- */
+/* ---- occupancy ------------------------------------------------------------------------------- */
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
                                                                    const void *function,

@@ -1,6 +1,7 @@
-/* Calls of CUDA's mathematical libraries, of which only the names are here: see harness_library.h
- * among the headers. cuRAND's header is NVIDIA's own, and so its functions are in C. Products of
- * matrices alone are computed: by torch's operator, as a submission's that calls torch itself. */
+/* Calls of CUDA's mathematical libraries. Most of them only exist by name, so that code
+ * compiles, and report that a library was called; see harness_library.h among the headers.
+ * Products of matrices are the exception: torch's operator computes them, as if the submission
+ * had called torch. cuRAND's functions are in C, because its header is NVIDIA's own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,16 +11,19 @@
 /* c10::ScalarType::Float. */
 #define FLOAT 6
 
+/* A strided batch of float matrices on the device; strides are in elements. */
 struct sim_matrix {
   const float *start;
   int64_t strides[MATRIX_DIMENSIONS];
 };
 
+/* Compute c = alpha a b + beta c. `sizes` are the batch size, and the rows, columns and inner
+ * length of the product. Return a cudaError_t or an operator's error. */
 int sim_multiply(cudaStream_t stream, const int64_t sizes[4], float alpha,
                  const struct sim_matrix *a, const struct sim_matrix *b, float beta,
                  const struct sim_matrix *c);
 
-/* An operator's name or arguments, as a message has them. */
+/* An operator's name and arguments, encoded as in operators.h. */
 struct message {
   char bytes[1024];
   size_t size;
@@ -78,7 +82,7 @@ int sim_multiply(cudaStream_t stream, const int64_t sizes[4], float alpha,
   size_t size;
   const int error =
       sim_ask_any(SIM_CALL_OPERATOR, &(struct sim_part){message.bytes, message.size}, 1, &results, &size);
-  /* They are where they were asked for. */
+  /* The product is in `c`, so the results have nothing new. */
   free(results);
   return error;
 }

@@ -1,8 +1,12 @@
-/* Managed and pinned memory: the device has it, and the host a copy of the pages that it uses.
+/* Managed and pinned memory. The device process has the memory, and this process has copies of the
+ * pages that the host uses.
  *
- * A page is stale until the host touches it; then it is fetched. What the host has changed since is
- * sent to the device before that does anything, and every page is stale again. So each byte that
- * crosses is a byte of a call, as with a copy. */
+ * Each page has one of three states. A stale page is not accessible; the fault of the host's first
+ * access fetches it, and it becomes clean. A clean page is readable; the fault of the first write
+ * saves its content, and it becomes dirty. Before the device does anything, the changed bytes of
+ * dirty pages are sent, and all pages become stale.
+ *
+ * So every byte between host and device is part of a call, as with a copy. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +23,7 @@ enum state { STALE, CLEAN, DIRTY };
 
 struct page {
   enum state state;
-  uint8_t *before; /* of a dirty one: what the device has */
+  uint8_t *before; /* the device's content of a dirty page */
 };
 
 struct shared {
@@ -33,7 +37,7 @@ struct shared {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shared *list;
-static struct sigaction previous; /* what watched for faults first */
+static struct sigaction previous; /* the handler of faults before ours */
 
 static struct shared *find_locked(const void *pointer) {
   struct shared *each = list;
@@ -47,7 +51,7 @@ static size_t bytes_of_page(const struct shared *shared, size_t number) {
   return left < page_bytes ? left : page_bytes;
 }
 
-/* One step from stale to clean to dirty. Nonzero where it cannot be made. */
+/* Advance a page from stale to clean, or from clean to dirty. Return nonzero if that fails. */
 static int advance(struct shared *shared, size_t number) {
   struct page *page = &shared->page[number];
   uint8_t *start = shared->start + number * page_bytes;
@@ -72,6 +76,8 @@ static int advance(struct shared *shared, size_t number) {
   return 0;
 }
 
+/* Handle a fault in managed or pinned memory, and pass on any other one. The first write to a stale
+ * page faults twice: once to fetch the page, once to save its content. */
 static void on_fault(int number, siginfo_t *fault, void *unused) {
   (void)unused;
   static const char words[] =
@@ -83,7 +89,7 @@ static void on_fault(int number, siginfo_t *fault, void *unused) {
   pthread_mutex_unlock(&lock);
   if (!failed) return;
   if (sim_contains(fault->si_addr) && write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
-  /* It happens again when this returns, and ends the process. */
+  /* The access faults again when this returns. The previous handler then ends the process. */
   sigaction(number, &previous, NULL);
 }
 
@@ -117,7 +123,7 @@ cudaError_t sim_allocate_managed(void **pointer, size_t bytes, int is_pinned) {
   pthread_mutex_lock(&lock);
   shared->next = list, list = shared;
   pthread_mutex_unlock(&lock);
-  /* Python's faulthandler may watch instead by now. */
+  /* Python's faulthandler may have replaced our handler in the meantime. */
   watch_faults();
   *pointer = here;
   return cudaSuccess;
@@ -148,7 +154,7 @@ void sim_forget_managed(void *pointer) {
   free(shared);
 }
 
-/* Sends what is different between the first and the last byte that is. */
+/* Send a page's bytes from the first to the last one that differ from the device's. */
 static void send_page(const struct shared *shared, size_t number) {
   const uint8_t *now = shared->start + number * page_bytes;
   const uint8_t *before = shared->page[number].before;

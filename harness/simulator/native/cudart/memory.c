@@ -1,9 +1,9 @@
-/* Memory: allocation, copies, fills. All of it is the device process's. */
+/* Allocation, copies and fills of memory. The device process has all of the memory. */
 #include <string.h>
 
 #include "internal.h"
 
-/* ---- allocation --------------------------------------------------------------------------------- */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
 static cudaError_t allocate(void **pointer, size_t bytes) {
   NEED_CONTEXT();
@@ -18,7 +18,7 @@ static cudaError_t allocate(void **pointer, size_t bytes) {
   return sim_report(error);
 }
 
-/* The live allocation that holds the address; of size 0 where there is none. */
+/* Return the live allocation that holds the address, or one of size 0 if there is none. */
 static struct sim_range find_live(const void *pointer) {
   struct sim_range found = {0};
   const uint64_t address = (uint64_t)pointer;
@@ -27,7 +27,8 @@ static struct sim_range find_live(const void *pointer) {
   return found;
 }
 
-/* Memory is given back in a broken context too, where CUDA's calls only say what broke it. */
+/* Free memory, in a broken context too: there the CUDA call frees it, but returns the error that
+ * broke the context. */
 static cudaError_t give_back(void *pointer, int is_host_memory) {
   const uint64_t address = (uint64_t)pointer;
   if (pointer) {
@@ -81,7 +82,7 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) 
 
 cudaError_t cudaFree(void *pointer) { return give_back(pointer, 0); }
 
-/* It goes when nothing is left that was asked for before, on whatever stream. */
+/* The memory is freed when all earlier work is done, on every stream and not only on this one. */
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
   if (!pointer || !sim_is_stream(stream)) return sim_report(cudaErrorInvalidValue);
   if (sim_sharing_of(pointer, 0) != NOT_SHARED) return cudaFree(pointer);
@@ -114,13 +115,13 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
   return cudaSuccess;
 }
 
-/* Where managed memory is, and how it will be used, matters for speed alone. */
+/* Accept advice on managed memory's place and use, which only affects speed. */
 static cudaError_t advise(const void *pointer) {
   NEED_CONTEXT();
   return find_live(pointer).size ? cudaSuccess : sim_report(cudaErrorInvalidValue);
 }
 
-/* CUDA 12 names a place by its number, and has the functions of CUDA 13 under other names. */
+/* In CUDA 12 these functions take a device's number, and those of CUDA 13 have other names. */
 #if CUDART_VERSION < 13000
 #define PREFETCH_TO_PLACE cudaMemPrefetchAsync_v2
 #define ADVISE_OF_PLACE cudaMemAdvise_v2
@@ -153,7 +154,7 @@ cudaError_t ADVISE_OF_PLACE(const void *pointer, size_t bytes, enum cudaMemoryAd
   return advise(pointer);
 }
 
-/* ---- the default pool, which is all of the memory ------------------------------------------------ */
+/* ---- the default pool, which has all memory -------------------------------------------------- */
 
 static char default_pool;
 
@@ -184,16 +185,19 @@ cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t 
   return cudaMallocAsync(pointer, bytes, stream);
 }
 
-/* ---- copies ------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Host memory: not the device's at all, or within one allocation that the host can use as well. */
+/* Return whether memory is the host's: outside of the device, or in one allocation that the host
+ * can use as well. */
 static int is_host_range(const void *pointer, size_t bytes) {
   return sim_contains(pointer) ? sim_sharing_of(pointer, bytes) != NOT_SHARED : pointer != NULL;
 }
 
-/* The device's; whether one live allocation holds all of it, the device process sees. */
+/* Return whether memory is the device's. The device process checks that one live allocation holds
+ * it. */
 static int is_device_range(const void *pointer) { return sim_contains(pointer); }
 
+/* Return whether the two ends of a copy fit its kind. */
 static int ends_fit(const void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
   switch (kind) {
     case cudaMemcpyHostToHost: return is_host_range(to, bytes) && is_host_range(from, bytes);
@@ -238,7 +242,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
   return cudaSuccess;
 }
 
-/* What has no stream is done on the default one before the host goes on. */
+/* Finish a call without a stream: the host waits for the default stream. */
 static cudaError_t and_wait(cudaError_t error) {
   return error ? error : cudaStreamSynchronize(NULL);
 }
@@ -263,7 +267,7 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
   return and_wait(cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL));
 }
 
-/* ---- fills -------------------------------------------------------------------------------------- */
+/* ---- fills ----------------------------------------------------------------------------------- */
 
 cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
   NEED_CONTEXT();
@@ -295,7 +299,7 @@ cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, s
   return cudaMemset2DAsync(pointer, pitch, value, width, height, NULL);
 }
 
-/* ---- variables: each is an allocation, so that copies stay within it ------------------------------ */
+/* ---- variables: each is an allocation, so that copies are checked against its bounds --------- */
 
 cudaError_t cudaGetSymbolAddress(void **address, const void *host) {
   NEED_CONTEXT();

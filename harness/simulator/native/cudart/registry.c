@@ -1,16 +1,17 @@
-/* Kernels and device variables, as nvcc's host code registers them when an extension is loaded. */
+/* The registry of kernels and device variables. nvcc's host code registers them when an
+ * extension is loaded. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "internal.h"
 
 struct module {
-  const void *image; /* the fat binary: PTX as text, since it was compiled with -no-compress */
+  const void *image; /* the fat binary, whose PTX is text because of nvcc's option -no-compress */
   int live;
-  uint64_t number; /* the device process's, from 1; 0 before the module is sent there */
+  uint64_t number; /* the number in the device process, from 1; 0 until it is sent there */
 };
 
-/* What a fat binary begins with; the layout was read off nvcc 13.0's output. */
+/* The header of a fat binary, as nvcc 13.0 writes it. */
 struct fat_binary {
   uint32_t magic;
   uint16_t version, header_bytes;
@@ -19,7 +20,7 @@ struct fat_binary {
 
 struct entry {
   struct module *module;
-  const void *host; /* the host's stand-in: a function pointer or the shadow variable's address */
+  const void *host; /* the address of the host's stub function or shadow variable */
   struct sim_symbol symbol;
 };
 
@@ -96,7 +97,7 @@ void **__cudaRegisterFatBinary(void *fat_cubin) {
 
 void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
 
-/* The record stays: an image may be unloaded while the machine still knows its address. */
+/* Mark a module as unloaded. Its record stays, because its entries still point to it. */
 void __cudaUnregisterFatBinary(void **handle) { ((struct module *)handle)->live = 0; }
 
 char __cudaInitModule(void **handle) {

@@ -1,6 +1,6 @@
-/* Streams and events. The device process keeps the work of streams until something waits for it; here
- * is what the host may ask for. A stream or an event that is asked whether it is done is waited for,
- * so that it always is. */
+/* Streams and events. The device process keeps the work of streams until something waits for it.
+ * This file has the host's calls. A query of a stream or event waits for it first, so the result
+ * is always that it is done. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,15 +8,15 @@
 
 #include "internal.h"
 
-/* ---- handles: those in the list are live ---------------------------------------------------------- */
+/* ---- handles: a handle in the list is live --------------------------------------------------- */
 
 struct handle {
   struct handle *next;
   unsigned flags;
   int priority;
   unsigned long long id;
-  uint64_t number; /* a stream's, in the device process */
-  uint64_t ticket; /* an event's: what it was recorded after */
+  uint64_t number; /* of a stream: its number in the device process */
+  uint64_t ticket; /* of an event: the work that it was recorded after */
   int is_recorded;
   struct timespec recorded;
 };
@@ -42,7 +42,7 @@ static int is_live(struct handle *list, const void *handle) {
   return list != NULL;
 }
 
-/* Takes a handle out of its list, for the caller to free; NULL where it is not there. */
+/* Remove a handle from its list, for the caller to free. Return NULL if it is not there. */
 static struct handle *take(struct handle **list, void *handle) {
   pthread_mutex_lock(&lock);
   while (*list && *list != handle) list = &(*list)->next;
@@ -52,7 +52,7 @@ static struct handle *take(struct handle **list, void *handle) {
   return found;
 }
 
-/* ---- streams ------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 enum { greatest_priority = -5 };
 
@@ -77,7 +77,8 @@ static uint64_t number_of(cudaStream_t stream) {
   return is_default(stream) ? SIM_DEFAULT_STREAM : ((const struct handle *)stream)->number;
 }
 
-/* Until there is a stream beside the default one all is done when it is asked for. */
+/* 1 once a stream other than the default one exists. Before that, all work is done when a call
+ * returns, so no call needs to wait. */
 static atomic_int has_streams;
 
 static __thread uint32_t working_stream;
@@ -123,7 +124,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return sim_broken();
 }
 
-/* Torch's pools: 32 streams of each of its priorities, given out in turn and never destroyed. */
+/* The pools of torch: 32 streams of each priority, returned in turn and never destroyed. */
 enum { pool_size = 32, pool_priorities = 4 };
 
 void *sim_stream_from_pool(int priority) {
@@ -139,7 +140,7 @@ void *sim_stream_from_pool(int priority) {
   return stream;
 }
 
-/* What a stream has been asked for so far; 0 where all of it is done. */
+/* Get a ticket for all work of a stream so far, or 0 if it is done. */
 static cudaError_t ticket_of(cudaStream_t stream, uint64_t *ticket) {
   *ticket = 0;
   if (!atomic_load(&has_streams)) return cudaSuccess;
@@ -154,7 +155,7 @@ static cudaError_t synchronize(uint64_t ticket) {
 
 static cudaError_t wait_for(uint64_t ticket) { return ticket ? synchronize(ticket) : cudaSuccess; }
 
-/* To the device process no ticket stands for everything. */
+/* The device process takes ticket 0 for the work of all streams. */
 cudaError_t cudaDeviceSynchronize(void) {
   NEED_CONTEXT();
   return atomic_load(&has_streams) ? synchronize(0) : cudaSuccess;
@@ -206,14 +207,14 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
   return cudaSuccess;
 }
 
-/* Nothing is ever captured: that call is not here. */
+/* A stream is never capturing, because the call that begins a capture does not exist here. */
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
   cudaError_t error = check_stream(stream);
   if (!error) *status = cudaStreamCaptureStatusNone;
   return error;
 }
 
-/* Priorities and cache windows matter for speed alone. */
+/* The attributes, such as priorities and cache windows, only affect speed. */
 cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID attribute,
                                    const cudaStreamAttrValue *value) {
   (void)attribute, (void)value;
@@ -243,7 +244,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
   return cudaSuccess;
 }
 
-/* ---- events ------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static cudaError_t check_event(cudaEvent_t event) {
   NEED_CONTEXT();
