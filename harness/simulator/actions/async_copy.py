@@ -26,6 +26,7 @@ from harness.simulator.ptx.space import SHARED_CTA, Space, space_named
 
 
 def _cp(instruction: Instruction) -> Action:
+    """Return the action of a form of `cp.async`."""
     modifiers = instruction.modifiers
     require(modifiers[:1] == ("async",))
     kind = modifiers[1]

@@ -62,6 +62,7 @@ def action(instruction: Instruction) -> Action:
 
 
 def _commit(active: ActiveThreads) -> None:
+    """Close the threads' open bulk groups, for both reads and writes."""
     active.bulk_reads.commit(active.lanes)
     active.bulk_writes.commit(active.lanes)
 
@@ -89,6 +90,7 @@ def _block_of(active: ActiveThreads, lane: int) -> int:
 
 
 def _load(operands: list[Operand]) -> Action:
+    """Make the action of a bulk copy to shared memory: `[to], [from], size, [mbarrier]`."""
     target, source, size, barrier = operands
 
     def run(active: ActiveThreads, to: Array, at: Array, sizes: Array, barriers: Array) -> None:
@@ -123,6 +125,7 @@ def _report_misaligned(active: ActiveThreads, lane: Lanes, nbytes: int) -> None:
 
 
 def _store(operands: list[Operand]) -> Action:
+    """Make the action of a bulk copy to global memory: `[to], [from], size`."""
     target, source, size = operands
 
     def run(active: ActiveThreads, to: Array, at: Array, sizes: Array) -> None:
@@ -184,6 +187,7 @@ def _is_off_chunks(tensor: TensorMap, start: tuple[int, ...]) -> bool:
 
 
 def _tensor_load(operands: list[Operand]) -> Action:
+    """Make the action of a load of a tensor's box: `[to], [map, {x, y}], [mbarrier]`."""
     target, source, barrier = operands
     where = _tensor_operand(source)
 
@@ -222,6 +226,7 @@ def _tensor_load(operands: list[Operand]) -> Action:
 
 
 def _tensor_store(operands: list[Operand]) -> Action:
+    """Make the action of a store to a tensor's box: `[map, {x, y}], [from]`."""
     target, source = operands
     where = _tensor_operand(target)
 

@@ -35,6 +35,7 @@ def _form(instruction: Instruction, registers: Operand) -> tuple[int, bool, tupl
 
 
 def _ldmatrix(instruction: Instruction) -> Action:
+    """Make the action of `ldmatrix {registers}, [rows]`."""
     target, address = instruction.operands
     count, is_transposed, targets = _form(instruction, target)
     space = space_of(instruction)
@@ -54,6 +55,7 @@ def _ldmatrix(instruction: Instruction) -> Action:
 
 
 def _stmatrix(instruction: Instruction) -> Action:
+    """Make the action of `stmatrix [rows], {registers}`."""
     address, source = instruction.operands
     count, is_transposed, sources = _form(instruction, source)
     space = space_of(instruction)

@@ -115,6 +115,7 @@ def by_barrier(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, i
 
 
 def _grouped(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Array]]:
+    """Yield block, shared address and positions of the threads for each mbarrier."""
     plain = addresses & _WINDOW
     blocks = (active.lanes // active.block_threads).astype(np.uint64)
     keys, inverse = np.unique(blocks << np.uint64(32) | plain, return_inverse=True)
@@ -190,6 +191,7 @@ def deliver(active: ActiveThreads, space: Space, addresses: Array) -> None:
 
 
 def _init(instruction: Instruction, space: Space) -> Action:
+    """Make the action of `mbarrier.init [at], count`."""
     address, count = instruction.operands
 
     def run(active: ActiveThreads, at: Array, counts: Array) -> None:
@@ -203,6 +205,7 @@ def _init(instruction: Instruction, space: Space) -> Action:
 
 
 def _inval(instruction: Instruction, space: Space) -> Action:
+    """Make the action of `mbarrier.inval [at]`."""
     (address,) = instruction.operands
     return Action(
         (Input(address, "u64"),),
@@ -310,6 +313,7 @@ def _wait(instruction: Instruction, space: Space) -> Action:
 
 
 def _pending_count(instruction: Instruction) -> Action:
+    """Make the action of `mbarrier.pending_count count, state`."""
     count, state = instruction.operands
 
     def run(_active: ActiveThreads, bits: Array) -> list[Array]:
@@ -319,6 +323,7 @@ def _pending_count(instruction: Instruction) -> Action:
 
 
 def _mbarrier(instruction: Instruction) -> Action:
+    """Return the action of a form of `mbarrier`."""
     modifiers = instruction.modifiers
     known = ("parity", "expect_tx", "noComplete", "b64")
     rest = [m for m in rest_of(instruction, *known) if space_named(m) is not Space.SHARED]

@@ -169,6 +169,7 @@ def register_kind(kind: str) -> str:
 
 
 def _form(instruction: Instruction) -> Form:
+    """Return the form of `mma.sync`, after checking that it exists in the PTX ISA."""
     modifiers = list(instruction.modifiers)
     saturates = "satfinite" in modifiers
     modifiers = [m for m in modifiers if m not in ("satfinite", "sync", "aligned")]
@@ -182,6 +183,7 @@ def _form(instruction: Instruction) -> Form:
 
 
 def _mma(instruction: Instruction) -> Action:
+    """Make the action of `mma.sync d, a, b, c`."""
     form = _form(instruction)
     d, a, b, c = (parts_of(operand) for operand in instruction.operands)
     counts = (

@@ -187,6 +187,7 @@ class _Matrix:
 
 
 def _form(instruction: Instruction) -> Form:
+    """Return the form of `wgmma.mma_async`, after checking that it exists in the PTX ISA."""
     modifiers = [m for m in instruction.modifiers if m not in ("mma_async", "sync", "aligned")]
     saturates = "satfinite" in modifiers
     shape, d, a, b = (m for m in modifiers if m != "satfinite")
@@ -237,6 +238,7 @@ class _Scales:
 
 
 def _multiply(instruction: Instruction) -> Action:
+    """Make the action of `wgmma.mma_async d, a, b, scale_d, ...`."""
     form = _form(instruction)
     target, a, b, scale_d, *immediates = instruction.operands
     d = parts_of(target)
@@ -281,6 +283,7 @@ def _multiply(instruction: Instruction) -> Action:
 
 
 def _wgmma(instruction: Instruction) -> Action:
+    """Return the action of a form of `wgmma`."""
     verb = instruction.modifiers[0]
     if verb == "mma_async":
         require(instruction.modifiers[1] == "sync")

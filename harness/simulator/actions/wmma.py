@@ -37,10 +37,12 @@ from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
 
 
 def _default_stride(operands: list[Operand], length: int) -> Operand:
+    """Return the stride operand; without one, lines lie next to each other in memory."""
     return operands[0] if operands else Immediate(length)
 
 
 def _load(instruction: Instruction) -> Action:
+    """Make the action of `wmma.load {registers}, [address]{, stride}`."""
     target, address, *rest = instruction.operands
     fragment = Fragment.of(instruction)
     targets = parts_of(target)
@@ -61,6 +63,7 @@ def _load(instruction: Instruction) -> Action:
 
 
 def _store(instruction: Instruction) -> Action:
+    """Make the action of `wmma.store [address], {registers}{, stride}`."""
     address, source, *rest = instruction.operands
     fragment = Fragment.of(instruction)
     sources = parts_of(source)
@@ -84,6 +87,7 @@ def _store(instruction: Instruction) -> Action:
 
 
 def _form(instruction: Instruction) -> Form:
+    """Return the form of `wmma.mma`, after checking that it exists in the PTX ISA."""
     modifiers = [m for m in instruction.modifiers if m not in ("mma", "sync", "aligned", "rn")]
     saturates = "satfinite" in modifiers
     rows, columns, shape, *kinds = (m for m in modifiers if m != "satfinite")
@@ -98,6 +102,7 @@ def _form(instruction: Instruction) -> Form:
 
 
 def _multiply(instruction: Instruction) -> Action:
+    """Make the action of `wmma.mma d, a, b, c`."""
     form = _form(instruction)
     d, a, b, c = (parts_of(operand) for operand in instruction.operands)
     tiles = form.n // 8

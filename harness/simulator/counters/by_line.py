@@ -64,6 +64,7 @@ def by_line(kernels: Iterable[KernelProfile], file: str) -> tuple[LineCounters, 
 
 
 def _numbers(of: _Counted) -> Iterator[tuple[str, int]]:
+    """Yield the counters of a line that these counts contribute to."""
     match of:
         case LineCounts():
             yield "warp_instructions", of.warp_instructions

@@ -311,15 +311,18 @@ class Counts:
 
 
 def _written_at(location: Location | None) -> tuple[str | None, int | None]:
+    """Return the submission's line of an instruction; for a header's function, its caller's."""
     place = location and location.written_at
     return (place.file, place.line) if place else (None, None)
 
 
 def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:
+    """Return the place in the kernel itself, outside of inlined functions."""
     return (location.outermost.file, location.outermost.line) if location else (None, None)
 
 
 def _access(step: Access, counts: SiteCounts) -> AccessCounts:
+    """Return the counters of one access, with its stride if most pairs have it."""
     alike = 2 * counts.pairs_alike > counts.pairs
     return AccessCounts(
         kind=step.kind,
@@ -361,6 +364,7 @@ def _sum(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
 
 
 def _sum_accesses(accesses: tuple[AccessCounts, ...]) -> tuple[AccessCounts, ...]:
+    """Sum the counters of accesses that agree in kind, space, width, line and stride."""
     summed: dict[tuple[object, ...], AccessCounts] = {}
     for a in accesses:
         key = (a.kind, a.space, a.bytes_per_thread, a.file, a.line, a.stride)
@@ -388,6 +392,7 @@ def _sum_accesses(accesses: tuple[AccessCounts, ...]) -> tuple[AccessCounts, ...
 
 
 def _sum_branches(branches: tuple[BranchCounts, ...]) -> tuple[BranchCounts, ...]:
+    """Sum the counters of branches for each line."""
     summed: dict[tuple[object, ...], BranchCounts] = {}
     for a in branches:
         b = summed.get((a.file, a.line))
@@ -400,6 +405,7 @@ def _sum_branches(branches: tuple[BranchCounts, ...]) -> tuple[BranchCounts, ...
 
 
 def _sum_lines(lines: tuple[LineCounts, ...]) -> tuple[LineCounts, ...]:
+    """Sum the counters for each line."""
     summed: dict[tuple[str | None, int | None], LineCounts] = {}
     for a in lines:
         b = summed.get((a.file, a.line))

@@ -163,6 +163,7 @@ def max_threads(limits: Limits) -> int:
 
 
 def _check_extents(name: str, launch: LaunchRequest) -> None:
+    """Check grid and block against the device's limits."""
     for what, extent, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
         if min(extent) < 1 or any(n > limit for n, limit in zip(extent, most, strict=True)):
             raise RefusedLaunch(
@@ -177,6 +178,7 @@ def _check_extents(name: str, launch: LaunchRequest) -> None:
 
 
 def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
+    """Check the block against the kernel's own bounds."""
     bounds = limits.bounds
     if bounds.required and launch.block != bounds.required:
         raise RefusedLaunch(
@@ -193,6 +195,10 @@ def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
 
 
 def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
+    """Return whether a block's shared memory fits.
+
+    ptxas runs only if the upper bound of the static part does not fit.
+    """
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
         return asked <= launch.dynamic_shared_limit
@@ -203,6 +209,7 @@ def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
 
 
 def _shared_memory(limits: Limits, launch: LaunchRequest) -> str:
+    """Return the message for a launch whose shared memory does not fit."""
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
         return (

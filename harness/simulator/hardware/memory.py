@@ -16,8 +16,8 @@ POISON = 0x7FB1DEAD
 1.25e307 as float64."""
 
 _MOST_OF_SPARSE = 64 << 20
-"""The most bytes of sparse memory that code other than a kernel may access at a time, because every
-byte that is accessed needs a real page."""
+"""The most bytes of sparse memory that code other than a kernel may access at a time. Every page
+that is accessed takes real memory."""
 
 
 class OutOfDeviceMemory(MemoryError):

@@ -77,7 +77,7 @@ MULTIPROCESSORS: Final = MappingProxyType(
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many of a multiprocessor's warps a kernel can occupy.
+    """A kernel's occupancy: the part of a multiprocessor's warps that it can keep resident.
 
     Attributes:
         blocks: Resident blocks of a multiprocessor.
@@ -192,11 +192,12 @@ def assembled(home: CudaCompiler, compiler: Compiler, cache: Cache, code: Device
 def _assemble(
     ptxas: Path, compiler: Compiler, code: DeviceCode, folder: Path, *, product: str = _USAGE
 ) -> Product:
+    """Run ptxas as a job of the compiler, and write its output or the machine code to a folder."""
     target = re.search(r"^\.target\s+(\w+)", code.ptx, re.MULTILINE)
     command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90", *code.options]
     command += ["kernels.ptx", "-o", _CUBIN]
-    # ptxas prints the resources to stderr, so a shell redirects its output into a file. If ptxas
-    # fails, the shell prints that file again for the error message.
+    # ptxas prints the resources, so a shell redirects its output into a file. If ptxas fails, the
+    # shell prints that file for the error message.
     printing = ("sh", "-c", f'"$@" >{_USAGE} 2>&1 || {{ cat {_USAGE}; false; }}', "sh", *command)
     job = Job(
         files=(("kernels.ptx", code.ptx),),

@@ -257,7 +257,7 @@ CONJUGATED, NEGATED = 1, 2
 DEFAULT_STREAM = 0
 """The number of CUDA's legacy default stream, which always exists."""
 HOST = 0xFFFFFFFF
-"""In place of a stream's number: the host does this by itself, without waiting for streams."""
+"""The value in place of a stream's number for the host's own work, which skips all streams."""
 MOST_BYTES = 64 << 20
 """The largest payload of a call. Longer copies take several calls."""
 CHUNK_BYTES = 16 << 20

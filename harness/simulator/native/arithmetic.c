@@ -20,8 +20,8 @@
 #define VECTOR
 #endif
 
-/* Threads per pass. An operand that all threads share is copied to a buffer of this many elements,
- * so that one loop without a stride serves both kinds of operands. Compilers can vectorise it. */
+/* Threads per pass. An operand that all threads share is copied to a buffer of this many elements.
+ * So one loop without a stride serves both kinds of operands, and compilers can vectorise it. */
 #define BLOCK 512
 
 #define SPREAD(T, x)                                               \
@@ -125,8 +125,8 @@ BINARY(mul_hi_u64, uint64_t, uint64_t, (uint64_t)((unsigned __int128)x * y >> 64
 
 /* PTX does not define division by zero. The code that ptxas generates gives all ones for quotient
  * and remainder. The quotient of 32-bit integers is computed in double precision. The truncated
- * result is exact: rounding moves the quotient by less than 2^-21 / divisor, and a quotient that is
- * not an integer is at least 1 / divisor away from the next one. */
+ * result is exact: rounding moves the quotient by less than 2^-21 / divisor. A quotient that is not
+ * an integer is at least 1 / divisor away from the next one. */
 #define DIVIDE(T, x, y) ((y) == 0 ? (T)-1 : (T)((double)(x) / (double)((y) == 0 ? 1 : (y))))
 #define REMAINDER(T, U, x, y) \
     ((y) == 0 ? (T)-1 : (T)((U)(x) - (U)(T)((double)(x) / (double)((y) == 0 ? 1 : (y))) * (U)(y)))

@@ -10,7 +10,7 @@ enum { WARP = 32, BANKS = 32, SECTOR = 32 };
 /* The accesses of one warp by one instruction. */
 typedef struct request {
     uint32_t count;
-    uint32_t bytes; /* of each thread */
+    uint32_t bytes; /* that each thread accesses */
     int is_load;
     uint64_t address[WARP];
     uint8_t lane[WARP];
@@ -68,7 +68,7 @@ static int is_shared_by_partners(const request *warp, uint32_t bit) {
 }
 
 /* Count the wavefronts of a request. A wavefront delivers 128 bytes: those of 32, 16 or 8 threads.
- * If partners load the same bytes, half as many bytes are needed, and a wavefront serves twice as
+ * If partners load the same bytes, half as many bytes are needed. A wavefront then serves twice as
  * many threads (NVIDIA's developer forum, "Unexpected shared memory bank conflict"). */
 static void count_wavefronts(const request *warp, sim_site_counts *counts) {
     uint32_t threads = warp->bytes <= 4 ? WARP : warp->bytes <= 8 ? WARP / 2 : WARP / 4;

@@ -103,8 +103,8 @@ static inline int sim_race_is_of_warp(const sim_race *race, const sim_race_cell 
 
 /* Return whether a plain read needs no work, which is the common case of many readers.
  *
- * That is so if the cell has no writer, and already has two readers of which at least one races
- * with every writer that would race with this read. Either the two readers belong to different
+ * That is so if the cell has no writer and already has two suitable readers: every writer that
+ * would race with this read races with one of them. Either the two readers belong to different
  * warps and are certainly unordered with this warp's reads. Or both are threads of this warp at its
  * current clock, as when all threads of the warp read one number. */
 static inline int sim_race_is_known(const sim_race *race, const sim_race_cell *cell, uint64_t lane,

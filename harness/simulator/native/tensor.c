@@ -10,8 +10,8 @@ static double power_of_two(int64_t exponent) {
     return value;
 }
 
-/* For each of `count` triples of an m x k matrix a, an n x k matrix b and an m x n matrix c, fill
- * `out` with the products of rows of a and b plus c.
+/* Fill `out` with the products of rows of a and b plus c, for each of `count` triples of matrices.
+ * They are m x k (a), n x k (b) and m x n (c).
  *
  * All numbers are exact in double precision, and come with their exponents. Every term is cut off,
  * towards zero, `fraction` bits below the largest exponent of all terms, or below `least` if that

@@ -82,9 +82,9 @@ class Agents:
         self._barriers: dict[tuple[int, int], _Barrier] = {}
         self._warpgroups: dict[int, _Warpgroup] = {}
         self._used: dict[int, int] = {}
-        """How many agents each block has."""
+        """The number of agents that each block has."""
         self._groups = np.zeros(len(clocks.now), np.int64)
-        """How many groups of wgmmas each warp has closed."""
+        """The number of groups of wgmmas that each warp has closed."""
 
     def begin(self) -> None:
         """Forget all mbarriers and warpgroups, because the next blocks begin."""

@@ -183,7 +183,7 @@ def _stored_to(traits: Traits, memory: Memory, arguments: bytes) -> list[Allocat
         address = value
         if kind == "argument":
             address = int.from_bytes(arguments[value : value + 8], "little")
-        # The pointer may lie a little before or behind its array, to be moved by an index.
+        # A pointer may lie before its array, if the kernel adds an index to it later.
         allocation = memory.nearest(address) if memory.contains(address) else None
         if allocation and allocation.is_live:
             found[allocation.start] = allocation

@@ -42,6 +42,7 @@ def findings_of(
 def _finding(
     event: Event, sites: Sequence[Access], count: int, kernel: str, placement: Placement
 ) -> Finding:
+    """Make the finding of two places from their most severe race."""
     step, thread = sites[event.site], event.thread
     other, other_thread = sites[event.other_site], event.other_thread
     waited_for = other.kind if event.waits else ""
@@ -77,6 +78,7 @@ def _sized(step: Access) -> str:
 
 
 def _why(event: Event, waited_for: str, *, in_warp: bool, in_block: bool) -> str:
+    """Return the reason why the two accesses race, for the message."""
     if event.severity == 0:
         return "both store the same value"
     if waited_for:

@@ -201,6 +201,7 @@ class SyncChecks:
     def _add(
         self, location: Location | None, severity: Severity, message: str, block: int, lane: int
     ) -> Finding:
+        """Add a finding, unless its place already has one of this severity."""
         finding = Finding(
             "synccheck",
             message,
@@ -217,6 +218,7 @@ class SyncChecks:
 
 
 def _warps(lanes: Lanes) -> Lanes:
+    """Return the lanes of a block as (warps, 32), with absent lanes False."""
     padded = np.zeros(-(-len(lanes) // WARP) * WARP, np.bool_)
     padded[: len(lanes)] = lanes
     return padded.reshape(-1, WARP)

@@ -61,8 +61,8 @@ int sim_catch_up(void);
 /* Return a stream that is never destroyed. There are 32 of each priority from 0 to -3. */
 void *sim_stream_from_pool(int priority);
 
-/* Store one line on why a call is about to fail with this error, and return the line of the last
- * call that failed with it, or "" if there is none. */
+/* Store one line on why a call is about to fail with this error. sim_explanation() returns the line
+ * of the last failed call, or "" if that failed with another error. */
 void sim_explain(int error, const char *why);
 const char *sim_explanation(int error);
 

@@ -31,7 +31,7 @@ struct shared {
   uint8_t *start;
   size_t size, pages;
   enum sim_sharing sharing;
-  int is_used; /* whether any page is not stale */
+  int is_used; /* 1 if any page is not stale */
   struct page page[];
 };
 
