@@ -1,5 +1,6 @@
-"""The command line: options, and for each command its arguments and what it does.
+"""The command line: the options, and for each command its arguments and its work.
 
-What a command does is in a module that is imported when its arguments have been looked at, since
-torch alone takes seconds. Only the pytest plugin imports from here, what both have of options.
+Each command has two modules: one defines its arguments, and the other does its work. The second is
+imported only after the arguments are checked, because importing torch takes seconds. No other room
+imports from here, except the pytest plugin, which shares some of the options.
 """

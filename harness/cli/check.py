@@ -1,4 +1,4 @@
-"""`harness check`."""
+"""The arguments of `harness check`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.system.files import require
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
+    """Add the command `check` to the command line."""
     parser = commands.add_parser("check", help="check submissions against their references")
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files and folders")

@@ -1,6 +1,6 @@
-"""What `harness check` does, once its arguments have been looked at.
+"""The work of `harness check`: evaluate, show and store.
 
-Each report is shown and kept when it is there.
+Each report is shown and stored as soon as it is finished.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from harness.worker.supervisor import Deadlines
 
 
 def check(options: argparse.Namespace) -> int:
-    """Check what the options name, and print and keep the reports; answers the exit status.
+    """Check what the options name, print and store the reports, and return the exit status.
 
     Raises:
         harness.system.errors.HarnessError: Nothing can be checked, or nothing more.
@@ -129,10 +129,10 @@ def check(options: argparse.Namespace) -> int:
 
 
 class Checking:
-    """One run.
+    """The state of one run of `harness check`.
 
     Attributes:
-        all_passed: Whether every report so far says so.
+        all_passed: True if every report so far is right and meets the `--require` options.
     """
 
     def __init__(
@@ -158,18 +158,18 @@ class Checking:
 
     @property
     def has_trouble(self) -> bool:
-        """Whether something could not be evaluated, or not be written."""
+        """True if an evaluation was impossible, or a file could not be written."""
         return bool(self._not_evaluated) or not self._careful.all_well
 
     def write_junit(self, path: Path, before: Sequence[TestCase]) -> None:
-        """Write what is known as JUnit XML, behind some other tests."""
+        """Write the results so far as JUnit XML, after the tests in `before`."""
         text = junit((*before, *self._tests))
         self._careful.write(f"--junitxml {path}", partial(write_whole, path, text))
 
     def write_html(
         self, path: Path, problems: Sequence[Problem], submissions: Sequence[Submission]
     ) -> None:
-        """Write the page of all reports; into a folder, with the leaderboard beside it."""
+        """Write the page of all reports; if the path is a folder, also write the leaderboard."""
         pairs = pairs_of(self._reports, of_problems(RESULTS, {r.problem for r in self._reports}))
         file = target(path)
         links = () if file == path else (("leaderboard", LEADERBOARD),)
@@ -185,12 +185,12 @@ class Checking:
             self._careful.write(f"--html {path}", beside)
 
     def write_coverage(self, path: Path) -> None:
-        """Write which lines of device code ran."""
+        """Write in lcov's format which lines of device code ran."""
         write = partial(write_whole, path, lcov(self._covered))
         self._careful.write(f"--coverage {path}", write)
 
     def take_over(self, requests: Sequence[Request], seed: int | None) -> list[Request]:
-        """Show what an earlier run had finished; answers what is left to run."""
+        """Show the reports that an earlier run finished; return the requests left to run."""
         found = [(request, self._finished.find(request, seed)) for request in requests]
         count = sum(report is not None for _, report in found)
         print(
@@ -204,7 +204,7 @@ class Checking:
         return [request for request, report in found if report is None]
 
     def run(self, requests: Sequence[Request], engine: EngineChoice, jobs: int) -> None:
-        """Evaluate, saying each result when it is there."""
+        """Evaluate the requests, and show each result as soon as it is finished."""
         progress = ProgressLines(self._out)
         try:
             self._take_results(requests, engine.start(jobs, len(requests)), progress)
@@ -230,13 +230,14 @@ class Checking:
                 what = f"{every} case{'s' * (every > 1)} only (--case); no report was kept"
                 self._show(replace(result, notes=(*result.notes, what)))
                 continue
-            # Kept before it is shown: a report that was seen is there for --resume.
+            # Store the report before showing it, so that --resume finds every report that was
+            # shown.
             keep = partial(self._finished.keep, request, result)
             self._careful.write("reports for --resume (.harness/finished)", keep)
             self._publish(result)
 
     def _publish(self, report: Report) -> None:
-        """Keep a report where others look for it, and show it."""
+        """Store a report where the leaderboard and `--json` expect it, and show it."""
         save = partial(store.save, report, store.FOLDER)
         self._careful.write("reports for the leaderboard (.harness/reports)", save)
         if self._json_lines:

@@ -1,4 +1,4 @@
-"""`harness doctor`."""
+"""The arguments and the output of `harness doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.cli.options import NOT_PASSED, PASSED, Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
+    """Add the command `doctor` to the command line."""
     parser = commands.add_parser("doctor", help="say what this machine has and lacks")
     parser.set_defaults(run=_run, parser=parser)
 

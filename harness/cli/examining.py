@@ -1,4 +1,7 @@
-"""What this machine has and lacks, what each lack costs, and the one command that mends it."""
+"""The examination behind `harness doctor`: what this machine has and lacks.
+
+For each lack there is its cost, and one command that mends it.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +37,14 @@ _NOTHING_RUNS = "nothing can be evaluated"
 
 @dataclass(frozen=True)
 class Requirement:
-    """One thing that was looked at.
+    """One requirement, and its state on this machine.
 
     Attributes:
-        name: What.
-        state: How it is.
-        remedy: The command that mends it; empty where nothing is to be mended.
-        is_optional: Whether only some uses need it.
-        cost: What is not to be had without it; empty where nothing is to be mended.
+        name: Name of the requirement, for people.
+        state: What was found.
+        remedy: Command that mends it; empty if nothing needs mending.
+        is_optional: True if only some uses need it.
+        cost: What does not work without it; empty if nothing needs mending.
     """
 
     name: str
@@ -52,12 +55,12 @@ class Requirement:
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is to be mended."""
+        """True if nothing needs mending, or only some uses need it."""
         return not self.remedy or self.is_optional
 
     @property
     def line(self) -> str:
-        """For people."""
+        """One line for people."""
         mark = "LACKS" if not self.is_fine else "ok" if not self.is_optional else "part"
         cost = f"; {self.cost}" if self.cost else ""
         advice = f"; run: {self.remedy}" if self.remedy else ""
@@ -65,7 +68,7 @@ class Requirement:
 
 
 def examine() -> list[Requirement]:
-    """Look at everything that the harness needs."""
+    """Examine everything that the harness needs."""
     return list(_requirements())
 
 
@@ -93,7 +96,7 @@ def _requirements() -> Iterator[Requirement]:
 
 
 def _sandbox() -> Requirement:
-    """Only files of strangers need it."""
+    """Examine the layers of the sandbox, which is optional: only untrusted files need it."""
     states = layers.examine()
     holding = ", ".join(state.layer for state in states if not state.hole) or "nothing"
     missing = ", ".join(f"{state.layer} ({state.hole})" for state in states if state.hole)
@@ -107,14 +110,14 @@ def _sandbox() -> Requirement:
 
 
 def _lack(name: str, error: Exception, cost: str = _NOTHING_RUNS) -> Requirement:
-    """What an error says with the command that mends it."""
+    """Split an error's message into the state and the command that mends it."""
     state, _, remedy = str(error).partition("; run: ")
     return Requirement(name, state, remedy, cost=cost)
 
 
 def _host_compiler() -> Requirement:
     cuda = None
-    with suppress(ToolchainError):  # said in nvcc's own line
+    with suppress(ToolchainError):  # _cuda_compiler() reports this error
         cuda = find_cuda_compiler(cuda_here())
     try:
         compiler = find_host_compiler(cuda)
@@ -160,7 +163,7 @@ def _torch_build_needs() -> Requirement:
 
 
 def _folder(name: str, folder: Path, variable: str) -> Requirement:
-    """A folder that is written to, with the room that is left there."""
+    """Examine a folder that the harness writes to, and the free space there."""
     try:
         try_folder(folder, variable)
     except MachineError as error:
@@ -170,7 +173,7 @@ def _folder(name: str, folder: Path, variable: str) -> Requirement:
 
 
 def _program(name: str, programs: tuple[str, ...], cost: str, remedy: str) -> Requirement:
-    """A program that only some uses need, by any of its names."""
+    """Examine an optional program, which may have any of the given names."""
     found = next(filter(None, map(shutil.which, programs)), None)
     if found:
         return Requirement(name, found)
@@ -191,7 +194,7 @@ def _device() -> Iterator[Requirement]:
         find_toolchain()
         prepare(Cache(default_root()))
     except ToolchainError:
-        return  # said above
+        return  # _host_compiler() and _cuda_compiler() report this error
     except MachineError as error:
         yield _lack("simulator", error)
     else:

@@ -1,4 +1,4 @@
-"""`harness gate`."""
+"""The arguments of `harness gate`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ by speed results that were measured alike. Exit status: 0 nothing is worse, 1 so
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
+    """Add the command `gate` to the command line."""
     parser = commands.add_parser(
         "gate", help="compare submissions with an older version", description=_DESCRIPTION
     )

@@ -1,4 +1,4 @@
-"""What `harness gate` does, once its arguments have been looked at."""
+"""The work of `harness gate`: compare with the base, and print the decisions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from harness.worker.supervisor import Deadlines
 
 
 def gate(options: argparse.Namespace) -> int:
-    """Compare what the options name with its base, and print it; answers the exit status."""
+    """Compare what the options name with its base, print the result, and return the exit status."""
     layers.require_for(options.readable, untrusted=options.untrusted and not options.scheduler)
     engine = engine_choice(options)
     hardware = engine.hardware(options.device)
@@ -75,7 +75,7 @@ def _write(options: argparse.Namespace, decisions: Sequence[Decision], subtitle:
     """Write the page of what was evaluated.
 
     Raises:
-        UsageError: It cannot be written.
+        UsageError: The file cannot be written.
     """
     file = target(options.html)
     measured = of_problems(options.results, {decision.problem for decision in decisions})
@@ -102,19 +102,24 @@ def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: 
 
 
 def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> settings.Thresholds:
-    """The thresholds of a revision: who loosens them would judge his own change by his own."""
+    """Return the thresholds in the base revision.
+
+    A change that loosens its own threshold must not be judged by that threshold. So each problem's
+    smaller threshold counts, of this tree's and the base's.
+    """
     if Path(options.base).is_file():
         return asked
     content = content_at(options.base, Path(settings.FILE))
     try:
         return settings.parsed(content or b"", Path(settings.FILE))
     except settings.SettingsError:
-        # Nothing was compared by these; what is asked for now is good.
+        # The base's settings are invalid, so no earlier comparison used them. Its thresholds are
+        # then the defaults.
         return settings.Thresholds()
 
 
 def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator[str]:
-    """A line where a threshold is larger than the base's."""
+    """Yield a note if this tree's settings have a larger threshold than the one in use."""
     names = ("", *used.problems)
     if any(asked.of(name) > used.of(name) for name in names):
         yield (
@@ -123,7 +128,7 @@ def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator
 
 
 def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> Iterator[str]:
-    """A line for each problem with a threshold of its own that no reference has the name of."""
+    """Yield a note for each threshold whose problem is not among the references."""
     if not thresholds.problems:
         return
     known = {problem.name for problem in load_references(reference_paths(options))}
@@ -135,7 +140,7 @@ def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> 
 
 
 def _tell(comparison: Comparison, decisions: Sequence[Decision], notes: Iterable[str]) -> None:
-    """Say it on the terminal and, under GitHub Actions, beside the files and in the summary."""
+    """Print the decisions; under GitHub Actions, also annotate the files and write the summary."""
     unchanged = sum(not pair.is_changed for pair in comparison.plan.pairs)
     closing = render.summary(decisions, unchanged)
     for note in filter(None, (torch_note(), sandbox_note(), *notes)):

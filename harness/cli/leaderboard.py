@@ -1,4 +1,4 @@
-"""`harness leaderboard`."""
+"""The arguments of `harness leaderboard`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.system.files import require
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command to the command line."""
+    """Add the command `leaderboard` to the command line."""
     parser = commands.add_parser("leaderboard", help="rank what was checked and measured")
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`harness check | report | leaderboard | profile | gate | doctor`."""
+"""The program `harness`: `check | report | leaderboard | profile | gate | doctor`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _COMMANDS = (check, report, leaderboard, profile, gate, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; answers the exit status: 0 all passed, 1 something did not, 2 usage.
+    """Run one command, and return the exit status: 0 all passed, 1 something did not, 2 usage.
 
     Raises:
-        OSError: standard output, or something else that the command needs, cannot be written.
+        OSError: The command cannot write its standard output or another file that it needs.
     """
     options, unknown = _parser().parse_known_args(arguments)
     if unknown:
-        # The command's own usage, where argparse would print the one of all commands.
+        # Print the usage of this command. argparse itself would print the usage of all commands.
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         status: int = options.run(options)

@@ -1,4 +1,4 @@
-"""Some cases instead of all of a grid: `harness check --case`."""
+"""The selection of some cases instead of a whole grid: `harness check --case`."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ class Selected:
 def narrowed(
     pairs: Sequence[Selected], ids: Iterable[str], grid: Grid, seed: int
 ) -> list[Selected]:
-    """Keep to some cases; a pair that has none of them is left out.
+    """Keep only the named cases; leave out a pair that has none of them.
 
-    What no grid has may be what a search has found: its id says all of its sizes.
+    An id that is not in the grid may come from a search. Such an id spells all sizes of its case,
+    so the case can be built from it.
 
     Args:
-        pairs: With all of their cases.
-        ids: Those to keep.
-        grid: What the cases are of.
-        seed: From which their values are drawn.
+        pairs: Submissions and problems with all cases of the grid.
+        ids: Ids of the cases to keep.
+        grid: Name of the grid, for the message.
+        seed: Seed from which the values of a search's case are drawn.
 
     Raises:
-        UsageError: No pair has a case; names those that are called alike.
+        UsageError: No pair has a case with this id; the message names the most similar ids.
     """
     wanted = frozenset(ids)
     known = {case.id for pair in pairs for case in pair.cases}

@@ -1,6 +1,7 @@
-"""What the command line's options and pytest's have in common: types, and options of both.
+"""Option types and options that the command line shares with the pytest plugin.
 
-Every process of pytest reads this, also where nobody uses the harness: it imports next to nothing.
+Every process of pytest imports this module, even in projects that do not use the harness. So it
+imports almost nothing.
 """
 
 from __future__ import annotations
@@ -11,70 +12,72 @@ from pathlib import Path
 
 from harness import defaults
 
-# More milliseconds than this a socket's timeout does not hold.
+# In milliseconds this fits into 32 bits, which is what a socket's timeout holds.
 _MOST_SECONDS = 1_000_000.0
 _MOST_BILLIONS = 1_000_000.0
 
 
 def count(text: str) -> int:
-    """How many of something there must be at least one of.
+    """Parse a number of things of which at least one is needed.
 
     Raises:
-        ArgumentTypeError: it is no such number.
+        ArgumentTypeError: The text is not a whole number, or is less than 1.
     """
     return _whole(text, least=1)
 
 
 def schedule(text: str) -> int:
-    """The natural order, 0, or the seed of another one.
+    """Parse a schedule: 0 for the natural order, or the seed of a permuted one.
 
     Raises:
-        ArgumentTypeError: it is no such number.
+        ArgumentTypeError: The text is not a whole number, or is negative.
     """
     return _whole(text, least=0)
 
 
 def seconds(text: str) -> float:
-    """A time in which something can be done.
+    """Parse a duration in seconds.
 
     Raises:
-        ArgumentTypeError: it is no such number.
+        ArgumentTypeError: The text is not a number above 0, or is too large.
     """
     what = f"seconds, more than 0 and at most {_MOST_SECONDS:.0f}"
     return _positive(text, _MOST_SECONDS, what)
 
 
 def billions(text: str) -> int:
-    """A number of instructions, given in units of 10^9.
+    """Parse a number of instructions, given in units of 10^9.
 
     Raises:
-        ArgumentTypeError: it is no such number.
+        ArgumentTypeError: The text is not a number above 0, or is too large.
     """
     return int(_positive(text, _MOST_BILLIONS, "a number more than 0, such as 3 or 0.5") * 1e9)
 
 
 def share(text: str) -> float:
-    """A percentage, as a share from 0 to 1.
+    """Parse a percentage, and return it as a share from 0 to 1.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: The text is not a percentage above 0 and at most 100.
     """
     what = "a percentage, such as 90%"
     return _positive(text.removesuffix("%"), 100.0, what) / 100
 
 
 def share_of_cases(text: str) -> float:
-    """A percentage, or `all`, or `own` for none but the problem's own; as a share from 0 to 1.
+    """Parse `all`, `own` or a percentage, and return it as a share from 0 to 1.
+
+    `own` is the share 0: no case beyond the problem's own configuration has to pass.
 
     Raises:
-        ArgumentTypeError: it is none of these.
+        ArgumentTypeError: The text is none of these.
     """
     known = {"all": 1.0, "own": 0.0}
     return known[text] if text in known else share(text)
 
 
 def add_limits(add: Callable[..., object]) -> None:
-    """How long submissions may take: --step-seconds and the like, and --call-budget.
+    """Add the limits on a submission's time: --step-seconds and the like, and --call-budget.
 
     Args:
         add: `add_argument` of argparse's parser, or `addoption` of pytest's group.
@@ -102,7 +105,7 @@ def add_limits(add: Callable[..., object]) -> None:
 
 
 def add_sandbox(add: Callable[..., object]) -> None:
-    """What submissions may: --untrusted and --readable; `add` as in `add_limits`."""
+    """Add the options of the sandbox: --untrusted and --readable; `add` as in `add_limits`."""
     add(
         "--untrusted",
         action="store_true",
@@ -119,7 +122,7 @@ def add_sandbox(add: Callable[..., object]) -> None:
 
 
 def add_search(add: Callable[..., object], prefix: str = "--") -> None:
-    """How long to look for failures that no case shows; arguments as in `add_engine`."""
+    """Add the option for a search beyond the cases of the grid; arguments as in `add_engine`."""
     add(
         f"{prefix}search",
         type=seconds,
@@ -131,11 +134,11 @@ def add_search(add: Callable[..., object], prefix: str = "--") -> None:
 
 
 def add_engine(add: Callable[..., object], prefix: str = "--") -> None:
-    """Where evaluations run: --engine and --scheduler; `add` as in `add_limits`.
+    """Add the options that choose an engine: --engine and --scheduler.
 
     Args:
         add: As in `add_limits`.
-        prefix: Of both options; pytest has many plugins, each with its own.
+        prefix: Prefix of both options. pytest's options share one namespace with other plugins.
     """
     add(
         f"{prefix}engine",

@@ -1,4 +1,4 @@
-"""What several commands of the command line have in common."""
+"""Options and exit statuses that several commands share."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from harness.system.errors import UsageError
 from harness.system.escape import one_line
 from harness.system.files import require
 
-if TYPE_CHECKING:  # at run time it would import torch, which takes seconds
+if TYPE_CHECKING:  # at run time this would import torch, which takes seconds
     from harness.engines.engine import EngineChoice
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""To which a command is added."""
+"""The object to which `add_to` adds a command."""
 
 PASSED, NOT_PASSED, USAGE = 0, 1, 2
-"""Exit statuses; `USAGE` also where the harness itself could not do its work."""
+"""Exit statuses. `USAGE` also means that the harness itself could not do its work."""
 
 
 _REFERENCES = Path("reference")
 
 
 def add_problem_options(parser: argparse.ArgumentParser) -> None:
-    """Which references: --problem and --reference."""
+    """Add the options that select references: --problem and --reference."""
     parser.add_argument("--problem", metavar="NAME", help="only this one of the references")
     parser.add_argument(
         "--reference",
@@ -39,7 +39,7 @@ def add_problem_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
-    """How submissions are run, from --device to --readable."""
+    """Add the options of an evaluation, from --device to --readable."""
     parser.add_argument(
         "--device",
         choices=defaults.DEVICES,
@@ -66,10 +66,11 @@ def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
 
 
 def engine_choice(options: argparse.Namespace) -> EngineChoice:
-    """Which engine --engine and --scheduler ask for.
+    """Return the engine that --engine and --scheduler ask for.
 
     Raises:
-        UsageError: --jobs says how many evaluations another machine runs at a time.
+        UsageError: Both --scheduler and --jobs are given. A cluster's workers decide themselves how
+            many evaluations run at a time.
     """
     from harness.engines.engine import EngineChoice
 
@@ -81,23 +82,23 @@ def engine_choice(options: argparse.Namespace) -> EngineChoice:
 
 
 def add_colour(parser: argparse.ArgumentParser) -> None:
-    """--no-color."""
+    """Add --no-color."""
     parser.add_argument(
         "--no-color", action="store_true", help="no colours on a terminal; so does NO_COLOR"
     )
 
 
 def sandbox_note() -> str:
-    """One line for people where submissions run without a sandbox; empty where they have one."""
+    """Return one line that says why submissions run without a sandbox; empty if they have one."""
     why = bubblewrap.why_not_usable()
     return one_line(f"submissions run without a sandbox: {why}") if why else ""
 
 
 def check_references(options: argparse.Namespace) -> None:
-    """See that there are references to compare with.
+    """Check that there are references to compare with.
 
     Raises:
-        UsageError: nothing is named, and there is no folder of references here.
+        UsageError: No reference is given, and the default folder does not exist.
     """
     if options.reference is None and not _REFERENCES.exists():
         raise UsageError(
@@ -107,5 +108,5 @@ def check_references(options: argparse.Namespace) -> None:
 
 
 def reference_paths(options: argparse.Namespace) -> list[Path]:
-    """What --reference names, or what it is taken for."""
+    """Return the paths of --reference, or the default folder."""
     return list(options.reference or [_REFERENCES])

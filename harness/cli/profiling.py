@@ -1,4 +1,4 @@
-"""What `harness profile` does, once its arguments have been looked at."""
+"""The work of `harness profile`: count what the kernels do, and print the tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.system.processors import usable_cores
 
 
 def profile_one(options: argparse.Namespace) -> int:
-    """Print the counts of one file on each problem that it fits; answers the exit status.
+    """Print the counts of one file on each problem that it fits, and return the exit status.
 
     Raises:
         harness.system.errors.HarnessError: Nothing can be counted.
@@ -63,7 +63,7 @@ def _profile(
     json_lines: JsonLines | None,
     out: IO[str],
 ) -> bool:
-    """Print one profile; answers whether nothing was found wrong."""
+    """Print one profile; return False if a finding makes the submission wrong."""
     try:
         counted = profile(request, problem, submission)
     except ProfileError as error:

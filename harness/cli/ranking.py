@@ -1,4 +1,4 @@
-"""What `harness leaderboard` does, once its arguments have been looked at."""
+"""The work of `harness leaderboard`: rank, print, and update the Markdown file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD = "# Leaderboard\n\n<!-- Written by `make leaderboard`. -->"
 
 
 def rank(options: argparse.Namespace) -> int:
-    """Print the leaderboard, and write it; answers the exit status."""
+    """Print the leaderboard, write the file of `--update`, and return the exit status."""
     problems = named(load_references(reference_paths(options)), options.problem)
     submissions = discover(options.paths).submissions
     found = [
@@ -36,7 +36,11 @@ def rank(options: argparse.Namespace) -> int:
 
 
 def _update(path: Path, found: Sequence[Board]) -> str:
-    """Write what of the boards holds everywhere; answers whether that is news."""
+    """Write the part of the boards that is the same on every machine.
+
+    Returns:
+        "changed" or "unchanged".
+    """
     fresh = f"{_HEAD}\n\n{text([portable(board) for board in found], 'github')}\n"
     try:
         if path.exists() and path.read_text() == fresh:

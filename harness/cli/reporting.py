@@ -1,4 +1,4 @@
-"""What `harness report` does, once its arguments have been looked at."""
+"""The work of `harness report`: show stored reports as text, or write a page of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUFFIXES = (".json", ".jsonl")
 
 
 def report(options: argparse.Namespace) -> int:
-    """Show the newest report of each submission on each problem; answers the exit status."""
+    """Show the newest report of each submission on each problem, and return the exit status."""
     found = [record for path in options.paths for file in _files(path) for record in records(file)]
     reports = [record for record in found if isinstance(record, Report)]
     if not options.paths:

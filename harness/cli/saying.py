@@ -1,4 +1,4 @@
-"""What several commands say before they begin, and where they write."""
+"""The notes that several commands print before they begin, and the file of `--json`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from harness.system.output import open_json as open_lines
 
 
 def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
-    """What `--json` names, where it is given.
+    """Open the file of `--json`, or return None if the option is not given.
 
     Raises:
-        UsageError: it cannot be opened.
+        UsageError: The file cannot be opened.
     """
     try:
         return None if target is None else open_lines(target, stack)
@@ -29,7 +29,7 @@ def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
 
 
 def say_what_is_missing(out: IO[str]) -> None:
-    """A line where submissions run as they are, and one, to stderr, for an untried torch."""
+    """Print a note if submissions run without a sandbox, and one to stderr if torch is untried."""
     note = sandbox_note()
     if note:
         say(f"note: {note}", out)
@@ -39,7 +39,7 @@ def say_what_is_missing(out: IO[str]) -> None:
 
 
 def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, str]]:
-    """The name of each file that cannot be checked, and why, in one line with its path."""
+    """Return the name of each file that cannot be checked, and the reason in one line."""
     told = [(each.path.stem, f"{each.path}: {each.message}") for each in found.rejected]
     unfit = (s for s in found.submissions if all(fits(s, problem) for problem in problems))
     told += [(s.name, f"{s.path}: fits no problem: {_why_unfit(s, problems)}") for s in unfit]
@@ -47,7 +47,7 @@ def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, s
 
 
 def say_what_is_refused(found: Discovery, problems: Sequence[Problem], out: IO[str]) -> int:
-    """A line for each file that cannot be checked; answers how many there are."""
+    """Print a line for each file that cannot be checked, and return their number."""
     told = refusals(found, problems)
     for _, line in told:
         say(line, out)

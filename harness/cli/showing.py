@@ -1,4 +1,4 @@
-"""A report on a terminal, which may show more than a file of text."""
+"""Reports on a terminal: the text, and a small map of the error where the terminal can show it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from harness.records.sketch import MARKS, sketch
 
 
 def show(report: Report, out: IO[str], *, no_color: bool) -> None:
-    """Print a report; on a terminal that can, with a small map of what is wrong."""
+    """Print a report; on a capable terminal, add a small map of what is wrong."""
     lines = [full(report)]
     if _is_able(out):
-        # https://no-color.org: any text, but not an empty one.
+        # https://no-color.org: any text switches colours off, except the empty one.
         colour = not (no_color or os.environ.get("NO_COLOR"))
         lines += sketch(report, shutil.get_terminal_size().columns, colour=colour)
     print("\n".join(lines), file=out, flush=True)
