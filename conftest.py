@@ -1,4 +1,4 @@
-"""Load the harness's plugin where it is not installed, and pytest's own for testing plugins."""
+"""Load the harness's plugin if it is not installed, and pytest's own for testing plugins."""
 
 from importlib.metadata import entry_points
 

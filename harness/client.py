@@ -1,8 +1,8 @@
 """The Python interface: score kernels from another program.
 
 `check` scores one submission; a `Client` scores many, on any engine. Both take files or source
-text, and answer with a `Report` whatever the submission does. What is exported from `harness`
-itself is stable.
+text, and return a `Report` whatever the submission does. Every name that `harness` itself exports
+is stable.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ from harness.worker.supervisor import Deadlines
 
 @dataclass(frozen=True)
 class Options:
-    """How submissions are checked; each is the command line's option of that name.
+    """The options of an evaluation; each is the command line's option of that name.
 
     Attributes:
-        device: `auto` is a GPU where there is one, else the simulator.
+        device: `auto` is the GPU if there is one, else the simulator.
         grid: `own` is the problem's own configuration alone, `quick` has all pairs of values,
             `full` all triples.
-        seed: From which all values are drawn; None for a new one, which reports tell.
-        step_seconds: Deadline for importing, constructing and each call.
-        check_seconds: Deadline for all of these of a submission together.
-        build_seconds: Deadline for all builds of a submission together.
-        call_budget: On the simulator, cases of which one call takes more thread-instructions are
-            left out, and the problem's own configuration is cut further.
-        schedule: Seed that permutes the simulator's order of blocks and warps; 0 for the natural.
-        search: Seconds for which to go on with sizes of any kind where all cases are right.
+        seed: Seed from which all values are drawn; None for a new one, which the report states.
+        step_seconds: Deadline in seconds for importing, for constructing and for each call.
+        check_seconds: Deadline in seconds for all steps of one submission together.
+        build_seconds: Deadline in seconds for all builds of one submission together.
+        call_budget: Most thread-instructions of one call on the simulator. Cases above it are left
+            out, and the problem's own configuration is cut down further.
+        schedule: Seed that permutes the simulator's order of blocks and warps; 0 is the natural
+            order.
+        search: Seconds of search at other sizes, after all cases were right.
         readable: Files and folders that submissions may read, such as headers.
-        untrusted: Whether nothing may run unless every layer of the sandbox holds.
-        speed_seconds: For the rounds of one measurement, at most.
+        untrusted: True if nothing may run unless every layer of the sandbox holds.
+        speed_seconds: Most seconds for the rounds of one measurement.
     """
 
     device: Choice = "auto"
@@ -75,40 +76,40 @@ class Options:
 
 
 def check(submission: str | Path, reference: str | Path, options: Options | None = None) -> Report:
-    """Check one submission, and wait for its report.
+    """Check one submission, and return its report.
 
-    A process of its own sees to it, whose start takes seconds; a `Client` keeps its processes.
+    Each call starts a process, which takes seconds; a `Client` keeps its processes.
 
     Args:
-        submission: A file, or source text: text with a line break in it is source.
-        reference: The same, in KernelBench's format. It is trusted, and imported.
-        options: How; None for what the command line does.
+        submission: A file, or source text: text that contains a line break is source.
+        reference: A file or source text in KernelBench's format. It is trusted, and imported.
+        options: Options of the evaluation; None for the command line's defaults.
 
     Raises:
-        harness.system.errors.HarnessError: The reference is none, or the options ask for something
-            that is not here, or this machine can evaluate nothing.
-        harness.engines.evaluator.EvaluationError: The machine could not evaluate it at all.
+        harness.system.errors.HarnessError: The reference is invalid, the options need something
+            that does not exist here, or this machine cannot evaluate anything.
+        harness.engines.evaluator.EvaluationError: The machine failed to evaluate this submission.
     """
     with Client(jobs=1, options=options) as client:
         return client.submit(submission, reference).result()
 
 
 class Client:
-    """Checks submissions side by side. Leaving the context manager ends what is under way.
+    """A context manager that checks submissions side by side; leaving it ends what is running.
 
-    Entering it raises MachineError where this machine can evaluate nothing.
+    Entering it raises MachineError if this machine cannot evaluate anything.
 
     Args:
-        engine: `processes` are some of this machine; `dask` is a cluster; `in_process` makes
-            `submit` return only when the report is there.
-        scheduler: With `dask`, the address of a cluster that is there; empty for one of this
+        engine: `processes` runs on this machine; `dask` runs on a cluster; with `in_process`,
+            `submit` returns only when the report is finished.
+        scheduler: Address of a running cluster, for `dask`; empty for a new cluster on this
             machine.
-        jobs: How many at a time on this machine; None for as many as it has processors, or as the
-            GPU's memory has room for.
-        options: How; None for what the command line does.
+        jobs: Number of evaluations at a time on this machine. None for one per processor, or for as
+            many as the GPU's memory has room for.
+        options: Options of all evaluations; None for the command line's defaults.
 
     Raises:
-        harness.system.errors.HarnessError: There is no such engine, or it cannot run anything.
+        harness.system.errors.HarnessError: The engine does not exist, or it cannot run anything.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Client:
         options: Options | None = None,
     ) -> None:
         self._options = options or Options()
-        # A cluster's machines see to their own sandboxes.
+        # The machines of a cluster check their own sandboxes.
         is_here = self._options.untrusted and not scheduler
         layers.require_for(self._options.readable, untrusted=is_here)
         choice = EngineChoice(engine, scheduler)
@@ -151,17 +152,17 @@ class Client:
     ) -> Future[Report]:
         """Check a submission when its turn comes.
 
-        What is no submission, or does not fit the reference, gets a report with the verdict
-        `error`, too. The future raises EvaluationError where the machine failed, or MachineError
-        where it can evaluate nothing more.
+        A file that is not a submission, or that does not fit the reference, also gets a report,
+        with the verdict `error`. The future raises EvaluationError if the machine failed. It raises
+        MachineError if the machine cannot evaluate anything more.
 
         Args:
-            submission: A file, or source text: text with a line break in it is source.
-            reference: The same; it is trusted, and imported.
-            on_progress: Called from another thread with what is known before the report is.
+            submission: A file, or source text: text that contains a line break is source.
+            reference: A file or source text. It is trusted, and imported.
+            on_progress: Function that another thread calls with news before the report is finished.
 
         Raises:
-            harness.problems.problem.ProblemError: The reference is none.
+            harness.problems.problem.ProblemError: The reference is invalid.
         """
         problem = load(self._file(reference, "reference").resolve())
         path = self._file(submission, "submission")
@@ -182,7 +183,7 @@ class Client:
         return self._engine.submit(replace(request, search=search), on_progress)
 
     def map(self, submissions: Iterable[str | Path], reference: str | Path) -> list[Future[Report]]:
-        """Check many submissions against one reference; `submit` for each, in their order."""
+        """Check many submissions against one reference; return the futures of `submit` in order."""
         return [self.submit(submission, reference) for submission in submissions]
 
     def measure(
@@ -190,20 +191,21 @@ class Client:
     ) -> Future[SpeedResult]:
         """Time a submission beside its baselines, at the problem's own size, on a GPU of its own.
 
-        Nothing else that the engine runs is on that GPU meanwhile.
+        The engine runs nothing else on that GPU meanwhile.
 
         Args:
             submission: As for `submit`.
             reference: As for `submit`.
-            report: What `submit` found of them.
+            report: The report of `submit` on the two.
 
         Returns:
-            A future that may raise ContenderError, where the submission can't be timed, or gave a
-            wrong output while it was; and EvaluationError or MachineError, as `submit`'s.
+            A future of the result. It raises ContenderError if the submission cannot be timed, or
+            if one of its outputs was wrong meanwhile. It raises EvaluationError or MachineError as
+            `submit` does.
 
         Raises:
-            harness.system.errors.UsageError: There is no GPU, or the report is that of something
-                else, or says that it is not right.
+            harness.system.errors.UsageError: There is no GPU; or the report belongs to other files,
+                or says that the submission is not right.
         """
         if self._hardware.device != "cuda":
             raise UsageError("nothing is timed on the simulator; speeds are measured on a GPU")
@@ -228,7 +230,7 @@ class Client:
         return result
 
     def _file(self, given: str | Path, kind: str) -> Path:
-        """The file, written first where it is given as text."""
+        """Return the file; source text is first written to one."""
         if isinstance(given, Path) or "\n" not in given:
             return Path(given)
         content = given.encode(errors="surrogatepass")

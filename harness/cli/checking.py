@@ -103,6 +103,7 @@ def check(options: argparse.Namespace) -> int:
         engine.prepare()
     with ExitStack() as stack:
         json_lines = open_json(options.json, stack)
+        # With `--json -`, standard output holds JSON alone, and people read standard error.
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
         say_what_is_missing(out)
         refused = say_what_is_refused(found, problems, out)

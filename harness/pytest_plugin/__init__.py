@@ -1,4 +1,4 @@
-"""The door for pytest: options, collected submissions, and the tests that each of them gets.
+"""The pytest plugin: its options, the collected submissions, and the tests of each of them.
 
-Nothing imports it but pytest; what a test asks for is computed in the other rooms.
+Nothing but pytest imports it. The results that a test needs are computed in the other rooms.
 """

@@ -18,14 +18,14 @@ def test_builds(evaluation: PendingEvaluation) -> None:
 
 
 def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
-    """Every output of one configuration is what the reference gives, within its error bound."""
+    """Each output of one configuration equals the reference's within its error bound."""
     report = evaluation.wait_for_case(case)
     if report.verdict == "declined":
         pytest.skip(one_line(f"declined: {report.message}"))
     if report.verdict == "not run":
         whole = evaluation.report()
         if whole.verdict == "unsupported":
-            # So much was left out that nothing is known of the submission.
+            # Too many cases were left out to say anything about the submission.
             pytest.fail(one_line(whole.message), pytrace=False)
         pytest.skip(one_line(report.message))
     if report.verdict != "passed":
@@ -33,7 +33,7 @@ def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
 
 
 def test_search(evaluation: PendingEvaluation) -> None:
-    """No configuration fails that a search comes upon when all cases are right."""
+    """A search at other sizes, which starts once all cases are right, finds no failure."""
     found = [case for case in evaluation.report().cases if case.label == "search"]
     if found:
         pytest.fail(evaluation.explain(found[0].id), pytrace=False)
@@ -42,7 +42,7 @@ def test_search(evaluation: PendingEvaluation) -> None:
 def test_speed(
     outcome: Outcome, contender: str, device_clock: DeviceClock, benchmark: BenchmarkFixture
 ) -> None:
-    """Device time at the problem's own size, beside that of its baselines in the same rounds."""
+    """The device time at the problem's own size, measured in the same rounds as the baselines'."""
     try:
         timing = outcome.timing(contender)
     except NotTimed as reason:
@@ -52,7 +52,7 @@ def test_speed(
     if timing is None:
         pytest.skip("left out; see above")
     result = outcome.result
-    # The row of pytest-benchmark's table; its own would be the test's name.
+    # Name the row in pytest-benchmark's table; its default is the test's name.
     benchmark.name = result.submission if result and contender == SUBMISSION else contender
     samples = iter(timing.samples_ms)
     benchmark.pedantic(  # type: ignore[no-untyped-call]

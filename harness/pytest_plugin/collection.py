@@ -1,7 +1,7 @@
-"""Collect and run submissions: registered by plugin.py where a reference is known.
+"""Collect and run submissions: registered by plugin.py if a reference is known.
 
-A file that speaks of `ModelNew` is collected as a submission. Nothing is imported; the tests are
-those of checks.py.
+A file that mentions `ModelNew` is collected as a submission. It is never imported here; its tests
+are those of checks.py.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from harness.worker.supervisor import Deadlines
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """What the options ask for."""
+    """The options of a session, parsed and checked."""
 
     problems: tuple[Problem, ...]
     engine: EngineChoice
@@ -63,7 +63,7 @@ class SessionOptions:
 
     @property
     def device(self) -> Device:
-        """On which everything runs."""
+        """The device on which all submissions run."""
         return self.hardware.device
 
 
@@ -77,13 +77,13 @@ _SEARCH = checks.test_search.__name__
 
 
 def session_options(config: pytest.Config, references: Iterable[Path]) -> SessionOptions:
-    """What the options ask for.
+    """Parse and check the options.
 
     Raises:
-        pytest.UsageError: it cannot be done.
+        pytest.UsageError: The options cannot be fulfilled here.
     """
     seed = config.getoption("--harness-seed")
-    # The processes of pytest-xdist must draw the same values: they check parts of one grid.
+    # All processes of pytest-xdist must draw the same values, because they check parts of one grid.
     shared = getattr(config, "workerinput", {}).get("harness_seed")
     engine = EngineChoice(
         config.getoption("--harness-engine"), config.getoption("--harness-scheduler")
@@ -91,7 +91,7 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
     try:
         layers.require_for(
             config.getoption("--readable"),
-            # A cluster's machines see to their own sandboxes.
+            # The machines of a cluster check their own sandboxes.
             untrusted=config.getoption("--untrusted") and not engine.scheduler,
         )
         return SessionOptions(
@@ -113,12 +113,12 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell pytest-xdist's processes the seed."""
+    """Send the seed to one of pytest-xdist's processes."""
     node.workerinput["harness_seed"] = node.config.stash[OPTIONS].seed
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say on what and from which seed, whether without a sandbox or in an untried torch."""
+    """Return the device, grid and seed, and notes on a missing sandbox or an untried torch."""
     options = config.stash[OPTIONS]
     names = ", ".join(problem.name for problem in options.problems)
     notes = filter(None, (torch_note(), sandbox_note()))
@@ -132,14 +132,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Collect a submission as one, and never as a test module, which would import it."""
+    """Collect a submission as a `SubmissionFile`.
+
+    pytest would collect it as a test module, and import it.
+    """
     others = yield
     if _speaks_of_model_new(file_path) and why_no_name(file_path.stem):
         rejected = discover([file_path]).rejected[0]
         return [Unnameable.from_parent(parent, path=parent.path, rejected=rejected)]
     if _speaks_of_model_new(file_path) or _is_unreadable(file_path):
         return [SubmissionFile.from_parent(parent, path=file_path)]
-    # A stranger's module of tests is a program too.
+    # An untrusted test module is a program too, and importing it would run it.
     return [] if parent.config.stash[OPTIONS].untrusted else others
 
 
@@ -147,7 +150,7 @@ def pytest_collect_file(
 def pytest_collect_directory(
     path: Path, parent: pytest.Collector
 ) -> Generator[None, pytest.Collector | None, pytest.Collector | None]:
-    """Refuse a folder whose name would be printed before each test in it."""
+    """Refuse a folder whose name cannot be printed; pytest would print it before each test."""
     collector = yield
     why_not = why_no_name(path.name)
     if collector is None or why_not is None:
@@ -166,22 +169,22 @@ def _speaks_of_model_new(path: Path) -> bool:
 
 
 def _is_unreadable(path: Path) -> bool:
-    """Whether a file may be a submission, and nobody can tell: pytest would try to import it."""
+    """Return whether an unreadable file may be a submission; pytest itself would import it."""
     own = path.suffix != ".py" or is_pythons_own(path)
     return not own and not os.access(path, os.R_OK)
 
 
 class SubmissionFile(pytest.Module):
-    """A submission's file; its tests are those of checks.py."""
+    """The file of a submission; its tests are those of checks.py."""
 
     submission: Submission
 
     def _getobj(self) -> Any:
-        # What pytest would do here is import the file.
+        # pytest's own method would import the file.
         return checks
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The tests, or one that fails with the reason why the file is no submission."""
+        """Return the tests, or one failing test that says why the file is not a submission."""
         found = discover([self.path])
         rejected = found.rejected or tuple(self._twin(found.submissions[0]))
         if rejected:
@@ -205,37 +208,37 @@ class SubmissionFile(pytest.Module):
             yield Rejected(self.path, f"has the same name as {first}; rename one of them")
 
     def problems(self) -> list[Problem]:
-        """Those that the submission can stand for."""
+        """Return the problems that the submission fits."""
         options = self.config.stash[OPTIONS]
         return [problem for problem in options.problems if fits(self.submission, problem) is None]
 
 
 class RejectedFile(pytest.Item):
-    """A file that is no submission: fails, and says why in one line."""
+    """A test that fails with one line on why a file is not a submission."""
 
     def __init__(self, *, rejected: Rejected, **options: Any) -> None:
         super().__init__(**options)
         self._rejected = rejected
 
     def runtest(self) -> None:
-        """Fail."""
+        """Fail with the reason."""
         rejected = self._rejected
         pytest.fail(one_line(f"{rejected.path.name}: {rejected.message}"), pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
-        """The line alone."""
+        """Return the reason alone, without a traceback."""
         del style
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where, for the summary."""
+        """Return the location for pytest's summary."""
         return self.path, None, "is a submission"
 
 
 class Unnameable(pytest.File):
-    """A submission, or a folder of them, by whose name nothing can be called.
+    """A submission or a folder whose name cannot be printed in a test's name.
 
-    A test's name is printed as it is: this one's is that of the folder above.
+    The failing test is therefore named after the folder above.
     """
 
     def __init__(self, *, rejected: Rejected, **options: Any) -> None:
@@ -243,12 +246,16 @@ class Unnameable(pytest.File):
         self._rejected = rejected
 
     def collect(self) -> Iterable[pytest.Item]:
-        """One test, which fails."""
+        """Yield one test, which fails."""
         yield RejectedFile.from_parent(self, name="is_submission", rejected=self._rejected)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test_builds for each submission, one test_matches_reference for each case of a grid."""
+    """Generate the tests of a submission.
+
+    `test_builds` runs once for each submission. `test_matches_reference` runs once for each case of
+    the grid, `test_search` once for each problem, and `test_speed` once for each contender.
+    """
     file = metafunc.definition.getparent(SubmissionFile)
     if file is None:
         return
@@ -275,7 +282,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> None:
-    """One test for the submission and each baseline on each problem; without a GPU, a skip."""
+    """Generate a test for the submission and each baseline on each problem; skip without a GPU."""
     options = file.config.stash[OPTIONS]
     clock = file.config.stash.setdefault(CLOCK, DeviceClock())
     why_not = _why_no_speed(file.config, options)
@@ -304,10 +311,10 @@ def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> No
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave each baseline in once for each problem, behind everything else.
+    """Keep one test of each baseline on each problem, behind all other tests.
 
-    Every submission is timed beside all of them; their rows in pytest-benchmark's table are those
-    of one that was.
+    Each submission is timed beside all baselines. Their rows in pytest-benchmark's table come from
+    one of these measurements.
     """
     baselines: dict[tuple[str, str], pytest.Item] = {}
     others = []
@@ -321,7 +328,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _baseline_of(item: pytest.Item) -> tuple[str, str] | None:
-    """Problem and baseline of a test that is about one."""
+    """Return the problem and the baseline that a test is about, or None for any other test."""
     if not isinstance(item, pytest.Function) or item.getparent(SubmissionFile) is None:
         return None
     chosen: dict[str, Any] = dict(item.callspec.params)
@@ -339,7 +346,11 @@ def _why_no_speed(config: pytest.Config, options: SessionOptions) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which cases the selected tests need, so that they can be evaluated side by side."""
+    """Build a request for each pair of a submission and a problem that has selected tests.
+
+    All requests are known before the first test runs, so they can be evaluated side by side while
+    the tests wait for their cases.
+    """
     config = session.config
     options = config.stash[OPTIONS]
     under_xdist = hasattr(config, "workerinput")
@@ -382,7 +393,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         grid = cases_for(
             problem, files[path].submission, options.grid, options.device, seed=options.seed
         )
-        # Only what is right in every case is worth timing, or a search.
+        # The speed and the search need a verdict on all cases: both begin only if every case is
+        # right. Otherwise, the selected cases are enough.
         is_whole = (path, problem_path) in timed | searched or len(selected) == len(grid)
         cases = grid if is_whole else tuple(case for case in grid if case.id in selected)
         request = Request(
@@ -416,7 +428,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
-    """Say how much is left to do of a run that was broken off."""
+    """Return how many reports of an interrupted run are taken over, with `--harness-resume`."""
     if TAKEN_OVER not in config.stash:
         return None
     count, every = config.stash[TAKEN_OVER]
@@ -424,7 +436,10 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 
 
 def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None:
-    """Name the files beside submissions that are none, lest somebody waits for their results."""
+    """Warn about Python files beside the submissions that are not submissions themselves.
+
+    Otherwise, a user might wait for their results.
+    """
     for folder in sorted(folders):
         for path in sorted(folder.glob("*.py")):
             if not is_pythons_own(path) and not _speaks_of_model_new(path):
@@ -434,7 +449,10 @@ def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None
 
 
 def _sayer(config: pytest.Config) -> Any:
-    """A function that prints a line beside pytest's own, where there is a terminal to print on."""
+    """Return a function that prints a line on the terminal beside pytest's own output.
+
+    The function prints nothing if there is no terminal reporter.
+    """
     reporter = cast(Any, config.pluginmanager.get_plugin("terminalreporter"))
     capture = cast(Any, config.pluginmanager.get_plugin("capturemanager"))
 
@@ -458,7 +476,10 @@ def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvalu
 def outcome(
     request: pytest.FixtureRequest, evaluation: PendingEvaluation, problem: Problem
 ) -> Outcome:
-    """What was measured of the test's submission on its problem; of a baseline, beside any."""
+    """The measurement of the test's submission on its problem.
+
+    A baseline takes the first result on the problem, whichever submission it was measured beside.
+    """
     session = request.config.stash[SPEED]
     if request.node.callspec.params["contender"] != SUBMISSION:
         result = session.first_result(problem)
@@ -469,7 +490,7 @@ def outcome(
 
 @pytest.fixture
 def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
-    """What pytest-benchmark takes for the time."""
+    """The clock that pytest-benchmark reads."""
     return request.config.stash[CLOCK]
 
 
@@ -477,14 +498,17 @@ def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
 def pytest_benchmark_update_machine_info(
     config: pytest.Config, machine_info: dict[str, Any]
 ) -> None:
-    """Add the GPU and what its times depend on; of a cluster's, each row tells its own."""
+    """Add the GPU and what its times depend on.
+
+    On a cluster, each row describes the GPU of its own machine instead.
+    """
     options = config.stash[OPTIONS]
     if options.device == "cuda" and not options.engine.scheduler:
         machine_info["gpu"] = describe_gpu()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line for each submission on each problem, and for what could not be written."""
+    """Print one line for each submission on each problem, and one for each failure to write."""
     reports = config.stash.get(REPORTS, [])
     if reports:
         terminalreporter.section("submissions")
@@ -502,11 +526,11 @@ REPORTS = pytest.StashKey[list[Report]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End what is under way, keep what is done."""
+    """Cancel running evaluations, and store the finished ones."""
     try:
         _finish(session.config)
     except KeyboardInterrupt:
-        # Where pytest has come to its end, it takes no other exception.
+        # At this point, pytest handles no other exception without a traceback.
         pytest.exit("interrupted", pytest.ExitCode.INTERRUPTED)
 
 
@@ -520,7 +544,7 @@ def _finish(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the reports of one of pytest-xdist's processes, and hear why it ended."""
+    """Take over the reports of one of pytest-xdist's processes, and the reason why it ended."""
     output = getattr(node, "workeroutput", {})
     pages.take(node.config, output)
     machine.take(output)

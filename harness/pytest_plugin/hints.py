@@ -1,7 +1,8 @@
-"""What pytest says where no reference is known: registered by plugin.py.
+"""Hints for users who named no reference: registered by plugin.py.
 
-Repositories that have nothing to do with the harness are most of those where this runs: it imports
-nothing, reads a file only if it was named or if no test was found, and says nothing of others.
+This module mostly runs in repositories that do not use the harness. So it imports nothing of the
+harness, and reads a file only if the user named it or if pytest found no test. It mentions no file
+except submissions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SEEN = pytest.StashKey[list[Path]]()
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Refuse a submission that is named: pytest would import it as a module of tests."""
+    """Refuse a submission that the user named, because pytest would import it as a test module."""
     collectors = yield
     if collectors and parent.session.isinitpath(file_path) and _is_submission(file_path):
         return [_Unchecked.from_parent(parent, path=file_path)]
@@ -36,13 +37,13 @@ def pytest_collect_file(
 
 
 class _Unchecked(pytest.File):
-    """A submission that was named, and cannot be checked."""
+    """A submission that the user named, and that has no reference to be checked against."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Say so.
+        """Raise the error that names the missing option.
 
         Raises:
-            pytest.Collector.CollectError: always.
+            pytest.Collector.CollectError: Always.
         """
         raise self.CollectError(f"{self.path} defines ModelNew: {_GIVE}")
 
@@ -50,7 +51,7 @@ class _Unchecked(pytest.File):
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Say why nothing ran, where what was found are submissions."""
+    """Say why nothing ran, if the files that were found include a submission."""
     if exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED:
         return
     first = next(filter(_is_submission, config.stash.get(_SEEN, ())), None)
@@ -59,12 +60,12 @@ def pytest_terminal_summary(
 
 
 def is_pythons_own(path: Path) -> bool:
-    """Whether a file's name says that it is no submission, whatever it holds."""
+    """Return whether a file's name excludes it from the submissions, whatever its content."""
     return path.name.startswith(("test_", "conftest.", "_"))
 
 
 def _is_submission(path: Path) -> bool:
-    """Whether a file defines `ModelNew`, and no tests; of one that cannot be read, it is not."""
+    """Return whether a file defines `ModelNew` and no tests; False for an unreadable file."""
     if is_pythons_own(path):
         return False
     try:

@@ -1,6 +1,7 @@
-"""A machine that can evaluate nothing ends the session, with one line and status 4.
+"""End a session with one line and status 4 if the machine cannot evaluate anything.
 
-It is asked before the first submission, and may turn out so later, when its disk is full.
+The machine is checked before the first submission. It may also fail later, for example when its
+disk is full.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _KEY = "harness_machine"
 
 
 def require(config: pytest.Config, engine: EngineChoice) -> None:
-    """See that the engine can evaluate something, or end the session."""
+    """Check that the engine can evaluate submissions, or end the session."""
     try:
         engine.prepare()
     except MachineError as error:
@@ -28,17 +29,17 @@ def require(config: pytest.Config, engine: EngineChoice) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """End the session where a test learns of it: the others would learn no more."""
+    """End the session if a test meets a MachineError, because all other tests would meet it too."""
     if call.excinfo and isinstance(call.excinfo.value, MachineError):
         _stop(item.config, call.excinfo.value)
     return (yield)
 
 
 def take(workeroutput: Mapping[str, Any]) -> None:
-    """End the session where one of pytest-xdist's processes has ended for it.
+    """End the session if one of pytest-xdist's processes ended with a MachineError.
 
     Raises:
-        pytest.UsageError: It has.
+        pytest.UsageError: The process ended with one.
     """
     if _KEY in workeroutput:
         raise pytest.UsageError(workeroutput[_KEY])
@@ -49,5 +50,5 @@ def _stop(config: pytest.Config, error: MachineError) -> NoReturn:
     if output is None:
         raise pytest.UsageError(str(error)) from None
     output[_KEY] = str(error)
-    # The process that started this one says it.
+    # The main process of pytest-xdist prints the message; see take().
     pytest.exit(str(error), pytest.ExitCode.USAGE_ERROR)

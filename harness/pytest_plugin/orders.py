@@ -1,8 +1,9 @@
-"""Whose orders pytest takes: settings, conftest files and plugins must be the root's own.
+"""Refuse settings, conftest files and plugins that pytest would take from submissions' folders.
 
-What lies in a folder of submissions was written by who wrote those, and pytest would follow it
-outside of every sandbox: a setting can select no tests, and a conftest file is a program. Like
-hints.py this imports next to nothing.
+The author of a submission may also have written the files beside it, and pytest follows them
+outside of every sandbox. A setting can deselect all tests, and a conftest file is a program. So
+both must belong to the root, the folder from which pytest is called, or lie above it. Like
+hints.py, this module imports almost nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ _SETTINGS = (
 )
 _SECTION = re.compile(rb"^[ \t]*\[(tool:)?pytest\]", re.MULTILINE)
 _SUBMISSION = re.compile(rb"^[ \t\f]*(class\s+ModelNew\b|ModelNew\s*[=:])", re.MULTILINE)
-# What pytest imports beside tests: no order by its name, and a program all the same.
+# Files that pytest imports besides tests. `__init__.py` configures nothing, but it is a program
+# too.
 _PROGRAMS = ("conftest.py", "__init__.py")
 _MOST_BYTES = 1 << 20
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Refuse orders that are not the root's own, before any conftest file is imported.
+    """Refuse settings and programs that are not the root's own, before any conftest is imported.
 
     Raises:
-        pytest.UsageError: There are some.
+        pytest.UsageError: There is such a file.
     """
     del args
     known = early_config.known_args_namespace
@@ -46,9 +48,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         return
     given = [str(each).partition("::")[0] for each in known.file_or_dir]
     paths = [root / each for each in given or early_config.getini("testpaths") or ["."]]
-    # pytest looks above a link where it lies, and below it where it leads.
+    # For a symbolic link, pytest looks above the link itself, but below the link's target.
     paths = [each for path in paths for each in (Path(os.path.normpath(path)), _resolved(path))]
     folders = {path if path.is_dir() else path.parent for path in paths}
+    # With -c, the user chose the settings file.
     chosen = None if known.inifilename else early_config.inipath
     for path in _found(folders, chosen, early_config, untrusted=untrusted):
         if not root.is_relative_to(_resolved(path.parent)):
@@ -64,7 +67,11 @@ def _resolved(path: Path) -> Path:
 
 
 def _is_used(config: pytest.Config, root: Path) -> bool:
-    """Whether submissions are checked at all; what the root says of it may not have been read."""
+    """Return whether this session checks submissions.
+
+    A setting below the root may hide the root's own settings from pytest, so those are searched for
+    `harness_reference` too.
+    """
     if config.known_args_namespace.reference or config.getini("harness_reference"):
         return True
     if config.inipath is None or root.is_relative_to(config.inipath.parent):
@@ -76,12 +83,15 @@ def _is_used(config: pytest.Config, root: Path) -> bool:
 def _found(
     folders: Iterable[Path], chosen: Path | None, config: pytest.Config, *, untrusted: bool
 ) -> Iterator[Path]:
-    """What would give orders: the settings that were chosen, plugins, what lies below or above.
+    """Yield every file from which pytest would take settings or code, and which may be untrusted.
 
-    Above a path pytest follows conftest files, and settings only if it has chosen them.
+    These are the selected settings file, imported plugins, and files above or below the given
+    paths. Above a path, pytest follows every conftest file, but only the settings file that it
+    selected. So other settings files above do no harm.
     """
     if chosen is not None:
-        # They may be those that lie with a reference, which pytest looks at as well.
+        # The settings may lie with a reference, because pytest also searches the folder of that
+        # option.
         is_theirs = any(_are_related(chosen.parent, folder) for folder in folders)
         if (untrusted and is_theirs) or _has_submissions(chosen.parent):
             yield chosen
@@ -92,6 +102,9 @@ def _found(
             if untrusted or _has_submissions(above):
                 yield from _programs(above, untrusted=untrusted)
         for here in below:
+            # A folder between the root and the submissions counts too, because pytest takes its
+            # settings and conftest files on the way down. A folder with tests of its own is left
+            # alone: those files belong to the tests.
             leads_there = here in holding or (
                 any(each.is_relative_to(here) for each in holding) and not _has_tests(here)
             )
@@ -106,9 +119,9 @@ def _are_related(one: Path, other: Path) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The folders that pytest would look into, and some more; each once, whatever leads to it."""
+    """Yield each folder that pytest would look into, and some more; each once."""
     seen = set()
-    # pytest follows a link, to a folder as to a file.
+    # pytest follows links to folders as well as to files.
     for here, below, _ in os.walk(folder, followlinks=True):
         real = os.path.realpath(here)
         if real in seen:
@@ -139,7 +152,7 @@ def _programs(folder: Path, *, untrusted: bool) -> Iterator[Path]:
 
 
 def _plugins(config: pytest.Config, folders: Iterable[Path]) -> Iterator[Path]:
-    """Plugins that were imported from these folders."""
+    """Yield the files of plugins that were imported from these folders."""
     there = set(folders)
     for plugin in config.pluginmanager.get_plugins():
         file = getattr(plugin, "__file__", None)
@@ -148,7 +161,7 @@ def _plugins(config: pytest.Config, folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def _has_settings(path: Path) -> bool:
-    """Whether pytest would follow it; a file of another tool may lie anywhere."""
+    """Return whether pytest would follow a settings file; it may be the file of another tool."""
     if "pytest" in path.name:
         return True
     content = _content(path)

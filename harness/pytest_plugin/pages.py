@@ -1,4 +1,4 @@
-"""`--harness-html`: one page of a session's reports, whichever process they were made in."""
+"""The page of `--harness-html`: the reports of a session, from all of pytest-xdist's processes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from harness.system.files import write_whole
 from harness.system.output import CarefulWriter
 
 TOLD = pytest.StashKey[str]()
-"""What there is to say of the page, in a line."""
+"""One line that says where the page is, or why it was not written."""
 _TAKEN = pytest.StashKey[list[Report]]()
 _KEY = "harness_reports"
 
 
 def take(config: pytest.Config, output: Mapping[str, Any]) -> None:
-    """Keep what a process of pytest-xdist hands over when it ends."""
+    """Take over the reports that one of pytest-xdist's processes hands over when it ends."""
     taken = config.stash.setdefault(_TAKEN, [])
     taken += map(Report.from_json, output.get(_KEY, ()))
 
 
 def finish(config: pytest.Config, reports: Sequence[Report]) -> None:
-    """Write the page, or hand the reports over to the process that does."""
+    """Write the page, or hand the reports over to the process that writes it."""
     if hasattr(config, "workerinput"):
         config.workeroutput[_KEY] = [report.to_json() for report in reports]  # type: ignore[attr-defined]
         return

@@ -1,8 +1,8 @@
-"""`pytest path/to/kernels --reference path/to/reference`: the options.
+"""The options of `pytest path/to/kernels --reference path/to/reference`.
 
-pytest loads this in every repository of an environment that has the harness, so that it imports
-next to nothing until a reference is known: from the option, or from `harness_reference` in the
-project's pytest configuration.
+pytest loads this plugin for every repository of an environment that has the harness installed. So
+it imports almost nothing until a reference is known. References come from the option, or from
+`harness_reference` in the project's pytest configuration.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the references and collect submissions from now on; or only say how, without any."""
+    """Load the references and collect submissions; without a reference, only print hints."""
     given = [Path(path) for path in config.getoption("--reference")]
     references = given or list(config.getini("harness_reference"))
     if not references and config.getoption("--untrusted"):
@@ -113,5 +113,5 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(collection, "harness-collection")
     config.pluginmanager.register(machine, "harness-machine")
     if getattr(config.option, "dist", "no") == "load":
-        # The cases of one submission share a worker: keep a file's tests in one process.
+        # The cases of one submission share a worker. So all tests of a file run in one process.
         config.option.dist = "loadfile"

@@ -1,4 +1,4 @@
-"""The measurements of a pytest session: what is asked for, and what became of it."""
+"""The measurements of a pytest session: their plans, and their results."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from harness.speed.result import SpeedResult, Timing
 Say = Callable[[str], None]
 
 SUBMISSION = "submission"
-"""How the submission is called among the contenders of its tests."""
+"""Name of the submission among the contenders of its tests."""
 
 
 class NotTimed(Exception):
-    """A submission was not timed, for a reason that is no fault of its speed."""
+    """A submission was not timed, for a reason that is not a fault of its speed."""
 
 
 class SpeedFailure(Exception):
-    """A submission that could not be timed, or whose times are not to be believed."""
+    """A submission that could not be timed, or whose times cannot be trusted."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A kept result, or why there is none."""
+    """The result of a measurement, or the reason why there is none."""
 
     result: SpeedResult | None
     reason: Exception | None = None
 
     def timing(self, contender: str) -> Timing | None:
-        """Of the submission, or of a baseline by its name; None where it was left out.
+        """Return the times of the submission or of a baseline; None if the baseline was left out.
 
         Raises:
-            NotTimed, SpeedFailure: There is no result.
+            NotTimed: The submission was not timed, and that is not its fault.
+            SpeedFailure: The submission could not be timed.
         """
         if self.result is None:
             assert self.reason is not None  # noqa: S101 - one of the two is there
@@ -53,22 +54,25 @@ class Outcome:
 
 
 class DeviceClock:
-    """A clock that goes on by device time: what pytest-benchmark reads as its timer."""
+    """A clock that advances by device time; pytest-benchmark reads it as its timer.
+
+    The wall clock of this process would also measure the pipe to the process that launches kernels.
+    """
 
     def __init__(self) -> None:
         self._seconds = 0.0
 
     def __call__(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
         return self._seconds
 
     def advance(self, milliseconds: float) -> None:
-        """Let a call's time pass."""
+        """Advance by the time of one call."""
         self._seconds += milliseconds / 1e3
 
 
 class SpeedSession:
-    """The results of submissions on problems; each is made and kept once, however often asked."""
+    """The speed results of a session; each is measured and stored only once."""
 
     def __init__(self, folder: Path, seconds: float, say: Say) -> None:
         self._folder = folder
@@ -77,7 +81,10 @@ class SpeedSession:
         self._outcomes: dict[tuple[Path, Path], Outcome] = {}
 
     def plan_of(self, request: Request, report: Report) -> SpeedPlan | None:
-        """What is to be timed of a submission: itself, where it is right in a known class."""
+        """Return the plan to time a submission, or None if it may not be timed.
+
+        A submission is timed if it is right and has a precision class.
+        """
         if not report.is_right or report.precision is None:
             return None
         return SpeedPlan(
@@ -87,7 +94,7 @@ class SpeedSession:
         )
 
     def outcome(self, evaluation: PendingEvaluation) -> Outcome:
-        """Wait until it is measured, or answer what was."""
+        """Return the outcome of a measurement; wait for it if it is not finished."""
         key = (evaluation.request.submission, evaluation.request.problem)
         if key not in self._outcomes:
             try:
@@ -97,7 +104,7 @@ class SpeedSession:
         return self._outcomes[key]
 
     def first_result(self, problem: Problem) -> SpeedResult | None:
-        """The first that was measured on a problem, if one was."""
+        """Return the first result that was measured on a problem, or None."""
         measured = (o.result for (_, path), o in self._outcomes.items() if path == problem.path)
         return next(filter(None, measured), None)
 
