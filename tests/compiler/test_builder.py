@@ -1,4 +1,4 @@
-"""Building extensions with the real compilers."""
+"""Builds of extensions with the real compilers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from harness.compiler.toolchain import find_toolchain
 from harness.sandbox import bubblewrap
 from harness.sandbox.confined import places
 
-# Small sources without torch's headers: what is under test is not the compiler's speed.
+# The sources are small and lack torch's headers, because these tests are not about compile times.
 CALLER = "int answer();\nint asked() { return answer(); }\n"
-# As load_inline has it: torch's headers refuse an older one.
+# load_inline adds this flag too: torch's headers refuse an older standard.
 STANDARD = (flags.torch_language_standard(),)
 
 
@@ -37,7 +37,7 @@ def extension(code: str, **fields: Any) -> Extension:
 
 
 def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
-    """Another flag is another build, and its code sees it."""
+    """Another flag makes another build, and reaches the code."""
     code = "int answer() { return ANSWER; }"
     with pytest.raises(CompileError, match="ANSWER"):
         builder(tmp_path).build(extension(code))
@@ -51,7 +51,10 @@ def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_header_that_may_be_there_is_watched(tmp_path: Path) -> None:
-    """Who sees a header gets another build than who sees none, whatever was built before."""
+    """A build that found an optional header differs from a build that did not.
+
+    That holds whichever of the two was built before.
+    """
     headers = tmp_path / "headers"
     headers.mkdir()
     asked = extension(
@@ -72,7 +75,7 @@ def test_header_that_may_be_there_is_watched(tmp_path: Path) -> None:
 def test_another_environment_finds_what_was_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new virtual environment with the same torch compiles nothing anew."""
+    """A new virtual environment with the same torch reuses earlier builds."""
     asked = extension("int answer() { return 1; }")
     built = builder(tmp_path).build(asked)
     elsewhere = tmp_path / "environment" / "torch"
@@ -88,7 +91,7 @@ def test_another_environment_finds_what_was_built(
 
 
 def test_own_header_is_watched(tmp_path: Path) -> None:
-    """A changed header of the submission's makes a new build, though no source has changed."""
+    """A changed header of the submission makes a new build, though no source changed."""
     headers = tmp_path / "headers"
     headers.mkdir()
     (headers / "value.h").write_text("#define VALUE 1\n")
@@ -104,7 +107,7 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
-    """What an assembler includes is in no list of dependencies; the key has it all the same."""
+    """A file that an assembler includes is in no list of dependencies, but it is in the key."""
     (tmp_path / "readable").mkdir()
     data = tmp_path / "readable" / "table.bin"
     code = (
@@ -124,7 +127,7 @@ def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
 def test_any_file_is_watched_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """There compilers see everything, whether somebody has named it or not."""
+    """Without a sandbox, a build depends on every file that its compilers read."""
     monkeypatch.setattr(bubblewrap, "usable", lambda: None)
     header = tmp_path / "value.h"
     header.write_text("#define VALUE 1\n")
@@ -148,7 +151,7 @@ def test_any_file_is_watched_without_a_sandbox(
 
 
 def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
-    """Options can have a linker do nothing: that is the submission's error, in a line."""
+    """Options under which the linker makes nothing give the submission's error in one line."""
     with pytest.raises(CompileError) as error:
         builder(tmp_path).build(extension("int answer() { return 1; }", link_flags=("--version",)))
     assert error.value.output == "error: the commands succeed, and make no module.so"
@@ -156,7 +159,10 @@ def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """One submission's time was over, or it had no memory: the next one's is its own."""
+    """A precompiled header that one submission failed to build is not stored as a failure.
+
+    That submission's deadline or memory was the reason, and the next one has its own.
+    """
     asked = Extension("small", (("main.cpp", "#include <torch/extension.h>\n"),))
     with pytest.raises(CompileTimeout):
         builder(tmp_path, seconds=0.1).build(asked)
@@ -181,7 +187,10 @@ def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
 def test_what_reads_unseen_files_is_built_in_every_run(
     tmp_path: Path, code: str, fields: dict[str, Any]
 ) -> None:
-    """Nobody knows whether they have changed; within a run one build does for all."""
+    """A build that may read unknown files is repeated in each run, once.
+
+    The harness cannot tell whether such files changed.
+    """
     asked = extension(f"{code}\nint answer() {{ return 1; }}", **fields)
     builder(tmp_path, run="first").build(asked)
     assert builder(tmp_path, run="first").build(asked).reused
@@ -191,7 +200,10 @@ def test_what_reads_unseen_files_is_built_in_every_run(
 @pytest.mark.thorough
 @pytest.mark.parametrize("flag", ["-Tmain.cpp", "-Wl,--version-script,main.cpp", "main.cpp.o"])
 def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: str) -> None:
-    """Scripts and objects for the linker, too: the next run asks it again."""
+    """A refusal that may depend on unknown files holds for one run only.
+
+    Linker scripts and objects are such files.
+    """
     begun: list[str] = []
     asked = extension("int answer() { return 1; }", link_flags=(flag,))
     for run in ("first", "first", "second"):
@@ -201,7 +213,10 @@ def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: st
 
 
 def test_without_a_run_what_reads_unseen_files_is_always_built(tmp_path: Path) -> None:
-    """Nobody says for how long they stay as they are."""
+    """Without a run, a build that may read unknown files is never reused.
+
+    Nothing then bounds the time in which the files must stay the same.
+    """
     asked = extension("int answer() { return 1; }", link_flags=("-L.",))
     assert [builder(tmp_path).build(asked).reused for _ in range(2)] == [False, False]
 
@@ -210,7 +225,10 @@ def test_without_a_run_what_reads_unseen_files_is_always_built(tmp_path: Path) -
 def test_build_without_a_sandbox_is_nothing_for_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was made with every file of the machine in sight."""
+    """A build made without a sandbox is not reused in one.
+
+    Its compilers could read every file of the machine.
+    """
     asked = extension("int answer() { return 1; }")
     with monkeypatch.context() as patched:
         patched.setattr(bubblewrap, "usable", lambda: None)
@@ -220,7 +238,10 @@ def test_build_without_a_sandbox_is_nothing_for_one(
 
 @pytest.mark.thorough
 def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
-    """They are no readable files, and lie elsewhere for the compilers."""
+    """Source files beside a submission are part of the key.
+
+    They are not `--readable`, and compilers see them in another folder.
+    """
     submission, header = tmp_path / "mine.py", tmp_path / "value.h"
     submission.write_text("# builds with value.h")
     header.write_text("#define VALUE 1\n")
@@ -245,7 +266,7 @@ def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["value.py", "large.bin"])
 def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str) -> None:
-    """A Python file that is included is a dependency; a large one counts by its last change."""
+    """An included Python file is a dependency, and a large file counts by its last change."""
     readable = tmp_path / "readable"
     readable.mkdir()
     (readable / "value.py").write_text("#define VALUE 1\n")
@@ -264,8 +285,8 @@ def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str
 
 @pytest.mark.thorough
 def test_full_headers_are_the_fallback(tmp_path: Path) -> None:
-    """What the light headers lack, torch's own have."""
-    # Of a small header: all of them take g++ half a minute.
+    """A source that needs more than the light headers is built with torch's own."""
+    # This includes one small header, because g++ takes half a minute for all of them.
     code = "#include <ATen/Context.h>\nint answer() { return at::hasMKL(); }\n"
     assert builder(tmp_path).build(extension(code)).notes["headers"] == "full"
 
@@ -294,7 +315,7 @@ def test_lists_of_tensors_need_no_full_headers() -> None:
 
 @pytest.mark.thorough
 def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
-    """The second extension with the same options begins with what the first one precompiled."""
+    """The second extension with the same options starts from the first one's precompiled header."""
     include = "#include <torch/extension.h>\n"
     is_begun = "#ifndef AT_DISPATCH_SWITCH\n#error nothing stands before this\n#endif\n"
 
@@ -306,7 +327,7 @@ def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
     (precompiled,) = tmp_path.rglob("prelude.h.gch")
     precompiled.with_name("prelude.h").write_text("#error not precompiled\n")
     assert build("second", is_begun + include) == "light"
-    # Others will hardly have these options.
+    # No header is precompiled for rare options.
     assert build("third", include, "-DANSWER=1") == "light"
     assert list(tmp_path.rglob("prelude.h.gch")) == [precompiled]
 
@@ -325,7 +346,7 @@ def test_complex_numbers_of_the_toolkit_are_whole() -> None:
 
 @pytest.mark.thorough
 def test_headers_of_everything_are_light_too() -> None:
-    """A source that includes all of ATen and torch, and has its bindings in it, builds lightly."""
+    """A source that includes all of ATen and torch, and its own bindings, builds lightly."""
     code = (
         "#include <ATen/ATen.h>\n#include <torch/all.h>\n#include <torch/torch.h>\n"
         "#include <torch/extension.h>\n#include <c10/core/Allocator.h>\n"
@@ -358,7 +379,7 @@ def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
 def test_refusal_is_kept_unless_something_may_be_installed(
     tmp_path: Path, code: str, kept: int
 ) -> None:
-    """What does not compile is not compiled again, but a missing header may appear."""
+    """A refusal is stored, unless a missing header caused it, which may be installed later."""
     for _ in range(2):
         with pytest.raises(CompileError, match=r"wrong|absent"):
             builder(tmp_path).build(extension(code))
@@ -388,17 +409,17 @@ def test_refusal_is_kept_unless_something_may_be_installed(
     ],
 )
 def test_linker_is_quoted(tmp_path: Path, code: str, flags: tuple[str, ...], message: str) -> None:
-    """The first line says what the linker said, and which flag it is about."""
+    """The first line has the linker's message, and the flag that caused it."""
     with pytest.raises(CompileError) as caught:
         builder(tmp_path).build(extension(code, link_flags=flags))
-    # Where in the code depends on what the distribution's compiler adds to it.
+    # The place in the code depends on what the distribution's compiler adds to it.
     assert re.sub(r"0x\w+", "0x5", str(caught.value)) == message
     assert "collect2: error: ld returned 1 exit status" in caught.value.output
 
 
 @pytest.mark.thorough
 def test_one_run_waits_for_one_failure(tmp_path: Path) -> None:
-    """A header that is not there, and a deadline that passed, come again without another build."""
+    """Within a run, a missing header or a passed deadline fails again without another build."""
     absent = extension("#include <absent.h>\n")
     with pytest.raises(CompileError, match="absent"):
         builder(tmp_path, run="first").build(absent)
@@ -407,7 +428,7 @@ def test_one_run_waits_for_one_failure(tmp_path: Path) -> None:
         builder(tmp_path, run="first", seconds=0.01).build(late)
 
     with pytest.raises(CompileError, match="absent"):
-        # Who has no time to compile anything has not tried.
+        # The second attempt has no time to compile, so this is the stored failure.
         builder(tmp_path, run="first", seconds=0.01).build(absent)
     with pytest.raises(CompileTimeout):
         builder(tmp_path, run="first").build(late)

@@ -1,4 +1,4 @@
-"""The architecture that a submission asks for, and what becomes of it."""
+"""Compiler flags: the architecture that a submission asks for, and torch's splitting of flags."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support import REFERENCE
 
 NINJA = Path(ninja.BIN_DIR) / "ninja"
 
-# Compiles for Hopper with its own features only, as wgmma needs it.
+# This compiles only for Hopper with its architecture-specific features, which wgmma needs.
 SUBMISSION = '''
 import os
 from torch import nn
@@ -65,10 +65,10 @@ class ModelNew(nn.Module):
 def test_submission_is_compiled_for_what_it_asks(
     tmp_path: Path, before: str, flags: list[str]
 ) -> None:
-    """An architecture is named by nvcc's flags, or in the variable that torch reads."""
+    """A submission names an architecture in nvcc's flags, or in the variable that torch reads."""
     path = tmp_path / "architecture.py"
     path.write_text(SUBMISSION.format(before=before, flags=flags))
-    # With no case to run, importing is all that is done.
+    # Without cases, the evaluation only imports the submission.
     problem = REFERENCE / "conv_transpose1d.py"
     report = evaluate(Request(path, problem, "simulator"))
     assert (report.verdict, report.detail) == ("not run", "")
@@ -82,7 +82,7 @@ def test_submission_is_compiled_for_what_it_asks(
         (("-O3",), "cuda", ["arch=compute_90,code=sm_90"]),
         (("-arch=sm_80",), "simulator", ["arch=compute_80,code=compute_80"]),
         (("-gencode=arch=compute_90a,code=sm_90a",), "cuda", ["arch=compute_90a,code=sm_90a"]),
-        # The newest that a device of architecture 90 runs.
+        # A device of architecture 90 gets the newest of the architectures that it can run.
         (
             (
                 "-gencode=arch=compute_80,code=sm_80",
@@ -95,7 +95,7 @@ def test_submission_is_compiled_for_what_it_asks(
     ],
 )
 def test_architecture_flags(flags: tuple[str, ...], device: Device, expected: list[str]) -> None:
-    """A GPU's build keeps the submission's own flags; the simulator's is for one architecture."""
+    """A GPU's build keeps the submission's own flags; the simulator's has one architecture."""
     extension = Extension("x", (("x.cu", ""),), cuda_flags=flags)
     command = cuda_command(extension, find_toolchain(), Target(device), "x.cu", headers="light")
     assert [
@@ -127,7 +127,7 @@ ODD_FLAGS = {
 def words_of_torch(
     flags: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, list[str]]:
-    """What compilers get where torch itself writes the build file, by the file that they make."""
+    """Return the arguments that compilers get from torch's own build file, by output file."""
     recorder = folder / "recorder"
     recorder.write_text(
         '#!/bin/sh\nfor word; do [ "$before" = -o ] && out=$word; before=$word; done\n'
@@ -143,7 +143,7 @@ def words_of_torch(
     monkeypatch.chdir(folder)
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", str(find_toolchain().cuda.home))
     torch_itself: Any = cpp_extension
-    # torch 2.9 has one switch fewer; all behind the first are off.
+    # torch 2.9 has one switch fewer. All switches after the first are off.
     switches = len(signature(torch_itself._prepare_ldflags).parameters) - 2
     linked = torch_itself._prepare_ldflags(list(flags), True, *[False] * switches)
     torch_itself._write_ninja_file_to_build_library(
@@ -160,7 +160,7 @@ def words_of_torch(
 def own_words(
     flags: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, list[str]]:
-    """What compilers get here for a GPU, by the same names."""
+    """Return the arguments that the harness gives to compilers for a GPU, by output file."""
     torch_itself: Any = cpp_extension
     asked: list[Extension] = []
 
@@ -178,7 +178,7 @@ def own_words(
         "_check_and_build_extension_h_precompiler_headers",
         "remove_extension_h_precompiler_headers",
     ):  # fmt: skip
-        # Put back at the end what the loader replaces.
+        # monkeypatch restores these at the end; the loader replaces them.
         monkeypatch.setattr(cpp_extension, name, getattr(cpp_extension, name))
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST")
     monkeypatch.delenv("CXX")
@@ -199,7 +199,7 @@ def own_words(
 
 
 def between(words: list[str], first: str, last: str) -> list[str]:
-    """What stands after the first `first` and before the `last` that follows.
+    """Return the words between the first `first` and the next `last`.
 
     The architecture, which torch puts before `first`, is left out.
     """
@@ -212,7 +212,7 @@ def between(words: list[str], first: str, last: str) -> list[str]:
 def test_flags_become_what_torch_makes_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
-    """g++, nvcc and the linker get the words that ninja and a shell make of torch's build file."""
+    """Compilers and linker get the words that ninja and a shell make of torch's build file."""
     theirs = words_of_torch(flags, tmp_path, monkeypatch)
     ours = own_words(flags, tmp_path, monkeypatch)
     assert theirs.keys() == ours.keys()
@@ -222,7 +222,7 @@ def test_flags_become_what_torch_makes_of_them(
         ("x.so", "-shared", f"-L{cpp_extension.TORCH_LIB_PATH}"),
     ):
         if theirs:
-            # torch does not quote the path to itself, which may have spaces in it.
+            # torch does not quote the path to itself, which may contain spaces.
             theirs_last = last.partition(" ")[0]
             expected = between(theirs[name], first, theirs_last)
             assert between(ours[name], first, last) == expected, name

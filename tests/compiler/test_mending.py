@@ -1,4 +1,4 @@
-"""What compilers say is a mistake that no header mends, or may be one."""
+"""Compiler errors that other headers may mend, and errors that no header mends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from harness.compiler.toolchain import find_toolchain
 def test_other_headers_are_tried_where_they_may_help(
     tmp_path: Path, source: str, code: str, *, expected: bool
 ) -> None:
-    """Syntax errors, and names that stand in no header, are told without a second compilation."""
+    """A syntax error, or a name that no header has, is reported without a second compilation."""
     toolchain = find_toolchain()
     extension = Extension("small", ((source, code),))
     target = Target("simulator")

@@ -1,4 +1,4 @@
-"""The slim headers do what torch's own do."""
+"""The slim headers behave as torch's own do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def get_init_inputs():
     return []
 """
 
-# Each function of `probes` is called in a build of either kind, and must do the same in both.
+# The submission calls each of its functions in a build of either kind, and compares the outcomes.
 SUBMISSION = r'''
 import numpy
 import torch
@@ -291,7 +291,7 @@ class ModelNew(torch.nn.Module):
 
 @pytest.mark.thorough
 def test_slim_headers_do_what_torchs_do(tmp_path: Path) -> None:
-    """Results, views, errors and their words are those of the same code with torch's headers."""
+    """Results, views, errors and messages equal those of the same code with torch's headers."""
     (tmp_path / "reference.py").write_text(REFERENCE)
     (tmp_path / "submission.py").write_text(SUBMISSION)
     report = check(tmp_path / "submission.py", tmp_path / "reference.py")
@@ -329,11 +329,11 @@ def test_what_slim_headers_lack_is_seen(code: str) -> None:
     ],
 )
 def test_what_is_not_torchs_does_not_matter(code: str) -> None:
-    """Comments, strings, a source's own members and CUDA's headers keep nobody from slim ones."""
+    """Comments, strings, own members and CUDA's headers do not keep a source from slim headers."""
     assert slim.sources(Extension("e", (("cuda.cu", code),))) == {"cuda.cu"}
 
 
 def test_types_that_torch_has_otherwise_are_not_passed_on() -> None:
-    """A C++ source that names a type which is laid out otherwise keeps CUDA sources from slim."""
+    """CUDA sources get no slim headers if a C++ source names a type with another layout there."""
     sources = (("main.cpp", "void f(at::TensorOptions options);"), ("cuda.cu", "void g() {}"))
     assert not slim.sources(Extension("e", sources))

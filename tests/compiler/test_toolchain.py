@@ -1,4 +1,4 @@
-"""Finding compilers."""
+"""The search for compilers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support import ROOT
 
 
 def fake_toolkit(folder: Path, version: str, setting: str = "TOP={}") -> Path:
-    """A folder with an nvcc that only tells its version, and in a dry run where it lies."""
+    """Make a folder with an nvcc that prints only its version, and in a dry run its place."""
     (folder / "bin").mkdir(parents=True)
     (folder / "include").mkdir()
     (folder / "include" / "cuda_runtime.h").touch()
@@ -39,7 +39,7 @@ def fake_toolkit(folder: Path, version: str, setting: str = "TOP={}") -> Path:
 
 
 def test_finds_a_compiler_that_runs() -> None:
-    """On a machine that was set up as the README says, everything is there."""
+    """A machine that was set up as the README says has every compiler."""
     toolchain = find_toolchain()
     assert nvcc_version(toolchain.cuda.home) == toolchain.cuda.version
     assert toolchain.host.path.is_file()
@@ -48,7 +48,7 @@ def test_finds_a_compiler_that_runs() -> None:
 def test_installed_toolkit_comes_before_the_wheels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CUDA_HOME is used when it is of the right version."""
+    """CUDA_HOME is used if it has a suitable version."""
     toolkit = fake_toolkit(tmp_path / "cuda", "13.0.1")
     monkeypatch.setenv("CUDA_HOME", str(toolkit))
     found = find_cuda_compiler()
@@ -59,7 +59,7 @@ def test_installed_toolkit_comes_before_the_wheels(
 def test_compilers_of_both_major_versions_are_taken(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster's toolkit of CUDA 12 serves as well as a new one of CUDA 13."""
+    """A cluster's toolkit of CUDA 12 is accepted as well as a new one of CUDA 13."""
     monkeypatch.setenv("CUDA_HOME", str(fake_toolkit(tmp_path / "cuda", version)))
     assert find_cuda_compiler().version == version
 
@@ -67,7 +67,7 @@ def test_compilers_of_both_major_versions_are_taken(
 def test_toolkit_of_another_version_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A toolkit that is too old does not keep a good compiler from being found."""
+    """A toolkit that is too old does not hide a suitable compiler."""
     monkeypatch.setenv("CUDA_HOME", str(fake_toolkit(tmp_path / "cuda", "11.8.89")))
     assert find_cuda_compiler().home != tmp_path / "cuda"
 
@@ -75,7 +75,7 @@ def test_toolkit_of_another_version_is_passed_over(
 def test_lack_of_a_compiler_names_what_was_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a GPU of an old driver a newer compiler is refused, and the message says by what."""
+    """On a GPU with an old driver, a newer compiler is refused, and the message says why."""
     new = fake_toolkit(tmp_path / "new", "13.0.88")
     monkeypatch.setenv("CUDA_HOME", str(new))
     with pytest.raises(ToolchainError) as refusal:
@@ -89,7 +89,7 @@ def test_lack_of_a_compiler_names_what_was_passed_over(
 def test_packages_of_cuda_12_are_said_to_have_no_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has installed nvidia-cuda-nvcc-cu12 learns why it is not enough."""
+    """The message says that PyPI's packages of CUDA 12 have no nvcc, if one is installed."""
     package = tmp_path / "nvidia" / "cuda_nvcc"
     (package / "bin").mkdir(parents=True)
     (package / "bin" / "ptxas").touch()
@@ -119,14 +119,14 @@ def test_gpu_gets_a_compiler_whose_code_its_driver_loads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of several compilers it is one of torch's major version, and not newer than the driver.
+    """A GPU's compiler has torch's major version, and is not newer than the driver.
 
-    Where all of that major version are newer, minor versions are compatible. The simulator takes
-    the first that there is.
+    If all compilers of that major version are newer, one of them is used: minor versions are
+    compatible. The simulator uses the first compiler that is found.
     """
     for name, version in (("first", "13.0.88"), ("second", "12.9.86"), ("third", "12.4.131")):
         fake_toolkit(tmp_path / name, version)
-    # The order in which they are looked for.
+    # These variables are in the order of the search.
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "first"))
     monkeypatch.setenv("CUDA_PATH", str(tmp_path / "second"))
     monkeypatch.setenv("PATH", str(tmp_path / "third" / "bin"))
@@ -141,7 +141,10 @@ def test_gpu_gets_a_compiler_whose_code_its_driver_loads(
 def test_other_major_version_than_torchs_is_the_last_resort(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver loads its code; the reason says what would be better."""
+    """A compiler of another major version than torch's is used if there is no better one.
+
+    The driver loads its code. The reason says which toolkit would be better.
+    """
     monkeypatch.setenv("CUDA_HOME", str(fake_toolkit(tmp_path / "only", "12.8.93")))
     monkeypatch.setenv("PATH", str(tmp_path))
     gpu = CudaOfGpu(driver=(12, 9), torch=(13, 0))
@@ -153,7 +156,7 @@ def test_other_major_version_than_torchs_is_the_last_resort(
 def test_toolkit_of_debians_layout_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its nvcc is called by a script, and its settings do not name the toolkit's folder."""
+    """Debian's toolkit is found, although a script calls nvcc and no setting names its folder."""
     toolkit = fake_toolkit(tmp_path / "lib" / "toolkit", "12.4.131", "_HERE_={}/bin")
     real = toolkit / "bin" / "nvcc"
     wrapper = tmp_path / "bin" / "nvcc"
@@ -169,7 +172,7 @@ def test_toolkit_of_debians_layout_is_found(
 def test_toolkit_is_found_through_a_wrapper_on_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An nvcc on the PATH may be a script that calls the real one somewhere else."""
+    """An nvcc on the PATH may be a script that calls the real one elsewhere."""
     real = find_cuda_compiler()
     wrapper = tmp_path / "nvcc"
     wrapper.write_text(f'#!/bin/sh\nexec {real.nvcc} "$@"\n')
@@ -180,7 +183,7 @@ def test_toolkit_is_found_through_a_wrapper_on_the_path(
 
 
 def test_command_for_nvcc_installs_what_the_extra_does() -> None:
-    """Whoever lacks a compiler is told a command that works, whatever this package is called."""
+    """The command that is suggested for a missing compiler installs what the extra does."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert shlex.split(INSTALL_NVCC) == [
         "pip",
@@ -190,7 +193,7 @@ def test_command_for_nvcc_installs_what_the_extra_does() -> None:
 
 
 def fake_gcc(path: Path, major: int) -> Path:
-    """A g++ that only tells its version."""
+    """Make a g++ that prints only its version."""
     path.write_text(f"#!/bin/sh\necho '#define __GNUC__ {major}'\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
@@ -199,7 +202,7 @@ def fake_gcc(path: Path, major: int) -> Path:
 def test_host_compiler_is_one_that_nvcc_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where g++ is too new for nvcc, an older one beside it is taken; else its name is said."""
+    """If g++ is too new for nvcc, an older one is used; without one, the message names it."""
     toolkit = fake_toolkit(tmp_path / "cuda", "12.4.131")
     limits = toolkit / "include" / "crt" / "host_config.h"
     limits.parent.mkdir()
@@ -222,7 +225,7 @@ def test_host_compiler_is_one_that_nvcc_takes(
 def test_missing_host_compiler_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message has the command to run."""
+    """The message contains the command to run."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ToolchainError, match=r"apt-get install g\+\+"):

@@ -1,4 +1,4 @@
-"""Releases of torch that this version was not tried with."""
+"""Notes on releases of torch that this version of the harness was not tried with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.compiler.tried import NEWEST_TORCH, OLDEST_TORCH
 from harness.system.interpreter import command
 from tests.support import REFERENCE, ROOT, run
 
-# A release that does not exist yet: the installed one with another number.
+# A release that does not exist yet: the installed one with another version number.
 START = """
 import sys, torch
 torch.__version__ = "2.99.0"
@@ -21,14 +21,14 @@ LINE = "torch 2.99 was not tried with this version of the harness"
 
 
 def in_a_newer_torch(folder: Path, program: str, *arguments: str | Path) -> tuple[str, str]:
-    """Output and errors of a program of the harness, with such a torch."""
+    """Return the output and errors of a harness program under such a torch."""
     python = command("harness")[0]
     done = run([python, "-c", START.format(program), *map(str, arguments)], folder)
     return done.out, done.err
 
 
 def test_check_says_so_once_and_goes_on(tmp_path: Path) -> None:
-    """One line on stderr, beside what the check says of its file."""
+    """`harness check` prints one line on stderr, and goes on."""
     (tmp_path / "empty.py").touch()
     program = "from harness.__main__ import main; sys.exit(main())"
     problem = REFERENCE / "conv_transpose1d.py"
@@ -38,7 +38,7 @@ def test_check_says_so_once_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_doctor_says_so(tmp_path: Path) -> None:
-    """In torch's own line, which is fine all the same."""
+    """`harness doctor` adds the note to torch's line, which is fine nevertheless."""
     program = "from harness.cli.examining import _requirements; print(next(r.line for r in "
     program += "_requirements() if r.name == 'torch'))"
     out, _ = in_a_newer_torch(tmp_path, program)
@@ -47,7 +47,7 @@ def test_doctor_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_pytest_says_so_in_its_header(tmp_path: Path) -> None:
-    """Before anything runs."""
+    """pytest prints the note in its header, before any test runs."""
     program = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
     problem = REFERENCE / "conv_transpose1d.py"
     out, _ = in_a_newer_torch(tmp_path, program, "--collect-only", "--reference", problem)
@@ -55,14 +55,17 @@ def test_pytest_says_so_in_its_header(tmp_path: Path) -> None:
 
 
 def test_newest_that_was_tried_is_in_the_table() -> None:
-    """The range is widened together with the page that says what was run."""
+    """docs/machines.md lists the oldest and the newest torch of the tried range."""
     table = (ROOT / "docs" / "machines.md").read_text()
     for major, minor in (OLDEST_TORCH, NEWEST_TORCH):
         assert f"| {major}.{minor}." in table
 
 
 def test_packages_bounds_are_below_alone() -> None:
-    """An upper bound would replace a newer torch, or refuse a newer Python."""
+    """The package has lower bounds only.
+
+    An upper bound would replace a newer torch, or refuse a newer Python.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = f"torch>={OLDEST_TORCH[0]}.{OLDEST_TORCH[1]}"
     assert [each for each in project["dependencies"] if each.startswith("torch")] == [oldest]

@@ -1,4 +1,4 @@
-"""`harness gate` in repositories of somebody's own, on the simulator."""
+"""`harness gate` in repositories of their own, on the simulator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.problems.references import load_references
 from harness.worker.supervisor import Deadlines
 from tests.support import ROOT, SUBMISSIONS, Outcome, case, harness, page_data, report
 
-# Small, and with few parameters: so there are few cases.
+# The problem is small and has few parameters, so there are few cases.
 REFERENCE = """
 import torch
 from torch import nn
@@ -55,7 +55,7 @@ RUNNABLE: Mapping[str, Any] = {
 
 
 def changed(name: str, old: str, new: str) -> str:
-    """A submission with one thing changed; its lines stay where they are."""
+    """Return a submission with one thing changed and all line numbers kept."""
     text = text_of(name)
     assert old in text
     assert new.count("\n") == old.count("\n")
@@ -63,12 +63,12 @@ def changed(name: str, old: str, new: str) -> str:
 
 
 def text_of(name: str) -> str:
-    """A submission of this repository's."""
+    """Return the text of one of this repository's submissions."""
     return (SUBMISSIONS / f"{name}.py").read_text()
 
 
 _LOOP = "for (int ci = 0; ci < in_channels; ++ci) {"
-# One channel in 32 is read once more, and adds nothing.
+# One channel in 32 is read once more, and changes nothing in the sum.
 SLOWER = changed(
     "flat_index",
     _LOOP,
@@ -100,18 +100,18 @@ NO_STRIDE = changed("flat_index", "        stride: int = 1,\n", "\n").replace(
 
 @dataclass(frozen=True)
 class Repository:
-    """A git repository with a reference and submissions, committed."""
+    """A git repository with a reference and committed submissions."""
 
     folder: Path
 
     def write(self, submissions: Mapping[str, str | None]) -> None:
-        """Change submissions, or remove them."""
+        """Write the submissions, or remove those whose text is None."""
         for name, text in submissions.items():
             path = self.folder / "submissions" / f"{name}.py"
             path.unlink() if text is None else path.write_text(text)
 
     def git(self, *arguments: str, told: str = "") -> str:
-        """Run git, which is told something; what it answers, without the end of the line."""
+        """Run git with some input; return its output without the final line break."""
         command = ("git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments)
         done = subprocess.run(
             command, cwd=self.folder, input=told, text=True, check=True, capture_output=True
@@ -119,13 +119,13 @@ class Repository:
         return done.stdout.removesuffix("\n")
 
     def gate(self, *arguments: str | Path) -> Outcome:
-        """Run `harness gate` on it, always with the same values."""
+        """Run `harness gate` in the repository, always with the same values."""
         return harness("gate", "--seed", "1", "--jobs", "1", *arguments, folder=self.folder)
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """A repository with one submission."""
+    """Return a repository with one submission."""
     made = Repository(tmp_path)
     (tmp_path / "reference").mkdir()
     (tmp_path / "submissions").mkdir()
@@ -143,7 +143,7 @@ def commit(repository: Repository) -> None:
 
 
 def verdicts(done: Outcome) -> dict[str, str]:
-    """The verdict on each submission, from the table."""
+    """Return the verdict on each submission, from the printed table."""
     rows = [line.split() for line in done.out.split("---\n", 1)[1].split("\n\n")[0].splitlines()]
     return {row[2] if row[1] == "conv" else row[1]: row[0] for row in rows}
 
@@ -154,8 +154,8 @@ def test_every_verdict_against_a_revision(
 ) -> None:
     """Two percent more work is slower; a lost check, a lower class and a broken file are refused.
 
-    What is as it was is not evaluated; what is new, and what is gone, is said. Under GitHub Actions
-    each of them stands beside its file, and the table in the summary.
+    An unchanged submission is not evaluated. A new one and a removed one are mentioned. Under
+    GitHub Actions, each verdict is an annotation of its file, and the table is in the summary.
     """
     names = ("grid3d", "grouped_bias", "dilated")
     repository.write({name: text_of(name) for name in names})
@@ -189,7 +189,7 @@ def test_every_verdict_against_a_revision(
     assert f"::error file=submissions/grid3d.py,line={line},title=refused" in done.out
     assert "::warning title=removed%3A gone on conv::" in done.out
     assert "| added\\|x " in summary.read_text()
-    # The page has both sides of what was evaluated.
+    # The page shows both sides of each evaluated submission.
     entries = page_data(repository.folder / "gate.html")["entries"]
     changes = {entry["submission"]: entry["change"]["outcome"] for entry in entries}
     assert changes == {"flat_index": "slower", "grid3d": "refused", "grouped_bias": "refused"}
@@ -198,7 +198,7 @@ def test_every_verdict_against_a_revision(
 
 
 def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repository) -> None:
-    """Nothing is evaluated where nothing changed; --allow-new evaluates what is new."""
+    """Nothing is evaluated if nothing changed; --allow-new evaluates new submissions."""
     unchanged = repository.gate("--base", "HEAD")
     assert unchanged.status == 0
     assert "1 unchanged and not evaluated" in unchanged.out
@@ -211,7 +211,7 @@ def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repo
 
 @pytest.mark.thorough
 def test_each_evaluation_has_the_deadline_that_is_given(repository: Repository) -> None:
-    """A call that ends in time for its own deadline is beyond that of the whole."""
+    """A call within its own deadline may exceed the deadline of the whole evaluation."""
     repository.write({"flat_index": SLEEPS})
     done = repository.gate("--base", "HEAD", "--check-seconds", "2")
     assert done.status == 1
@@ -220,7 +220,7 @@ def test_each_evaluation_has_the_deadline_that_is_given(repository: Repository) 
 
 @pytest.mark.thorough
 def test_another_name_is_no_way_around(repository: Repository) -> None:
-    """What was renamed is compared with what it was, whether or not it changed too."""
+    """A renamed submission is compared with its old version, whether or not it also changed."""
     repository.write({"flat_index": None, "renamed": text_of("flat_index")})
     done = repository.gate("--base", "HEAD", "--allow-new")
     assert done.status == 0, done.out
@@ -236,7 +236,7 @@ def test_another_name_is_no_way_around(repository: Repository) -> None:
 
 
 def renamed(repository: Repository) -> Mapping[str, str]:
-    """Which names the gate takes for which older ones."""
+    """Return the new names of submissions, each with the old name that the gate matches to it."""
     folder = repository.folder
     old = folder / "old" / "flat_index.py"
     old.parent.mkdir()
@@ -250,7 +250,7 @@ def renamed(repository: Repository) -> Mapping[str, str]:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "5", '{"cases": ' + "9" * 5000 + "}", "[]"])
 def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
-    """Brackets without an end, and numbers that Python does not take, are no bug of ours."""
+    """A file that is not a record gives one line, whatever it makes the JSON parser raise."""
     (tmp_path / "base.jsonl").write_text(text)
     with pytest.raises(RecordError, match="line 1 is neither a report nor a speed result; --base"):
         recorded(tmp_path / "base.jsonl")
@@ -261,7 +261,10 @@ def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
 def test_recorded_case_that_cannot_be_run_is_one_line(
     repository: Repository, fields: dict[str, Any]
 ) -> None:
-    """A reference may have changed since, and a record may be anybody's."""
+    """A recorded case that cannot be run gives one line.
+
+    The reference may have changed since, and records may be untrusted.
+    """
     recorded_case = case("passed", **{**RUNNABLE, **fields})
     made = report(
         recorded_case, submission="flat_index", problem="conv", verdict="passed", grid="own"
@@ -275,7 +278,7 @@ def test_recorded_case_that_cannot_be_run_is_one_line(
 
 @pytest.mark.thorough
 def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:
-    """The base's counts; a smaller one counts at once."""
+    """The base's threshold counts, except that a smaller new threshold counts at once."""
     settings = repository.folder / "pyproject.toml"
     settings.write_text("[tool.harness.gate]\nthreshold = 0.9\n")
     repository.write({"flat_index": SLOWER})
@@ -290,7 +293,7 @@ def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:
 
 @pytest.mark.thorough
 def test_records_are_a_base_too(repository: Repository) -> None:
-    """Reports of `harness check --json` hold the cases and counters of what they were made of."""
+    """Reports of `harness check --json` serve as a base, with their cases and counters."""
     checked = harness("check", "submissions", "--json", "base.jsonl", folder=repository.folder)
     assert checked.status == 0, checked.out
     same = repository.gate("--base", "base.jsonl")
@@ -313,7 +316,10 @@ def test_what_counts_as_changed(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """A header may be used by any submission; a new reference judges anew; --all asks for all."""
+    """A changed header or reference makes every submission changed; so does --all.
+
+    Any submission may use a header that lies beside it.
+    """
     monkeypatch.chdir(repository.folder)
     paths = [Path("submissions")]
     options = GateOptions("simulator", "quick", 1, Deadlines(), 1, allow_new=False)
@@ -342,7 +348,7 @@ def test_times_are_asked_for_as_the_command_line_says(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a GPU the workers that are timed are confined, too, and see what they may read."""
+    """The workers that are timed on a GPU are confined, too, and see only readable files."""
     monkeypatch.chdir(repository.folder)
     problems = load_references([Path("reference")])
     deadlines = Deadlines(step=7.0)
@@ -358,7 +364,7 @@ def test_times_are_asked_for_as_the_command_line_says(
 
 @pytest.mark.thorough
 def test_parameter_that_is_no_longer_taken(repository: Repository) -> None:
-    """The cases of the base count, even where the new version's own grid has them no more."""
+    """The cases of the base count, even if the new version's own grid lacks them."""
     repository.write({"flat_index": NO_STRIDE})
     done = repository.gate("--base", "HEAD")
     assert done.status == 1, done.out + done.err
@@ -383,7 +389,7 @@ def test_unusable_command_line_gives_status_2(
     arguments: list[str],
     message: str,
 ) -> None:
-    """What cannot be done as asked is one line, and status 2."""
+    """A request that cannot be fulfilled gives one line and status 2."""
     monkeypatch.chdir(repository.folder)
     assert main(["gate", *arguments]) == 2
     told = capsys.readouterr().err
@@ -408,7 +414,7 @@ def test_settings_that_cannot_be_used(
     settings: str,
     message: str,
 ) -> None:
-    """A misspelt name or a percentage is told, and never silently the default."""
+    """A misspelt name or a percentage is an error, and never silently the default."""
     monkeypatch.chdir(repository.folder)
     Path("pyproject.toml").write_text(f"[tool.harness.gate]\n{settings}\n")
     assert main(["gate", "--base", "HEAD"]) == 2
@@ -416,7 +422,10 @@ def test_settings_that_cannot_be_used(
 
 
 def test_threshold_of_a_problem_that_is_none_is_told(repository: Repository) -> None:
-    """A misspelt name would leave the problem that was meant with the default."""
+    """A threshold for an unknown problem is reported.
+
+    A misspelt name would otherwise leave the intended problem with the default.
+    """
     settings = "[tool.harness.gate]\nproblems = { conv = 0.02, cnov = 0.02 }\n"
     (repository.folder / "pyproject.toml").write_text(settings)
     done = repository.gate("--base", "HEAD")
@@ -426,7 +435,7 @@ def test_threshold_of_a_problem_that_is_none_is_told(repository: Repository) -> 
 
 
 def test_thresholds_are_the_problems_own_or_the_default(tmp_path: Path) -> None:
-    """One percent where nothing is said."""
+    """The threshold is the problem's own, else the default, which is 1 %."""
     assert read(tmp_path).of("conv") == 0.01
     text = "[tool.harness.gate]\nthreshold = 0.05\nproblems = { conv = 0 }\n"
     (tmp_path / "pyproject.toml").write_text(text)

@@ -1,4 +1,4 @@
-"""What the gate takes for a step back in correctness."""
+"""The changes that the gate refuses because a submission became less correct."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.support import case, report
 
 
 def finding(severity: Severity, check: Check = "racecheck", file: str = "/x/mine.py") -> Finding:
-    """One of a kernel."""
+    """Return a finding in a kernel."""
     return Finding(
         check, "a race", "k", file, 12, (0, 0, 0), (1, 0, 0), address=0, severity=severity
     )
 
 
 def passed(*cases: CaseReport) -> Report:
-    """A report of cases that passed."""
+    """Return a report of cases that passed."""
     return report(*cases, verdict="passed")
 
 
@@ -45,7 +45,7 @@ RIGHT = case("passed", precision="fp32")
     ],
 )
 def test_what_is_refused(head: Report, reason: str) -> None:
-    """A lost case, a new case that fails, a lower class, a new warning."""
+    """The gate refuses a lost case, a new failing case, a lower class and a new warning."""
     worse = what_got_worse(passed(RIGHT), head)
     assert worse is not None
     assert reason in worse.reason
@@ -62,7 +62,7 @@ def test_what_is_refused(head: Report, reason: str) -> None:
             passed(case("passed", findings=(finding("warning"),))),
             passed(case("passed", findings=(finding("warning"), finding("info", "synccheck")))),
         ),
-        # The problem's own configuration is the same case on a GPU and cut down.
+        # The problem's own configuration is one case, at its own size on a GPU or cut down.
         (
             passed(case("passed", "native", label="native")),
             passed(case("passed", "reduced", label="reduced")),
@@ -70,12 +70,12 @@ def test_what_is_refused(head: Report, reason: str) -> None:
     ],
 )
 def test_what_is_not(base: Report, head: Report) -> None:
-    """As right as before, righter, or as wrong; a warning that was there, and information."""
+    """The gate accepts what is no worse, a warning that was there before, and information."""
     assert what_got_worse(base, head) is None
 
 
 def test_own_configuration_that_is_lost_on_another_device() -> None:
-    """A case that is called otherwise here is compared all the same."""
+    """The problem's own configuration is compared although its id differs between devices."""
     base = passed(case("passed", "native", label="native"))
     worse = what_got_worse(base, report(case("failed", "reduced", label="reduced")))
     assert worse is not None
@@ -83,7 +83,7 @@ def test_own_configuration_that_is_lost_on_another_device() -> None:
 
 
 def test_line_to_blame_is_the_submissions_own() -> None:
-    """The finding's line, unless it lies in a header."""
+    """The reason names the finding's line if it is in the submission, and no line of a header."""
     for file, line in (("/x/mine.py", 12), ("/x/vector.cuh", None)):
         head = report(case("failed", findings=(finding("error", "memcheck", file),)))
         worse = what_got_worse(passed(RIGHT), head)
@@ -92,7 +92,7 @@ def test_line_to_blame_is_the_submissions_own() -> None:
 
 
 def test_base_of_which_only_the_class_is_known() -> None:
-    """A recorded speed says that the version passed, and how precisely."""
+    """A base that is only a recorded speed passed, and its precision class may not fall."""
     head = passed(case("passed", precision="tf32"))
     as_tf32 = report(*head.cases, verdict="passed", precision="tf32")
     assert what_is_wrong(as_tf32, "tf32") is None

@@ -1,4 +1,4 @@
-"""`harness gate` reads what git has stored, whatever a change says of how to check it out."""
+"""`harness gate` reads what git has stored; a change cannot influence the checkout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAT_INDEX = Path("submissions") / "flat_index.py"
 
 
 def check_out(repository: Repository) -> None:
-    """Have the working tree as a fresh checkout has it, attributes and all."""
+    """Check out all submissions anew, so that git applies the attributes."""
     for path in (repository.folder / "submissions").iterdir():
         path.unlink()
     repository.git("checkout", "-q", "--", ".")
@@ -33,10 +33,10 @@ def check_out(repository: Repository) -> None:
 def test_attributes_of_a_change_change_neither_version(
     repository: Repository, attribute: str
 ) -> None:
-    """A slower version is slower, and what is as it was is not evaluated, under any attributes."""
+    """Attributes in a change affect no verdict: slower stays slower, unchanged stays unchanged."""
     attributes = repository.folder / ".gitattributes"
     attributes.write_text(f"flat_index.py text {attribute}\n")
-    # An author need not have the file as the attribute says; who checks it out gets it so.
+    # The author's own file need not follow the attribute. A fresh checkout does.
     repository.git("add", ".gitattributes")
     repository.git("commit", "-q", "-m", "attributes")
     check_out(repository)
@@ -59,7 +59,10 @@ def test_attributes_of_a_change_change_neither_version(
 
 
 def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
-    """Whoever may write refs/replace/ would say what the base was."""
+    """An object in refs/replace/ does not stand for the base.
+
+    Otherwise, anyone who can write there could choose the base.
+    """
     (repository.folder / "other").write_text("x = 1\n")
     repository.git("hash-object", "-w", "other")
     repository.git("add", "other")
@@ -70,7 +73,7 @@ def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
 
 @pytest.mark.thorough
 def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
-    """What cannot be compared does not pass as new; a file that was no submission does."""
+    """A base that cannot be read is `missing`; a base that was not a submission makes it `new`."""
     repository.write({"flat_index": "class ModelNew(:\n", "dilated": "x = 1\n"})
     commit(repository)
     repository.write({"flat_index": text_of("flat_index"), "dilated": text_of("dilated")})
@@ -81,7 +84,7 @@ def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
 
 
 def test_links_and_names_that_are_no_text(repository: Repository) -> None:
-    """A link out of the repository is no part of a version; a name may be any bytes."""
+    """A link out of the repository is not part of a version, and a name may have any bytes."""
     folder = repository.folder / "submissions"
     (repository.folder / "other").mkdir()
     (repository.folder / "other" / "dilated.py").write_text(text_of("dilated"))
@@ -104,7 +107,7 @@ def test_links_and_names_that_are_no_text(repository: Repository) -> None:
 
 
 def test_name_is_no_pattern(repository: Repository) -> None:
-    """A file may be called `*.py`: what is asked for is that one, not what git would match."""
+    """A file named `*.py` selects that file alone, not every file that the pattern matches."""
     repository.write({"*": text_of("flat_index").replace("flat_index", "another")})
     commit(repository)
     repository.write({"dilated": text_of("dilated")})
@@ -117,7 +120,10 @@ def test_name_is_no_pattern(repository: Repository) -> None:
 def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
     repository: Repository, tmp_path: Path, name: str
 ) -> None:
-    """A name that leads out, and a folder that is a link as well, are refused in a line."""
+    """A forged commit whose names lead out of the folder is refused in one line.
+
+    One name is `..`; the other is that of a folder and of a link at once.
+    """
     away = tmp_path / "elsewhere"
     away.mkdir()
     made = repository.folder / "made"
@@ -140,7 +146,7 @@ def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
 
 @pytest.mark.thorough
 def test_folder_that_became_a_link_is_compared_with_what_it_was(repository: Repository) -> None:
-    """What lies behind a new link takes the place of what lay there."""
+    """The target of a new link is compared with the folder that the link replaced."""
     moved = repository.folder / "moved"
     (repository.folder / "submissions").rename(moved)
     (repository.folder / "submissions").symlink_to("moved")

@@ -1,4 +1,4 @@
-"""What the gate says of two right versions' speed."""
+"""The gate's verdict on the speed of two right versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PASSED = report(verdict="passed", precision="fp32", versions={"nvcc": "13.0.88"}
 
 
 def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[float, ...]:
-    """Samples as a GPU gives them: most near the median, some far above."""
+    """Return samples as a GPU gives them: most near the median, some far above it."""
     generator = np.random.default_rng(seed)
     return tuple(median * (1 + noise * generator.gamma(2.0, 1.0, rounds)))
 
@@ -47,7 +47,7 @@ def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[fl
     ],
 )
 def test_interval_of_the_ratio_decides(factor: float, noise: float, outcome: str) -> None:
-    """Two percent is seen and noise is not; an interval across the threshold says neither."""
+    """Two percent is detected, noise is not, and an interval across the threshold is ambiguous."""
     change = by_times(noisy(4.0 * factor, noise, 1), noisy(4.0, noise, 2), 0.01)
     assert change.outcome == outcome, change.reason
     assert change.ratio is not None
@@ -55,7 +55,7 @@ def test_interval_of_the_ratio_decides(factor: float, noise: float, outcome: str
 
 
 def test_few_samples_decide_nothing() -> None:
-    """Nine samples of each that could not differ more are ambiguous, and the reason says so."""
+    """Nine samples each are ambiguous however much they differ, and the reason says so."""
     change = by_times([8.0] * 9, [4.0] * 9, 0.01)
     assert change.outcome == "ambiguous"
     assert "9 samples" in change.reason
@@ -76,14 +76,14 @@ def test_few_samples_decide_nothing() -> None:
 def test_counters_decide_where_nothing_was_traded(
     changes: dict[str, int], outcome: str, reason: str
 ) -> None:
-    """More of something is slower, less faster, and one for another is for a GPU to say."""
+    """More of a counter is slower, less is faster, and one traded for another is ambiguous."""
     change = by_counters(replace(BASE, **changes), BASE, 0.01)
     assert change.outcome == outcome
     assert reason in change.reason
 
 
 def test_counters_of_another_compiler_are_no_baseline() -> None:
-    """What nvcc 12 made of a kernel says nothing about what nvcc 13 makes of its new version."""
+    """Counters from another release of nvcc are not compared, because the compiler changes them."""
     pair = a_pair()
     other = replace(PASSED, versions={"nvcc": "12.9.1"})
     assert counted(pair, PASSED, PASSED, 0.01).outcome == "same"
@@ -95,7 +95,7 @@ def test_counters_of_another_compiler_are_no_baseline() -> None:
 
 
 def test_results_are_compared_over_their_own_baselines() -> None:
-    """A GPU that was 5 % slower throughout makes a submission no slower."""
+    """A GPU that was 5 % slower for all contenders does not make a submission slower."""
     base = speed_result(median_ms=4.0)
     hot = speed_result(
         median_ms=4.2,
@@ -119,7 +119,10 @@ def test_results_are_compared_over_their_own_baselines() -> None:
 def test_results_that_may_not_be_compared(
     fields: dict[str, Any], outcome: str, reason: str
 ) -> None:
-    """Another GPU or torch, no common baseline, or a suspicious time: no verdict on speed."""
+    """There is no verdict on speed after another GPU or torch, or a suspicious time.
+
+    The same holds if the two results have no baseline in common.
+    """
     change = by_results(speed_result(), speed_result(**fields), 0.01)
     assert change.outcome == outcome
     assert (
@@ -129,13 +132,16 @@ def test_results_that_may_not_be_compared(
 
 
 def a_pair(**fields: object) -> BothSides:
-    """A pair whose base can be run, or as said."""
+    """Return a pair whose base can be run, unless the fields say otherwise."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     return BothSides("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
 
 
 def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
-    """Results of other contents do not count; without one the reason says where to measure."""
+    """The newest result of the same content counts.
+
+    Without one, the reason says where to measure.
+    """
     base = speed_result(content_hash="old")
     pair = a_pair(result=base)
     head = report(verdict="passed")
@@ -151,7 +157,7 @@ def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
 
 
 def measurement(head: Timing, base: Timing, *of_head: str) -> Measurement:
-    """One run of two versions."""
+    """Return one measurement of two versions."""
     conditions = Conditions("NVIDIA H200", "580", "13.0", "2.11", "9.19", 1980, 500, 50, 4300)
     timings = {"head": head, "base": base, "eager tf32": timing(4.24)}
     now = "2026-11-21T20:15:00+00:00"
@@ -159,9 +165,9 @@ def measurement(head: Timing, base: Timing, *of_head: str) -> Measurement:
 
 
 def test_both_versions_are_timed_in_one_run(tmp_path: Path) -> None:
-    """The engine gets both files and the problem, and runs them as the command line says.
+    """Both versions are timed in one measurement, with the options of the command line.
 
-    A suspicious time of the head is refused.
+    The engine gets both files and the problem. A suspicious time of the new version is refused.
     """
     asked = []
     options = GateOptions(

@@ -1,4 +1,4 @@
-"""A submission sees the same wherever harness, cache, environment and temporary folder lie."""
+"""A submission's view is the same wherever harness, cache, environment and temporary folder are."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ ATTACKS = ("looks_around", "includes_a_secret")
 
 @pytest.fixture
 def below_tmp() -> Iterator[Path]:
-    """A folder in /tmp itself, which a sandbox has too, and where it may write."""
+    """Yield a folder directly in /tmp, a path that also exists and is writable in the sandbox."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield Path(folder)
 
 
 def environment_in(folder: Path) -> Path:
-    """A virtual environment there with the packages of this one; answers its Python."""
+    """Make a virtual environment that has this one's packages; return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = folder / "lib" / Path(sysconfig.get_path("purelib")).parents[0].name
     (packages / "site-packages" / "these.pth").write_text(sysconfig.get_path("purelib"))
-    # Ninja looks for its program beside Python.
+    # Ninja's package looks for its program beside Python.
     (folder / "bin" / "ninja").symlink_to(Path(ninja.BIN_DIR) / "ninja")
     return folder / "bin" / "python"
 
 
 def check_in(repository: Path, temporary: Path) -> str:
-    """What `harness check` says, run in a copy of the repository with everything beside it."""
+    """Return the output of `harness check`, run in a copy of the repository."""
     for part in ("harness", "reference", "tests/sandbox/attacks"):
         shutil.copytree(
             ROOT / part, repository / part, ignore=shutil.ignore_patterns("__pycache__")
@@ -73,7 +73,7 @@ def check_in(repository: Path, temporary: Path) -> str:
 @pytest.mark.thorough
 @pytest.mark.parametrize("where", ["below /tmp", "with spaces, behind a link"])
 def test_view_is_the_same(below_tmp: Path, where: str) -> None:
-    """Neither the repository nor the environment can be written, though /tmp can."""
+    """Neither the repository nor the environment can be written, although /tmp can."""
     repository, temporary = below_tmp / "repository", below_tmp
     if where != "below /tmp":
         (below_tmp / "a b" / "c d").mkdir(parents=True)
