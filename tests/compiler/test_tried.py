@@ -47,7 +47,7 @@ def test_doctor_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_pytest_says_so_in_its_header(tmp_path: Path) -> None:
-    """pytest prints the note in its header, before any test runs."""
+    """The header of pytest has the note, before any test runs."""
     program = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
     problem = REFERENCE / "conv_transpose1d.py"
     out, _ = in_a_newer_torch(tmp_path, program, "--collect-only", "--reference", problem)

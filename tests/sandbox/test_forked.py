@@ -1,4 +1,4 @@
-"""A forked program is where a started one would be: in a sandbox, or without one."""
+"""A forked program runs as a started one would: in a sandbox, or without one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from harness.sandbox.limits import Limits
 from tests.processes import descendants
 from tests.support import ROOT, run
 
-# What the forks run: a statement that is its argument.
+# The program of the forks: it runs the statement in its argument.
 PROGRAM = "import sys\n\ndef main() -> None:\n    exec(sys.argv[1])\n"
 MODULE = "program_of_test"
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 HONEST = ROOT / "tests" / "faults" / "honest.py"
 
-# What the kernel is told: that setns fails with EPERM, on x86-64, and everything else is allowed.
+# A seccomp filter for x86-64: setns fails with EPERM, and everything else is allowed.
 WITHOUT_SETNS = """
 import ctypes, os, struct, sys
 steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 308), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
@@ -44,19 +44,19 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 @dataclass(frozen=True)
 class Ended:
-    """How a fork ended, and what it printed."""
+    """The end of a fork, and its output."""
 
     how: str
     text: str
 
 
 BOTH = pytest.mark.parametrize("place", ["sandbox", "without_sandbox"], indirect=True)
-"""Whether there is a sandbox; the names of the fixtures that see to it."""
+"""Run a test with a sandbox and without one; the values are names of fixtures."""
 
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest) -> str:
-    """Which of both; a sandbox where a test does not say."""
+    """Return which of the two places this test has: a sandbox, unless the test says otherwise."""
     name: str = getattr(request, "param", "sandbox")
     request.getfixturevalue(name)
     return name
@@ -64,7 +64,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def server(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
-    """One for `PROGRAM`."""
+    """Yield a fork server for `PROGRAM`."""
     assert bool(bubblewrap.usable()) == (place == "sandbox")
     (tmp_path / f"{MODULE}.py").write_text(PROGRAM)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -100,18 +100,18 @@ def fork(server: ForkServer, statement: str, title: str = "fork") -> Ended:
     ],
 )
 def test_end_is_told(server: ForkServer, statement: str, how: str) -> None:
-    """Statuses and signals are those of the program, not of what stands around it."""
+    """The reported statuses and signals are those of the program, not of its wrapper."""
     assert fork(server, statement).how == how
 
 
 @BOTH
 def test_traceback_is_in_the_output(server: ForkServer) -> None:
-    """An exception is shown as it is by a program of its own."""
+    """An exception is shown as by a program that was started."""
     assert "ZeroDivisionError: division by zero" in fork(server, "1 / 0").text
 
 
 def test_fork_has_nothing_of_the_servers(server: ForkServer) -> None:
-    """Descriptors, environment, folder and name are its own; there is no socket to the server."""
+    """A fork's descriptors, environment, folder and name are its own; it has no server's socket."""
     found = fork(
         server,
         "import os; print(sorted(os.listdir('/proc/self/fd'))); print(os.getcwd())\n"
@@ -119,13 +119,17 @@ def test_fork_has_nothing_of_the_servers(server: ForkServer) -> None:
         "print('SECRET_TOKEN' in open('/proc/self/environ').read())",
         title="a_name_that_is_long",
     )
-    # 3 is what it was given, 4 the folder that is being listed; a name has 15 characters.
+    # 3 is the descriptor that it was given, and 4 the folder that is being listed. A process name
+    # has at most 15 characters.
     assert found.text == "['0', '1', '2', '3', '4']\n/home/sandbox\na_name_that_is_\nFalse\n"
 
 
 @pytest.mark.parametrize("place", ["without_sandbox"], indirect=True)
 def test_fork_without_a_sandbox_has_a_scratch_folder(server: ForkServer) -> None:
-    """It is the working, home and temporary folder, one for each fork, and gone in the end."""
+    """Without a sandbox, each fork has a scratch folder of its own, which is removed in the end.
+
+    It is the working, home and temporary folder.
+    """
     statement = (
         "import os, tempfile; open('left', 'w')\n"
         "print(os.getcwd(), os.environ['HOME'], tempfile.gettempdir(), os.listdir())"
@@ -140,7 +144,7 @@ def test_fork_without_a_sandbox_has_a_scratch_folder(server: ForkServer) -> None
 
 @BOTH
 def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
-    """It may not have come as far as to its program; it does not go on either."""
+    """A fork that is killed before it reaches its program does not go on."""
     statement = "import signal; signal.pause()"
     with tempfile.TemporaryFile() as output:
         for _ in range(20):
@@ -155,7 +159,7 @@ def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
 
 @BOTH
 def test_end_of_a_fork_is_seen_at_its_descriptors(server: ForkServer) -> None:
-    """Who is connected to it need not wait: nothing of the harness's holds the other end."""
+    """The end of a fork closes its connections: no other process of the harness holds them."""
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryFile() as output:
         with theirs:
@@ -171,7 +175,7 @@ def test_end_of_a_fork_is_seen_at_its_descriptors(server: ForkServer) -> None:
 
 @BOTH
 def test_what_a_fork_takes_too_much_of_ends_it(server: ForkServer) -> None:
-    """The watch over its memory sees it, wherever it runs."""
+    """The watch over memory also ends a fork that takes too much, with or without a sandbox."""
     limits = replace(Limits.for_this_machine(), memory_bytes=1 << 28)
     statement = "import signal; taken = b'1' * (1 << 29); signal.pause()"
     with tempfile.TemporaryFile() as output:
@@ -186,7 +190,7 @@ def test_what_a_fork_takes_too_much_of_ends_it(server: ForkServer) -> None:
 
 
 def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
-    """A child in a session of its own ends with its parent, though nobody has asked for that."""
+    """A fork's child in a session of its own ends with the fork."""
     statement = "import os, signal\nif os.fork() == 0:\n    os.setsid(); signal.pause()"
     with tempfile.TemporaryFile() as output:
         process = Forked(server, MODULE, [statement], "leaves_a_child", Confinement(), output, [])
@@ -198,7 +202,7 @@ def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
 
 
 def _processes_named(name: str) -> list[Path]:
-    """Those that run: of one that has ended only its number may be left."""
+    """Return the running processes with this name, without zombies."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -209,7 +213,7 @@ def _processes_named(name: str) -> list[Path]:
 
 
 def test_one_fork_does_not_see_the_other(server: ForkServer) -> None:
-    """Neither by process number nor by what was written: each has a sandbox of its own."""
+    """A fork sees neither the processes nor the files of another; each has its own sandbox."""
     fork(server, "open('/tmp/left', 'w').write('x'); open('left', 'w').write('x')")
     found = fork(server, "import os; print(os.listdir('/tmp'), os.listdir('.'))")
     assert "left" not in found.text
@@ -217,7 +221,7 @@ def test_one_fork_does_not_see_the_other(server: ForkServer) -> None:
 
 @BOTH
 def test_server_that_has_gone_is_told(server: ForkServer) -> None:
-    """Nothing waits for a fork that nobody makes."""
+    """A fork from a server that has ended raises CannotFork, instead of waiting forever."""
     server.close()
     with tempfile.TemporaryFile() as output, pytest.raises(CannotFork, match="has ended"):
         Forked(server, MODULE, ["pass"], "fork", Confinement(), output, [])
@@ -226,7 +230,7 @@ def test_server_that_has_gone_is_told(server: ForkServer) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
-    """Where setns is forbidden, submissions begin in their sandbox instead; nothing is said."""
+    """If setns is forbidden, submissions are started in their sandbox instead, without a note."""
     command = [sys.executable, "-P", "-m", "harness", "check", HONEST, "--reference", REFERENCE]
     done = run([sys.executable, "-c", WITHOUT_SETNS, *map(str, command)], tmp_path)
     assert done.status == 0, done.out + done.err
@@ -237,7 +241,10 @@ def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_strangers_device_is_not_a_fork() -> None:
-    """Its addresses are its own: a worker that knows where things lie does not know it of that."""
+    """The device of an untrusted submission is started, not forked.
+
+    A fork would share its memory layout with the worker, and so reveal its addresses.
+    """
     options = harness.Options(device="simulator", grid="own", untrusted=True)
     with harness.Client("in_process", options=options) as client:
         assert client.submit(HONEST, REFERENCE).result().verdict == "passed"
@@ -246,7 +253,10 @@ def test_strangers_device_is_not_a_fork() -> None:
 
 @pytest.mark.usefixtures("sandbox")
 def test_root_of_a_container_is_told_that_nothing_limits_processes(tmp_path: Path) -> None:
-    """Only with CAP_SYS_ADMIN can root limit them; tests that start any number are skipped then."""
+    """Root without CAP_SYS_ADMIN gets the reason why the number of processes is not limited.
+
+    Tests that start any number of processes are skipped then.
+    """
     if os.geteuid() != 0:
         pytest.skip("only root has capabilities to give up")
     asked = "from harness.sandbox.layers import why_open; print(why_open())"

@@ -1,4 +1,4 @@
-"""What submissions that attack the machine or the harness get: all of them in one command."""
+"""The verdicts of submissions that attack the machine or the harness, all in one command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROBLEM = REFERENCE / "conv_transpose1d.py"
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 
-# What each gets, after its name and the problem's.
+# The line on each attack continues so after the names of submission and problem.
 VERDICTS = {
     "looks_around": "error: raises at import: holes: []",
     "forks": "error: the worker started more than 256 processes and was killed while importing",
@@ -38,7 +38,7 @@ VERDICTS = {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """What `harness check --untrusted` says of all of them."""
+    """Return the output of `harness check --untrusted` on all attacks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET_TOKEN", "1234")
         return harness(
@@ -49,34 +49,34 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_attack_gets_its_verdict(outcome: Outcome, name: str) -> None:
-    """The line says what happened, and nothing else went wrong."""
+    """The attack's line says what happened, and nothing else went wrong."""
     begin = f"{name} on conv_transpose1d: {VERDICTS[name]}"
     assert any(line.startswith(begin) for line in outcome.out.splitlines()), outcome.out
     assert "Traceback" not in outcome.out + outcome.err
 
 
 def test_answer_too_many_is_told(outcome: Outcome) -> None:
-    """Whichever of the two came first, the other one answers nothing."""
+    """Of two answers to one request, the report names the second as answering none."""
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("answers_twice on ")]
     assert ": the worker sent a message that " in line
 
 
 def test_every_attack_has_an_expectation() -> None:
-    """No file of the folder is forgotten here."""
+    """Every file in the folder has an expected verdict here."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(VERDICTS)
 
 
 def test_compilers_error_shows_no_file_of_the_machine(outcome: Outcome) -> None:
-    """What a source includes, or an option names, is not there."""
+    """A compiler's error quotes no file of the machine, whether a source or an option names it."""
     assert "root:" not in outcome.out
 
 
 def test_nothing_is_left(outcome: Outcome) -> None:
-    """No process outlives the command, though it left its session and its parent."""
+    """No process outlives the command, even after it left its session and its parent."""
     assert outcome.status == 1
     commands = []
     for process in Path("/proc").glob("[0-9]*"):
-        # It may have ended meanwhile.
+        # The process may have ended meanwhile.
         with contextlib.suppress(OSError):
             commands.append((process / "cmdline").read_bytes())
     assert not [each for each in commands if os.fsencode(FOLDER) in each]
@@ -104,10 +104,10 @@ def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
 
 
 def test_doubling_processes_end_at_the_kernels_limit() -> None:
-    """There never are more than the limit says, though nobody looks at the tree meanwhile.
+    """A sandbox never has more threads than its limit, without any supervision.
 
-    Each process says that it is there, goes on until the kernel refuses it a child, and says that;
-    none ends before the first has been refused, which ends all.
+    Each process prints a sign, forks until the kernel refuses a child, and prints another sign.
+    None ends before the kernel refused the first process a child; its end ends them all.
     """
     script = (
         "import os, signal\nfirst = os.getpid()\nos.write(1, b'+')\ntry:\n"
@@ -130,7 +130,7 @@ def test_doubling_processes_end_at_the_kernels_limit() -> None:
 
 
 def test_sandboxes_do_not_share_a_limit() -> None:
-    """What one has used up is there for the next, whatever else its user runs."""
+    """The threads of one sandbox do not count towards another's limit."""
     sleeps = (
         "import threading\nend = threading.Event()\nthreading.stack_size(65536)\n"
         "for _ in range(300): threading.Thread(target=end.wait, daemon=True).start()\n"
@@ -152,7 +152,7 @@ def test_sandboxes_do_not_share_a_limit() -> None:
 
 
 def test_memory_of_a_whole_tree_is_limited() -> None:
-    """Processes that each take little, and too much together, are killed."""
+    """Processes that together take too much memory are killed, although each takes little."""
     script = (
         "import os, time\nfor _ in range(6): os.fork()\nx = b'x' * (16 << 20)\ntime.sleep(60)\n"
     )
@@ -166,7 +166,7 @@ def test_memory_of_a_whole_tree_is_limited() -> None:
 
 
 def test_shared_memory_counts_once() -> None:
-    """Forked processes that change nothing take no more than their parent."""
+    """Forked processes that change nothing take no more memory than their parent."""
     script = (
         "import os, time\nx = b'x' * (128 << 20)\nfor _ in range(3): os.fork()\ntime.sleep(0.5)\n"
     )
@@ -180,7 +180,7 @@ def test_shared_memory_counts_once() -> None:
 
 
 def test_scratch_folder_is_limited() -> None:
-    """What lies in memory as files has an end too."""
+    """The size of the scratch folder, whose files lie in memory, is limited."""
     script = "for n in range(99): open(str(n), 'wb').write(bytes(1 << 20))"
     limits = Limits(memory_bytes=1 << 30, scratch_bytes=8 << 20)
     with tempfile.TemporaryFile() as said:

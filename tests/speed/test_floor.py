@@ -1,4 +1,4 @@
-"""The least time that a problem takes."""
+"""The floor: the least time that a problem takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PROBLEM = load(REFERENCE / "conv_transpose1d.py")
 
 @pytest.mark.parametrize("case", cases_for(PROBLEM, SUBMISSION)[1:], ids=lambda case: case.id)
 def test_flops_are_those_of_terms_that_exist(case: Case) -> None:
-    """Ones on ones count terms: the reference itself says how many there are."""
+    """The operations are those of terms that exist.
+
+    The reference itself counts the terms if all weights and inputs are 1.
+    """
     model = PROBLEM.model(**{**case.arguments, "bias": False}).double()
     torch.nn.init.ones_(next(model.parameters()))
     x = torch.ones(case.input_shapes[0], dtype=torch.float64)
@@ -34,7 +37,7 @@ def test_bytes_are_read_and_written_once() -> None:
 
 
 def test_the_slower_of_moving_and_computing_counts() -> None:
-    """They can overlap, and neither can be done without."""
+    """The floor is the longer of moving and computing: the two can overlap, and both are needed."""
     rates = Rates(bytes_per_second=1e9, flops_per_second=1e12)
     assert LeastWork(10**6, 10**6).floor_ms(rates) == pytest.approx(1.0)
     assert LeastWork(10**6, 10**10).floor_ms(rates) == pytest.approx(10.0)

@@ -1,4 +1,4 @@
-"""What is kept of a measurement."""
+"""The result that is stored of a measurement."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ MEASURED = Measurement(
 def test_speedup_is_over_the_fastest_baseline_of_the_class(
     precision: Precision, baseline: str, speedup: float
 ) -> None:
-    """Float32 kernels are not measured by TF32, and what rounds more is not by float32."""
+    """The speedup compares with fp32 baselines for fp32, and with TF32 for any coarser class."""
     result = speed_result(CHECKED, precision, MEASURED)
     assert (result.precision, result.baseline) == (precision, baseline)
     assert result.speedup == pytest.approx(speedup)
 
 
 def test_everything_that_was_measured_is_kept() -> None:
-    """Times, conditions and findings are the submission's own, and baselines stand beside it."""
+    """The result has the submission's own times and findings, the conditions and the baselines."""
     result = speed_result(CHECKED, "fp32", MEASURED)
     own = MEASURED.timings[CHECKED.submission]
     assert result.timing == own
@@ -72,7 +72,7 @@ def test_everything_that_was_measured_is_kept() -> None:
 
 
 def test_without_a_baseline_of_the_class_there_is_no_result() -> None:
-    """The reason names the class."""
+    """A measurement without a baseline of the class raises an error that names the class."""
     only = {name: t for name, t in MEASURED.timings.items() if not name.endswith("tf32")}
     with pytest.raises(ContenderError, match="no tf32 baseline"):
         speed_result(CHECKED, "tf32", replace(MEASURED, timings=only))

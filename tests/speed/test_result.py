@@ -1,4 +1,4 @@
-"""Speeds as they are kept."""
+"""The stored form of speeds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RESULT = SpeedResult(
 
 
 def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
-    """Each is added to those of its problem; the oldest comes first."""
+    """Results come back as they were stored, by problem and oldest first."""
     later = replace(RESULT, median_ms=1.0)
     for each in (RESULT, later):
         results.append(each, tmp_path / "results")
@@ -55,7 +55,7 @@ def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_no_results_are_passed_over(tmp_path: Path) -> None:
-    """A file that another version wrote to still gives what this one understands."""
+    """Lines that are not results are skipped, such as those of another version."""
     path = results.append(RESULT, tmp_path)
     with path.open("a") as file:
         file.write('{"schema": 99}\nhalf a li')
@@ -63,7 +63,7 @@ def test_lines_that_are_no_results_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_results_from_before_looks_were_kept_are_read() -> None:
-    """They were measured alike; what they lack is empty."""
+    """Results from before looks were stored can be read; their looks are empty."""
     data = json.loads(RESULT.to_json())
     del data["looks"]
     assert SpeedResult.from_json(json.dumps(data)) == RESULT
@@ -74,7 +74,7 @@ def test_results_from_before_looks_were_kept_are_read() -> None:
     [("device", "NVIDIA H100"), ("torch", "2.13.0"), ("driver", "590"), ("problem_hash", "c")],
 )
 def test_times_of_other_conditions_are_not_compared(field: str, value: str) -> None:
-    """What differs is named."""
+    """Results under different conditions are not compared, and the reason names the difference."""
     other = replace(RESULT, **{field: value})  # type: ignore[arg-type]
     reason = why_not_comparable(RESULT, other)
     assert reason is not None
@@ -83,6 +83,6 @@ def test_times_of_other_conditions_are_not_compared(field: str, value: str) -> N
 
 
 def test_another_submission_measured_alike_is_compared() -> None:
-    """Names, contents and times may differ."""
+    """Two submissions that were measured alike are compared, whatever their names and contents."""
     other = replace(RESULT, submission="theirs", content_hash="d" * 64, median_ms=9.0)
     assert why_not_comparable(RESULT, other) is None

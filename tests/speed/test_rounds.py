@@ -1,4 +1,4 @@
-"""What timed calls are fed with."""
+"""The inputs of timed calls, and the rounds of a measurement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROBLEM = load(REFERENCE / "conv_transpose1d.py")
 
 
 def test_rounds_have_what_checks_have() -> None:
-    """Kinds of the checked inputs come that every class can hold; most are the problem's."""
+    """Rounds draw the checked kinds of inputs that fp16 can hold, mostly the problem's own."""
     chance = random.Random(3)  # noqa: S311 - nothing is secret here
     drawn = [any_distribution(PROBLEM, chance) for _ in range(2000)]
     assert set(drawn) == {run.distribution for run in runs_for(PROBLEM) if not run.is_beyond_half}
@@ -42,7 +42,7 @@ def test_rounds_have_what_checks_have() -> None:
     ],
 )
 def test_values_are_of_their_kind(distribution: Distribution, least: float, most: float) -> None:
-    """In the ranges of the checked ones; exact ones are odd."""
+    """Drawn values are in the range of their kind, as in the checks, and exact values are odd."""
     x = torch.empty(2, 3, 500)
     draw(distribution, x, torch.Generator().manual_seed(1))
     assert x.min() >= least
@@ -52,7 +52,7 @@ def test_values_are_of_their_kind(distribution: Distribution, least: float, most
 
 
 def test_an_impulse_is_a_single_one() -> None:
-    """All else is zero."""
+    """An impulse has a single 1, and zeros elsewhere."""
     x = torch.full((2, 3, 50), torch.nan)
     draw("impulse", x, torch.Generator().manual_seed(1))
     assert x.sum() == 1
@@ -75,7 +75,7 @@ class _Named:
 
 
 class _StageOfNothing(Stage):
-    """Needs no GPU, since there is nothing to fill."""
+    """A stage without inputs to fill, which therefore needs no GPU."""
 
     def __init__(self) -> None:
         pass
@@ -91,7 +91,7 @@ class _StageOfNothing(Stage):
 
 
 class _MonitorOf(Monitor):
-    """Of a GPU that is in given states, one after the other."""
+    """A monitor of a GPU that goes through the given states."""
 
     def __init__(self, states: Iterator[State]) -> None:
         self._states = states
@@ -101,7 +101,10 @@ class _MonitorOf(Monitor):
 
 
 def test_every_round_has_a_look_at_the_gpu() -> None:
-    """Heat throws a round away for everybody, the power limit does not, and both are kept."""
+    """A round under heat is discarded for all contenders; one under the power limit is not.
+
+    The state of the GPU is stored for both.
+    """
     reasons = [("power limit",), (), ("heat, by the hardware", "power limit"), ()]
     states = [State(1900.0 + at, 500.0, 50.0, held) for at, held in enumerate(reasons)]
 

@@ -1,4 +1,4 @@
-"""Medians, ratios, and how sure they are."""
+"""Medians and ratios with their confidence intervals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.speed.statistics import median_of, ratio_of
 
 
 def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
-    """Of 400 sets of samples from a skewed distribution, about 95 % have the true median inside."""
+    """About 95 % of 400 sets of samples from a skewed distribution have the median inside."""
     rng = np.random.default_rng(0)
     held = 0
     for _ in range(400):
@@ -19,7 +19,7 @@ def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
 
 
 def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
-    """The same for a ratio of medians, of which the bootstrap is only nearly right."""
+    """At least 88 of 100 intervals contain a ratio of medians: the bootstrap is approximate."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(100):
@@ -30,14 +30,14 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
 
 
 def test_the_same_samples_give_the_same_interval() -> None:
-    """A gate must not decide otherwise when it is asked again."""
+    """The same samples give the same interval, so a gate decides the same when it is run again."""
     samples = np.random.default_rng(2).normal(5, 1, 30).tolist()
     assert ratio_of(samples, samples[::-1]) == ratio_of(samples, samples[::-1])
 
 
 @pytest.mark.parametrize("samples", [[3.0], [3.0, 3.0]])
 def test_few_samples_are_no_error(samples: list[float]) -> None:
-    """The interval is the samples' range."""
+    """One or two samples give an interval that is their range."""
     found = median_of(samples)
     assert (found.value, found.low, found.high) == (3.0, 3.0, 3.0)
     assert ratio_of(samples, samples).value == 1.0

@@ -24,7 +24,7 @@ _DRAWS = 8
 
 @dataclass(frozen=True)
 class Right:
-    """A case with weights, inputs in [0, 1) and the output that the reference gives in float32."""
+    """A case with weights, inputs in [0, 1) and the reference's output in float32."""
 
     case: Case
     weights: Mapping[str, Tensor]
@@ -32,22 +32,25 @@ class Right:
     y: Tensor
 
     def error(self, y: Tensor, precision: Precision = "fp32") -> float:
-        """Of an output, as a fraction of what the class allows."""
+        """Return the error of an output's checksum, as a fraction of what the class allows."""
         return self.checksum(precision).error(self.x, y)
 
     def checksum(self, precision: Precision = "fp32") -> Checksum:
-        """Of outputs like the right one, with new signs."""
+        """Return a checksum with new random signs, for outputs of this shape."""
         linear_map = named(self.case.family).linear_map(self.case, self.weights, CPU)
         assert linear_map is not None
         return Checksum(linear_map, self.y.shape, precision, CPU)
 
     def largest_error(self, y: Tensor, precision: Precision = "fp32") -> float:
-        """With signs drawn several times: one time in a hundred errors nearly cancel."""
+        """Return the largest error under several random signs.
+
+        Under one choice of signs in a hundred, errors nearly cancel.
+        """
         return max(self.error(y, precision) for _ in range(_DRAWS))
 
 
 def right(wanted: str) -> Right:
-    """Of the case with that id."""
+    """Return the right values of the case whose id begins like this."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
     case = next(case for case in cases_for(problem, submission) if case.id.startswith(wanted))
@@ -68,13 +71,13 @@ def ids() -> list[str]:
 
 @pytest.mark.parametrize("case_id", ids())
 def test_right_outputs_pass(case_id: str) -> None:
-    """Whatever stride, padding, groups and bias: float32's rounding is far within the bound."""
+    """Right float32 outputs are far within the bound, in every case."""
     found = right(case_id)
     assert found.error(found.y) < 0.5
 
 
 def test_few_wrong_elements_of_a_small_output_are_seen() -> None:
-    """One element of a row that is wrong by its own size stands out of rounding."""
+    """One element that is wrong by its own size exceeds the bound of rounding."""
     found = right("reduced")
     wrong = found.y.clone()
     wrong[2, 5, 7] += 1
@@ -82,13 +85,13 @@ def test_few_wrong_elements_of_a_small_output_are_seen() -> None:
 
 
 def test_a_row_of_another_input_is_seen() -> None:
-    """Rows are summed one by one, so that none can stand for another."""
+    """A row of another input is detected, because each row has its own sum."""
     found = right("reduced")
     assert found.error(found.y.flip(0)) > 1
 
 
 def test_what_is_not_finite_is_seen() -> None:
-    """A NaN that nobody overwrote makes the sum no number, which passes no comparison."""
+    """A NaN that nothing overwrote makes the sum a NaN, which passes no comparison."""
     found = right("reduced")
     wrong = found.y.clone()
     wrong[0, 0, 0] = torch.nan
@@ -117,7 +120,7 @@ def test_signs_cannot_be_foretold() -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_bounds_grow_with_the_inputs(factor: float) -> None:
-    """Large inputs are allowed their rounding, and no more; small ones that of inputs of 1."""
+    """Bounds grow with the inputs, but are never smaller than for inputs of 1."""
     one = right(ids()[3])
     checksum = one.checksum()
     model = load(REFERENCE / "conv_transpose1d.py").model(**one.case.arguments)

@@ -1,4 +1,4 @@
-"""What a worker may answer, and what is refused before anybody reads it."""
+"""The forms of a worker's answers, and the refusal of all others before they are used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def returned(
     findings: Sequence[object] = (FINDING, REMARK),
     tensors: Sequence[torch.Tensor] = (),
 ) -> Message:
-    """The answer to a call that returned these outputs, each as it is told."""
+    """Return the answer to a call that returned these outputs."""
     told = {"type": "builtins.tuple", "outputs": list(outputs), "findings": list(findings)}
     return answer(*tensors, **told)
 
@@ -59,7 +59,7 @@ def returned(
     ],
 )
 def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
-    """Every form of an honest answer."""
+    """Every form of an honest answer is accepted."""
     check(step, NONCE, message)
 
 
@@ -92,13 +92,16 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words: str) -> None:
-    """The message says which part of the answer was wrong."""
+    """An answer of another form is refused, and the message names the wrong part."""
     with pytest.raises(ProtocolError, match=words):
         check(step, NONCE, message)
 
 
 def test_findings_are_bounded_where_they_arrive() -> None:
-    """The gravest of many are kept, and how many there were; so much text at most."""
+    """The number and the text of findings are limited.
+
+    The gravest findings are kept, with the count of all.
+    """
     few = answer(findings=[REMARK, FINDING])
     assert [finding.severity for finding in findings_of(few)] == ["info", "error"]
     many = [{**REMARK, "message": str(number)} for number in range(80_000)]
@@ -131,7 +134,7 @@ def test_findings_are_bounded_where_they_arrive() -> None:
     ],
 )
 def test_request_to_build_is_looked_at(changes: dict[str, Any], words: str) -> None:
-    """What a submission asks the trusted side to compile is a stranger's input."""
+    """A request to build is checked as untrusted input, because a submission may have sent it."""
     assert extension_of(BUILD).name == "mine"
     with pytest.raises(ProtocolError, match=words):
         extension_of({**BUILD, **changes})

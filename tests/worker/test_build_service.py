@@ -1,4 +1,4 @@
-"""What the trusted side builds for a worker, and how much of it."""
+"""The builds that the trusted side makes for a worker, and their limit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from harness.worker import build_service
 from harness.worker.build_service import BuildService
 from harness.worker.settings import Settings
 
-# A library of as many bytes, which are written in no time.
+# A library of this many bytes, which takes no time to write.
 LARGE = 'asm(".data\\n.fill 700000, 1, 7\\n.text"); int number = {};'
 
 
 def test_builds_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A submission can ask for many large ones, and this side holds them."""
+    """The bytes of all builds are limited together, because the trusted side holds them."""
     monkeypatch.setattr(build_service, "_MOST_BUILT_BYTES", 1 << 20)
     submission = tmp_path / "mine.py"
     submission.write_text("")

@@ -1,4 +1,4 @@
-"""A worker or its device that is killed while either talks to the trusted side."""
+"""A worker or a device that is killed during its conversation with the trusted side."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.support import ROOT
 
 FAULTS = ROOT / "tests" / "faults"
 MESSAGES = 100
-"""Some less than a check of the own configuration takes."""
+"""A little below the number of messages of a check of the own configuration."""
 
 
 @dataclass
 class Killer:
-    """Counts messages, and kills a process of this one's in front of one of them."""
+    """A counter of messages that kills a descendant of this process before one of them."""
 
     title: str
     left: int = -1
 
     def count(self) -> None:
-        """Another message."""
+        """Count a message."""
         self.left -= 1
         if self.left == 0:
             found = [pid for pid, said in descendants(os.getpid()) if self.title in said]
@@ -41,7 +41,7 @@ class Killer:
 
 @pytest.fixture
 def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
-    """Sees each message that this process sends or awaits."""
+    """Return a killer that counts each message that this process sends or awaits."""
     found = Killer("")
 
     def counted(real: Callable[..., Message | None]) -> Callable[..., Message | None]:
@@ -58,14 +58,14 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[harness.Client]:
-    """Evaluates in this process."""
+    """Yield a client that evaluates in this process."""
     options = harness.Options(device="simulator", grid="own", seed=1)
     with harness.Client("in_process", options=options) as found:
         yield found
 
 
 def checked(client: harness.Client) -> Report:
-    """The report of a submission that is right."""
+    """Return the report of a submission that is right."""
     reference = FAULTS / "reference" / "double.py"
     return client.submit(FAULTS / "honest.py", reference).result()
 
@@ -74,7 +74,7 @@ def checked(client: harness.Client) -> Report:
     ("title", "words"),
     [
         ("honest", ("the worker killed by SIGKILL",)),
-        # Whoever notices first says it.
+        # Either side may notice the end first, so there are two messages.
         pytest.param(
             "harness-device",
             ("the device has ended", "the connection to the device is gone"),
@@ -85,9 +85,9 @@ def checked(client: harness.Client) -> Report:
 def test_killed_at_a_message(
     client: harness.Client, killer: Killer, title: str, words: tuple[str, ...]
 ) -> None:
-    """Wherever that is, the report says what ended; the next submission gets a new one."""
+    """The report says what ended, whenever it was killed, and the next submission passes."""
     killer.title = title
-    # What is killed before it has begun is another matter.
+    # A process that is killed before it has begun gives another message.
     for message in range(3, MESSAGES, 20):
         killer.left = message
         cut_off = checked(client)

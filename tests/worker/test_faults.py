@@ -1,4 +1,4 @@
-"""What the worker makes of exceptions that speak of something missing."""
+"""The worker's classification of exceptions that mention something missing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUBMISSION = Path("absent.py")
     ],
 )
 def test_library_that_is_not_here_is_unsupported(output: str, message: str | None) -> None:
-    """A header or a function of cuBLAS and its like is named; other errors are the submission's."""
+    """A missing header or function of cuBLAS and the like is named; other errors remain builds'."""
     fault = describe(ExtensionBuildError("kernel", output), SUBMISSION)
     if message is None:
         assert fault.kind == "build"
@@ -67,7 +67,7 @@ def test_library_that_is_not_here_is_unsupported(output: str, message: str | Non
     ],
 )
 def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) -> None:
-    """Symbols that the loader misses, in C++'s words, and parts of a CUDA build of torch."""
+    """Symbols that the loader misses are named as in C++, and so are parts of torch for CUDA."""
     fault = describe(error, SUBMISSION)
     assert (fault.kind, fault.message) == ("unsupported", f"the harness's device has no {missing}")
 
@@ -77,5 +77,5 @@ def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) ->
     [ImportError("No module named 'triton'"), RuntimeError("undefined symbol: x"), OSError("full")],
 )
 def test_other_errors_stay_exceptions(error: Exception) -> None:
-    """What only sounds like it is the submission's own mistake."""
+    """Errors that only sound similar are exceptions of the submission."""
     assert describe(error, SUBMISSION).kind == "exception"

@@ -11,7 +11,11 @@ from tests.support import REFERENCE, ROOT
 
 
 def test_a_worker_that_took_too_long_is_dead_for_later_requests() -> None:
-    """Its late answer is never taken for that to the next request, which says how it ended."""
+    """A worker that missed a deadline is dead for later requests.
+
+    Its late answer is never taken for the answer to the next request, whose error says how the
+    worker ended.
+    """
     loops = ROOT / "tests" / "hostile" / "loop_at_import.py"
     settings = settings_for(Request(loops, REFERENCE / "conv_transpose1d.py", "simulator"))
     with DeviceWorker(settings, Deadlines(step=60), lambda _event: None) as worker:

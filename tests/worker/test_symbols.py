@@ -1,4 +1,4 @@
-"""What of an extension only a GPU's libraries have, where a torch has loaded them."""
+"""The functions of an extension that only a GPU's libraries have."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def _real_runtime() -> Path:
 
 
 def test_functions_of_a_gpus_libraries_are_told(tmp_path: Path) -> None:
-    """Those that the process has from there; not what nobody has, nor what everybody has."""
+    """Functions that the process has from those libraries are listed.
+
+    Functions that are missing everywhere, or that every process has, are not.
+    """
     (tmp_path / "used.cpp").write_text(SOURCE)
     (tmp_path / "script.py").write_text(SCRIPT)
     compile_it = [str(find_toolchain().host.path), "-shared", "-fPIC", "used.cpp", "-o", "used.so"]
