@@ -1,4 +1,4 @@
-"""What the trusted side and a worker say to a device, in tests."""
+"""The conversation of the trusted side and of a worker with a device, in tests."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from harness.messages.channel import Message
 from harness.simulator.layout.calls import AnswerEntry, RequestEntry
 
 PLAINLY = {"in_new_memory": False, "arrangement": "contiguous"}
-"""How inputs lie where nothing else is asked for."""
+"""The place and arrangement of inputs if a test asks for nothing else."""
 
 
 def ask(device: DeviceClient, do: str, *tensors: torch.Tensor, **header: object) -> Message:
-    """As the trusted side asks."""
+    """Send a request as the trusted side does."""
     return device.ask(do, time.monotonic() + 60, lambda _: ({"usage": ""}, ()), tensors, **header)
 
 
 def call(worker: socket.socket, number: int, data: bytes = b"") -> tuple[int, bytes]:
-    """As a worker's runtime asks: the error, and what came back."""
+    """Send a call as a worker's runtime does; return the error and the data of the answer."""
     worker.sendall(bytes(RequestEntry(number, 0, len(data))) + data)
     answer = AnswerEntry.from_buffer_copy(received(worker, 16))
     return answer.error, received(worker, answer.size)
 
 
 def received(worker: socket.socket, count: int) -> bytes:
-    """So many bytes, or fewer where the other side hangs up."""
+    """Read this many bytes, or fewer if the other side closes the connection."""
     data = b""
     while len(data) < count:
         more = worker.recv(count - len(data))

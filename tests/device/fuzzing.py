@@ -1,6 +1,6 @@
-"""Messages of a hostile worker: random ones, mutated ones, and ones that build on others.
+"""Fuzzing of the device's calls: random messages, mutated ones, and sequences.
 
-`python -m tests.device.fuzzing COUNT SEED` sends so many, each kind of call among them.
+`python -m tests.device.fuzzing COUNT SEED` sends this many messages, with every kind of call.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.native.library import build_machine_library
 
 LIMIT = 64 << 20
-"""Of the device's memory, in bytes."""
+"""Limit of the device's memory, in bytes."""
 
 _MOST_BYTES = 4 << 30
-"""What the process may take, of which torch's own code takes one."""
+"""Limit of the process's memory, in bytes; torch's own code takes 1 GiB of it."""
 
 _EDGES = (0, 1, 2, 7, 511, 512, 4096, LIMIT, LIMIT + 1, 1 << 31, 1 << 48, (1 << 63) - 1)
 _NUMBERS = (*_EDGES, *(2**64 - 1 - edge for edge in _EDGES))
 
 
 def operators() -> list[tuple[str, str, Any]]:
-    """Name, overload and schema of everything that torch calls aten."""
+    """Return name, overload and schema of every `aten` operator of torch."""
     return [
         (schema.name, schema.overload_name, schema)
         for schema in torch._C._jit_get_all_schemas()
@@ -49,7 +49,20 @@ def operators() -> list[tuple[str, str, Any]]:
 
 @dataclass
 class Hostile:
-    """Makes messages; what comes back helps it to better ones."""
+    """A source of hostile messages, which learns from the answers.
+
+    Random bytes alone would be refused at once. So a message uses addresses, streams and tickets
+    that earlier answers contained, mostly the real schema of an operator, and numbers at the edges
+    of what is valid.
+
+    Attributes:
+        draw: Source of randomness.
+        operators: Operators as `operators` returns them.
+        base: An address in the device's memory, for use before any answer has one.
+        addresses: Recently allocated addresses.
+        streams: Recently created streams.
+        tickets: Recent tickets of events.
+    """
 
     draw: random.Random
     operators: list[tuple[str, str, Any]]
@@ -59,7 +72,7 @@ class Hostile:
     tickets: list[int] = field(default_factory=list)
 
     def message(self) -> tuple[int, bytes]:
-        """A call's number and its bytes."""
+        """Return a call's number and its bytes."""
         if self.draw.random() < 0.02:
             return self.draw.randrange(64), self.draw.randbytes(self.draw.randrange(200))
         call = self.draw.choice([*Call, Call.OPERATOR, Call.OPERATOR, Call.OPERATOR])
@@ -69,11 +82,11 @@ class Hostile:
         return call, data
 
     def stream(self) -> int:
-        """For which stream the next message is."""
+        """Return the stream of the next message, which may not exist."""
         return self.draw.choice((DEFAULT_STREAM, DEFAULT_STREAM, *self.streams, HOST, 9999))
 
     def heard(self, call: int, answer: bytes) -> None:
-        """Remember addresses, streams and tickets."""
+        """Remember the addresses, streams and tickets of an answer."""
         if call == Call.STREAM and len(answer) == 8:
             self.streams = [*self.streams[-5:], *struct.unpack("<Q", answer)]
         if call == Call.RECORD and len(answer) == 8:
@@ -181,9 +194,15 @@ class Hostile:
 
 
 def main(count: int, seed: int, trace: str = "") -> None:
-    """Send so many messages; ends with an exception where one does what none may do."""
+    """Send this many messages; raise an exception if one violates the device's guarantees.
+
+    Args:
+        count: Number of messages.
+        seed: Seed of the messages.
+        trace: File that holds the last message, for a process that crashes; empty for none.
+    """
     torch.set_num_threads(1)
-    # A device process has some, too: what asks for more is refused.
+    # A device process has such limits, too. A message that needs more memory is refused.
     Limits(_MOST_BYTES).impose()
     library = ctypes.CDLL(str(build_machine_library(Cache(default_root()))))
     record = Record()
@@ -191,7 +210,7 @@ def main(count: int, seed: int, trace: str = "") -> None:
     memory = SimulatedMemory(library)
     memory.limit = LIMIT
     calls = Calls(executor, record, set())
-    draw = random.Random(seed)  # noqa: S311 - to be replayed, not to be secret
+    draw = random.Random(seed)  # noqa: S311 - for replay, not for secrecy
     hostile = Hostile(draw, operators(), memory.base)
     outcomes = {"answered": 0, "refused": 0, "malformed": 0}
     for number in range(count):

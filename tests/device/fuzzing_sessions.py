@@ -1,8 +1,8 @@
-"""Whole conversations of hostile workers, each with a device of its own, beside a neighbour's.
+"""Fuzzing of whole conversations, each with a device of its own, beside a neighbour's device.
 
-`python -m tests.device.fuzzing_sessions COUNT SEED` has so many. In each the trusted side takes its
-steps in any order, and the worker sends what it likes whenever it likes: calls, parts of calls,
-sizes that are not so, what nobody asked for between the steps, or nothing more.
+`python -m tests.device.fuzzing_sessions COUNT SEED` has this many conversations. In each, the
+trusted side takes its steps in any order. The worker sends anything at any time: calls, parts of
+calls, wrong sizes, messages between the steps, or nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEPT = torch.arange(64.0)
 
 
 class Worker:
-    """A hostile one."""
+    """A hostile worker."""
 
     def __init__(self, draw: random.Random, device: DeviceClient, hostile: Hostile) -> None:
         self._draw = draw
@@ -45,7 +45,7 @@ class Worker:
         self.sent = 0
 
     def be_hostile(self) -> None:
-        """Send some messages, and read what comes of them, or not."""
+        """Send some messages, and read the answers or not."""
         with contextlib.suppress(OSError):
             for _ in range(self._draw.randrange(_MOST_MESSAGES)):
                 self._send()
@@ -62,13 +62,13 @@ class Worker:
             message = message[: self._draw.randrange(len(message))]
         self._socket.sendall(message)
         if size > len(data) or kind > 0.99:
-            # A device waits for the rest of a call, until the worker's deadline.
+            # A device waits for the rest of a call until the worker's deadline.
             self._socket.shutdown(socket.SHUT_WR)
         if call != Call.RELEASE:
             self._hear(call)
 
     def _hear(self, call: int) -> None:
-        """Take the answer, where there is one soon."""
+        """Read the answer if it comes soon."""
         if not select.select([self._socket], [], [], _ANSWER_SECONDS)[0]:
             return
         head = received(self._socket, ctypes.sizeof(AnswerEntry))
@@ -81,7 +81,11 @@ class Worker:
 
 
 def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[str, Any]]) -> str:
-    """One step of the trusted side; answers its name, or `malformed` where that is told."""
+    """Take one step of the trusted side.
+
+    Returns:
+        The name of the step, or `malformed` if the device reports a malformed message.
+    """
     do = draw.choice(
         ["begin", "begin", "end", "end", "inputs", "weights", "read", "leaks", "lines"]
     )
@@ -105,9 +109,12 @@ def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[st
 
 
 def main(count: int, seed: int) -> None:
-    """Have so many sessions; ends with an exception where a device does what none may do."""
+    """Run this many conversations; raise an exception if a device violates its guarantees.
+
+    After each conversation, the neighbour's memory must be unchanged.
+    """
     library = build_machine_library(Cache(default_root()))
-    draw = random.Random(seed)  # noqa: S311 - to be replayed, not to be secret
+    draw = random.Random(seed)  # noqa: S311 - for replay, not for secrecy
     known = operators()
     seen: Counter[str] = Counter()
     process = DeviceProcess(library, 1, must_be_confined=False)

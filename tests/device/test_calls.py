@@ -1,4 +1,4 @@
-"""The calls of the device process, by those who mean harm; real processes and sockets."""
+"""Hostile calls of the device process, with real processes and sockets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MESSAGES, SESSIONS, SEED = 1000, 5, 1
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[DeviceProcess]:
-    """A device process without any device yet."""
+    """Yield a device process that has no device yet."""
     library = build_machine_library(Cache(default_root()))
     running = DeviceProcess(library, 1, must_be_confined=False)
     yield running
@@ -45,7 +45,7 @@ def process() -> Iterator[DeviceProcess]:
 
 @pytest.fixture
 def devices(process: DeviceProcess) -> Iterator[tuple[DeviceClient, DeviceClient]]:
-    """Two devices of one process."""
+    """Yield two devices of one process."""
     with tempfile.TemporaryFile() as output:
         pair = process.begin(output, 0, 1), process.begin(output, 0, 1)
         yield pair
@@ -54,12 +54,15 @@ def devices(process: DeviceProcess) -> Iterator[tuple[DeviceClient, DeviceClient
 
 
 def plain(place: Any) -> dict[str, Any]:
-    """A place as a message has it."""
+    """Return a place in the form of a message."""
     return {**vars(place)}
 
 
 def test_hostile_messages_are_answered_or_refused() -> None:
-    """Random, mutated and stateful ones neither crash it nor take more memory than its limit."""
+    """Hostile messages neither crash the device nor make it exceed its memory limit.
+
+    They are random, mutated, or built on earlier answers.
+    """
     command = [sys.executable, "-m", "tests.device.fuzzing", str(MESSAGES), str(SEED)]
     done = run(command, ROOT)
     assert done.status == 0, done.err
@@ -68,7 +71,7 @@ def test_hostile_messages_are_answered_or_refused() -> None:
 
 @pytest.mark.thorough
 def test_hostile_conversations_leave_a_neighbour_alone() -> None:
-    """Whatever workers say, and when: each step is answered, and others' memory is as it was."""
+    """Hostile conversations leave other devices' memory unchanged, and each step is answered."""
     command = [sys.executable, "-m", "tests.device.fuzzing_sessions", str(SESSIONS), str(SEED)]
     done = run(command, ROOT)
     assert done.status == 0, done.err
@@ -78,7 +81,7 @@ def test_hostile_conversations_leave_a_neighbour_alone() -> None:
 def test_devices_of_one_process_do_not_see_each_other(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """What lies at an address in one memory is not there in the other."""
+    """Data at an address of one device's memory does not exist in the other's."""
     one, other = devices
     (place,) = ask(one, "inputs", torch.arange(4.0), **PLAINLY).header["places"]
     there = RangeEntry(place["address"], 16)
@@ -91,7 +94,7 @@ def test_devices_of_one_process_do_not_see_each_other(
 
 
 def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceClient]) -> None:
-    """What it asks for when a step has ended is done in the next, and in its record."""
+    """A worker's call after the end of a step is executed and recorded in the next step."""
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
     place = plain(Place(int.from_bytes(data, "little"), (16,), (1,), 6))
@@ -108,7 +111,7 @@ def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceCl
 
 
 def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClient]) -> None:
-    """Whatever tells the host of values, or brings some, is in the record, in bytes."""
+    """Each value that crosses between host and device is in the record, in bytes."""
     device, _ = devices
     (place,) = ask(device, "inputs", torch.tensor([3.5]), **PLAINLY).header["places"]
     there = TensorEntry(place["address"], place["dtype"], 0, 0)
@@ -124,12 +127,13 @@ def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClie
     )
     during = ask(device, "end", parameters={}).header["work"]["during"]
     bytes_of = {work["name"]: work["elements"] for work in during if work["worker"] == "copy"}
-    # Of both calls eight; of the second a number of four bytes, and one of two.
+    # Both calls transfer a result of eight bytes. The second also has a number of four bytes and
+    # one of two.
     assert bytes_of == {"to host": 8, "from host": 8 + 8 + 4 + 2}
 
 
 def operator(name: str, overload: str, arguments: bytes) -> bytes:
-    """The message of an operator of torch."""
+    """Return the message of one of torch's operators."""
     texts = (f"aten::{name}".encode(), overload.encode())
     return b"".join(struct.pack("<BQ", Value.TEXT, len(each)) + each for each in texts) + arguments
 
@@ -137,7 +141,7 @@ def operator(name: str, overload: str, arguments: bytes) -> bytes:
 def test_inputs_stay_until_the_judge_lets_them_go(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """A worker that frees an input does not take it from the judge, who sees what became of it."""
+    """A worker that frees an input does not free it for the judge, who sees what became of it."""
     device, _ = devices
     (place,) = ask(device, "inputs", torch.ones(4), **PLAINLY).header["places"]
     address = place["address"].to_bytes(8, "little")
@@ -152,7 +156,7 @@ def test_inputs_stay_until_the_judge_lets_them_go(
 def test_memory_of_an_input_within_it_is_given_back(
     devices: tuple[DeviceClient, DeviceClient], *, is_freed_first: bool
 ) -> None:
-    """A worker knows where the input begins, and not where its memory does."""
+    """An input inside a larger allocation is freed, although a worker knows only its start."""
     device, _ = devices
 
     def live_bytes() -> int:
@@ -175,7 +179,7 @@ def test_memory_of_an_input_within_it_is_given_back(
 def test_module_that_nobody_built_is_not_loaded(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """Only a fat binary runs whose digest the trusted side has told."""
+    """The device loads only a module whose digest the trusted side has sent."""
     device, _ = devices
     error, _ = call(device.worker_socket, Call.MODULE, b"\x50\xed\x55\xba" + bytes(60))
     assert error == 801
@@ -197,7 +201,7 @@ def test_module_that_nobody_built_is_not_loaded(
 def test_what_is_no_call_ends_the_conversation(
     devices: tuple[DeviceClient, DeviceClient], message: bytes
 ) -> None:
-    """The device hangs up on the worker, tells the trusted side, and goes on serving that."""
+    """A malformed call ends the connection to the worker, but not the trusted side's."""
     device, _ = devices
     device.worker_socket.sendall(message)
     assert received(device.worker_socket, 1) == b""
@@ -207,7 +211,7 @@ def test_what_is_no_call_ends_the_conversation(
 def test_place_outside_of_an_allocation_is_no_tensor(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """The judge is told so, whatever shape and strides a worker claims."""
+    """A place outside of an allocation is reported to the judge, whatever its shape and strides."""
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
     address = int.from_bytes(data, "little")
@@ -226,7 +230,7 @@ def test_place_outside_of_an_allocation_is_no_tensor(
 
 
 def test_device_that_is_ended_leaves_the_others(process: DeviceProcess) -> None:
-    """Whatever one worker did to its device, another one is had from the same process."""
+    """The end of one device leaves its process able to begin another."""
     with tempfile.TemporaryFile() as output:
         first = process.begin(output, 0, 1)
         first.close()

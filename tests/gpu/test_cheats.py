@@ -1,4 +1,4 @@
-"""Cheats that only a GPU, or its clock, can tell: what the check or the timing says of each."""
+"""The verdicts on cheats that only a GPU or its clock can reveal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGE = {
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The corpus's problem, at a size that is worth timing."""
+    """Return the corpus's problem at a size that is worth timing."""
     text = (CORPUS / "conv_transpose1d_small.py").read_text()
     for small, large in LARGE.items():
         assert small in text
@@ -45,7 +45,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def request(reference: Path, name: str) -> Request:
-    """Check the problem's own configuration on the GPU."""
+    """Return a request to check the problem's own configuration on the GPU."""
     path = CORPUS / ("honest" if name in HONEST else "cheats") / f"{name}.py"
     deadlines = Deadlines(step=60)
     return request_for(path, reference, "native", device="cuda", deadlines=deadlines)
@@ -53,14 +53,14 @@ def request(reference: Path, name: str) -> Request:
 
 @pytest.fixture(scope="module")
 def checked(reference: Path) -> Mapping[str, Report]:
-    """The report of every such cheat, and of every honest one."""
+    """Return the report of every such cheat, and of every honest submission."""
     with Processes(JOBS) as pool:
         pending = {name: pool.submit(request(reference, name)) for name in (*ON_GPU, *HONEST)}
         return {name: future.result() for name, future in pending.items()}
 
 
 def told_by_timing(reference: Path, report: Report) -> str:
-    """What timing says of a submission that passed its check, beside the plain reference."""
+    """Return what timing says of a submission that passed its check, beside the plain reference."""
     asked = request(reference, report.submission)
     assert report.precision is not None
     plan = SpeedPlan(
@@ -78,7 +78,7 @@ def told_by_timing(reference: Path, report: Report) -> str:
 
 @pytest.mark.parametrize("name", ON_GPU)
 def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: str) -> None:
-    """Its check or its timing says what it did; one without effect is timed like any other."""
+    """The check or the timing names what the cheat did; a cheat without effect is just timed."""
     report = checked[name]
     told = f"{report.verdict}\n{text_of(report)}"
     if report.verdict == "passed":
@@ -88,5 +88,5 @@ def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: s
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_is_not_accused(checked: Mapping[str, Report], name: str) -> None:
-    """Names of kernels, and what else is looked at on a GPU only, accuse nobody who is fair."""
+    """An honest submission passes all checks that only run on a GPU, such as of kernels' names."""
     assert checked[name].verdict == "passed", text_of(checked[name])

@@ -1,4 +1,4 @@
-"""Times on a cluster: a GPU to itself, all of one result in one run, at every door."""
+"""Times on a cluster: each measurement has a GPU to itself, whichever interface asks for it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.support import harness_process, pytest_, run
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-# Dask corrects its workers' clocks now and then; a measurement takes seconds.
+# Dask corrects its workers' clocks by small steps. A measurement takes seconds.
 _CLOCKS_SECONDS = 0.1
-# The same kernel as a contender of its own.
+# Each copy is the same kernel, and a contender of its own.
 COPIES = [f"{HONEST}\n# {number}\n" for number in range(4)]
 
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a cluster with a worker for each GPU, as docs/cluster.md starts them."""
+    """Yield the address of a cluster, started as in docs/cluster.md, with a worker per GPU."""
     folder = tmp_path_factory.mktemp("cluster")
     dask = [sys.executable, "-m", "dask"]
     with socket.socket() as found:
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Interval:
-    """When a task ran, and on which worker, which has one GPU."""
+    """The time in which a task ran, and its worker, which has one GPU."""
 
     task: str
     worker: str
@@ -69,7 +69,7 @@ class Interval:
 
 
 def intervals(stream: list[Mapping[str, Any]]) -> list[Interval]:
-    """The tasks that computed something."""
+    """Return the intervals of the tasks that computed something."""
     return [
         Interval(str(task["key"]), task["worker"], part["start"], part["stop"])
         for task in stream
@@ -79,10 +79,10 @@ def intervals(stream: list[Mapping[str, Any]]) -> list[Interval]:
 
 
 def test_who_is_timed_has_the_gpu_alone(scheduler: str, folder: Path) -> None:
-    """Evaluations of others wait; a result is of one GPU, and makes a reward of the speedup."""
+    """A measurement has its GPU alone: evaluations wait, and the result gives a reward."""
     options = harness.Options(grid="own", device="cuda", speed_seconds=2.0)
     reference = folder / "reference.py"
-    # Dask's signature has no types.
+    # Dask's function has no type annotations.
     dask = Dask(scheduler)  # type: ignore[no-untyped-call]
     with dask as watching, harness.Client("dask", scheduler=scheduler, options=options) as client:
         watching.get_task_stream()
@@ -90,7 +90,7 @@ def test_who_is_timed_has_the_gpu_alone(scheduler: str, folder: Path) -> None:
         for copy, evaluated in [(c, client.submit(c, reference)) for c in COPIES]:
             report = evaluated.result()
             times.append((report, client.measure(copy, reference, report)))
-            # What is asked for while others are timed.
+            # This evaluation is requested while others are timed.
             client.submit(f"{copy}# again\n", reference)
         for report, timed in times:
             speed = timed.result()
@@ -109,7 +109,7 @@ def test_who_is_timed_has_the_gpu_alone(scheduler: str, folder: Path) -> None:
 
 
 def test_who_answers_from_memory_is_not_timed(scheduler: str, folder: Path) -> None:
-    """What is found while it is timed reaches the program as an exception of its own."""
+    """A wrong output during timing reaches the program as a ContenderError."""
     source = PLAIN + RETURNS_WHAT_IT_REMEMBERS
     options = harness.Options(grid="own", device="cuda", speed_seconds=2.0)
     with harness.Client("dask", scheduler=scheduler, options=options) as client:
@@ -121,7 +121,7 @@ def test_who_answers_from_memory_is_not_timed(scheduler: str, folder: Path) -> N
 
 
 def test_pytest_times_on_the_cluster(scheduler: str, folder: Path) -> None:
-    """Two submissions' rows and the kept results, as on a GPU of the machine itself."""
+    """Two submissions' rows and stored results are as on a GPU of this machine."""
     for number, name in enumerate(("mine", "other")):
         (folder / f"{name}.py").write_text(COPIES[number])
     done = pytest_(

@@ -1,4 +1,4 @@
-"""Submissions that break what they run in, on a GPU: tests/faults/."""
+"""Submissions of tests/faults/ that break their own process, on a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.test_faults import ERROR, FOLDER, LINES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-# There is no memcheck; and the last words of a worker may be CUDA's, about what it left undone.
+# A GPU has no memcheck. A worker's last words may be CUDA's, about work that it left undone.
 ON_GPU = LINES | {
     "honest": "passed: ",
     "illegal_address": (
@@ -22,7 +22,7 @@ ON_GPU = LINES | {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """What `harness check` says of all of them, among them one that is right."""
+    """Return the output of `harness check` on all of them, including one that is right."""
     files = sorted(FOLDER.glob("*.py"))
     options = ("--reference", FOLDER / "reference", "--grid", "own", "--device", "cuda")
     deadline = ("--step-seconds", "20")
@@ -32,7 +32,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @pytest.mark.parametrize("name", ON_GPU)
 def test_the_verdict_names_what_happened(outcome: Outcome, name: str) -> None:
-    """In the first line about the file; the one that is right passes as it does alone."""
+    """The first line about a file names what happened; the right submission passes nevertheless."""
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     wanted = ON_GPU[name].replace("within 6 s", "within 20 s")
     assert any(line.startswith(f"{name} on double: {wanted}") for line in lines), outcome.out

@@ -1,4 +1,4 @@
-"""Shares of a GPU's memory, between real processes; no GPU is needed for that."""
+"""Shares of a GPU's memory, between real processes; this needs no GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with Account("gpu", 100, Path(sys.argv[1])).share(int(sys.argv[2])):
 
 
 def holder(folder: Path, size: int) -> subprocess.Popen[str]:
-    """A process that asks for a share, says when it has it, and keeps it until its input ends."""
+    """Start a process that asks for a share, reports it, and holds it until its input ends."""
     return subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder), str(size)],
         env=interpreter.environment(),
@@ -45,7 +45,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.thorough
 def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
-    """Two shares that fit go side by side; a third waits for one of them to be given back."""
+    """Shares that fit together are held at once; another waits until one of them is returned."""
     first, second = holder(tmp_path, 40), holder(tmp_path, 50)
     assert has_it(first)
     assert has_it(second)
@@ -64,7 +64,10 @@ def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [60, 1000])
 def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
-    """Nobody waits for who has gone; and what is larger than everything is let in alone."""
+    """The share of a killed process is free again.
+
+    A share larger than the whole memory is granted when no other share is held.
+    """
     first = holder(tmp_path, 90)
     assert has_it(first)
     first.kill()
@@ -76,7 +79,7 @@ def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.thorough
 def test_broken_account_is_begun_anew(tmp_path: Path) -> None:
-    """What a machine that lost power left of the file stops nobody."""
+    """A damaged account file, as after a power failure, is replaced."""
     first = holder(tmp_path, 100)
     assert has_it(first)
     end(first)

@@ -1,4 +1,4 @@
-"""Timing on a real GPU: what is measured, and which lies are noticed."""
+"""Timing on a real GPU: what is measured, and which cheats are detected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def get_init_inputs():
 
 HONEST = (SUBMISSIONS / "flat_index.py").read_text()
 
-# What follows the plain model, under another name, takes its place.
+# A class that follows this text under the name ModelNew takes the place of the plain model.
 PLAIN = HONEST.replace("class ModelNew(", "class Plain(")
 ON_TORCHS_STREAM = PLAIN.replace(
     "blocks), threads>>>(", "blocks), threads, 0, c10::cuda::getCurrentCUDAStream()>>>("
@@ -51,7 +51,7 @@ CONSTRUCTOR = """
         self.calls, self.kept, self.stream = 0, None, None
 """
 
-# More calls than the check of correctness makes, fewer than are timed.
+# The cheat starts after more calls than the correctness check makes, and during the timed ones.
 RETURNS_WHAT_IT_REMEMBERS = f"""
 
 class ModelNew(Plain):
@@ -65,7 +65,7 @@ class ModelNew(Plain):
         return self.kept.clone()
 """
 
-# In checks it does not, where it would be found as well.
+# It does not cheat in the checks, which would detect that as well.
 WORKS_ON_ANOTHER_STREAM = f"""
 
 class ModelNew(Plain):
@@ -91,7 +91,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def timed(folder: Path, source: str, *options: str) -> Outcome:
-    """Time a submission; its tests' output."""
+    """Time a submission, and return the output of its tests."""
     (folder / "mine.py").write_text(source)
     return pytest_(
         "mine.py::test_speed", "--reference", "reference.py", "--speed-seconds", "5", *options,
@@ -100,7 +100,10 @@ def timed(folder: Path, source: str, *options: str) -> Outcome:
 
 
 def test_an_honest_submission(folder: Path) -> None:
-    """It is timed beside six baselines; benchmark's JSON and the kept result have the figures."""
+    """An honest submission is timed beside six baselines.
+
+    pytest-benchmark's JSON and the stored result have the same figures.
+    """
     done = timed(folder, HONEST, "--benchmark-json", "benchmark.json")
     assert done.status == 0, done.out
     (line,) = (folder / "results" / "reference.jsonl").read_text().splitlines()
@@ -119,7 +122,7 @@ def test_an_honest_submission(folder: Path) -> None:
 
 
 def test_rows_have_the_submissions_names_and_each_baseline_once(folder: Path) -> None:
-    """The table of two submissions has two rows named as they are, and six of baselines."""
+    """The table of two submissions has a row named after each, and six rows of baselines."""
     (folder / "other.py").write_text(HONEST)
     done = timed(folder, HONEST, "other.py::test_speed", "--benchmark-json", "benchmark.json")
     assert done.status == 0, done.out
@@ -130,7 +133,10 @@ def test_rows_have_the_submissions_names_and_each_baseline_once(folder: Path) ->
 
 
 def test_an_output_of_an_earlier_call(folder: Path) -> None:
-    """Every call has values of its own, and a checksum that the submission cannot know."""
+    """An output of an earlier call is wrong, because every call has its own values.
+
+    The submission cannot know the checksum that detects it.
+    """
     done = timed(folder, PLAIN + RETURNS_WHAT_IT_REMEMBERS)
     assert done.status == 1
     assert "a timed call's output is wrong" in done.out
@@ -138,7 +144,7 @@ def test_an_output_of_an_earlier_call(folder: Path) -> None:
 
 @pytest.mark.parametrize("wait", ["self.stream.wait_stream(torch.cuda.current_stream())", "pass"])
 def test_work_on_a_stream_that_nobody_waits_for(folder: Path, wait: str) -> None:
-    """It is found in timed calls as it is in checks."""
+    """Work on a stream that the caller's does not wait for is detected in timed calls, too."""
     done = timed(folder, ON_TORCHS_STREAM + WORKS_ON_ANOTHER_STREAM.replace("WAIT", wait))
     assert done.status == 1, done.out
     assert "on a stream that the caller's does not wait for" in done.out

@@ -1,4 +1,4 @@
-"""Streams on a GPU: in a check as on the simulator, and side by side while they are timed."""
+"""Streams on a GPU: the verdicts are the simulator's, and timed calls run concurrently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from tests.support import pytest_
 from tests.test_streams import NOT_AWAITED, RIGHT, WRONG, verdicts, write
 
-# On two streams, with an event between them, and by torch's own functions.
+# Two streams, an event between them, and torch's own functions.
 TIMED = ("halves", "chain", "in_python")
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What `harness check` says of each on the GPU, by name."""
+    """Return the line of `harness check` on each submission on the GPU, by name."""
     return verdicts(tmp_path_factory.mktemp("streams"), "cuda")
 
 
 @pytest.mark.parametrize("name", [*RIGHT, *WRONG])
 def test_verdicts_are_the_simulator_s(lines: dict[str, str], name: str) -> None:
-    """A GPU that happens to run things in the right order makes nothing right."""
+    """A missing wait is wrong even if the GPU happens to run things in the right order."""
     expected = "passed" if name in RIGHT else "failed"
     assert lines[name].startswith(expected), lines[name]
     if name in NOT_AWAITED:
@@ -32,7 +32,7 @@ def test_verdicts_are_the_simulator_s(lines: dict[str, str], name: str) -> None:
 
 
 def test_timed_calls_are_right_too(tmp_path: Path) -> None:
-    """On real streams every output is what the oracle says."""
+    """On real streams, every timed output passes its check."""
     path = write(tmp_path, *TIMED)
     options = ("--reference", "references", "--grid", "own", "--speed-seconds", "1")
     done = pytest_(f"{path.name}::test_speed", *options, folder=tmp_path)

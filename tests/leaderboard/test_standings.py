@@ -1,4 +1,4 @@
-"""Who stands where, from kept reports and results."""
+"""The order of submissions on a board, from stored reports and results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NAMES = ("dilated", "flat_index", "grid3d", "grouped_bias", "strided_dilated")
 
 @dataclass(frozen=True)
 class Scene:
-    """Some of the repository's submissions on one problem, with nothing known of them yet."""
+    """Some of the repository's submissions on one problem, without reports or results at first."""
 
     problem: Problem
     submissions: tuple[Submission, ...]
     folder: Path
 
     def check(self, *names: str, **fields: Any) -> None:
-        """Keep a report of submissions as they are."""
+        """Store a report of each submission's present content."""
         for name in names:
             own = {"submission": name, **self._hashes(name), "precision": "fp32"}
             kept = replace(
@@ -38,14 +38,14 @@ class Scene:
             store.save(kept, self.folder / "reports")
 
     def measure(self, name: str, median_ms: float, **fields: object) -> SpeedResult:
-        """Keep a result of a submission as it is."""
+        """Store a result of a submission's present content."""
         own = {**self._hashes(name), "problem": self.problem.name, **fields}
         result = speed_result(name, median_ms, **own)
         results.append(result, self.folder / "results")
         return result
 
     def boards(self) -> tuple[Board, ...]:
-        """The boards."""
+        """Return the boards."""
         folders = (self.folder / "reports", self.folder / "results")
         return boards(self.problem, self.submissions, *folders)
 
@@ -56,19 +56,19 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    """The five submissions, all of which fit."""
+    """Return a scene with the five submissions, all of which fit the problem."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     files = [SUBMISSIONS / f"{name}.py" for name in NAMES]
     return Scene(problem, discover(files).submissions, tmp_path)
 
 
 def ranks(board: Board) -> list[tuple[int | None, str]]:
-    """Ranks and names from top to bottom."""
+    """Return ranks and names from top to bottom."""
     return [(standing.rank, standing.submission) for standing in board.standings]
 
 
 def test_right_and_fast_first_and_only_those_have_ranks(scene: Scene) -> None:
-    """Wrong is last however fast; what was not measured is neither faster nor slower."""
+    """Faster is first, wrong is last however fast, and only measured submissions have ranks."""
     scene.check("flat_index", "grid3d", "dilated")
     scene.check("strided_dilated", verdict="failed", precision=None)
     for name, median in (("flat_index", 8.0), ("grid3d", 4.0), ("strided_dilated", 1.0)):
@@ -84,7 +84,7 @@ def test_right_and_fast_first_and_only_those_have_ranks(scene: Scene) -> None:
 
 
 def test_without_results_precision_and_cases_rank(scene: Scene) -> None:
-    """As long as nobody was measured, right and general come first in each precision class."""
+    """Without any result, the number of passed cases decides in each precision class."""
     scene.check("dilated", precision="tf32")
     scene.check("flat_index")
     scene.check("grid3d", cases=(case("passed"), case("passed", "k5")))
@@ -94,7 +94,7 @@ def test_without_results_precision_and_cases_rank(scene: Scene) -> None:
 
 
 def test_each_precision_class_has_a_list(scene: Scene) -> None:
-    """A fast kernel in TF32 stands in a list of its own, below those whose bound is tighter."""
+    """A fast TF32 kernel is in a list of its own, below those of tighter classes."""
     scene.check("flat_index", "grid3d")
     scene.check("dilated", precision="tf32")
     scene.check("grouped_bias", verdict="failed", precision=None)
@@ -112,7 +112,7 @@ def test_each_precision_class_has_a_list(scene: Scene) -> None:
 
 
 def test_times_of_other_conditions_are_on_another_board(scene: Scene) -> None:
-    """Another GPU, or another torch on the same one, is never compared with; newest first."""
+    """Results of another GPU or another torch have their own board; the newest is first."""
     scene.check("flat_index", "grid3d")
     scene.measure("flat_index", 8.0)
     scene.measure("grid3d", 4.0, device="NVIDIA A100", measured_at="2026-11-22T00:00:00+00:00")
@@ -128,12 +128,12 @@ def test_times_of_other_conditions_are_on_another_board(scene: Scene) -> None:
 
 
 def test_old_results_are_shown_as_such(scene: Scene) -> None:
-    """A result of another content of the file or the problem is stale, and ranks nobody."""
+    """A result of another content of the submission or the problem is stale, and has no rank."""
     scene.check("flat_index", "grid3d", "dilated")
     scene.measure("flat_index", 1.0, content_hash="older")
     scene.measure("grid3d", 2.0, problem_hash="older")
     scene.measure("dilated", 4.0)
-    # A fresh one hides what is older, and even what is newer and of another content.
+    # A fresh result hides older ones, and also newer ones of another content.
     scene.measure("dilated", 9.0, content_hash="x", measured_at="2026-11-22T00:00:00+00:00")
     (board,) = scene.boards()
     assert ranks(board)[0] == (1, "dilated")
@@ -145,7 +145,10 @@ def test_old_results_are_shown_as_such(scene: Scene) -> None:
 
 
 def test_newest_result_counts_and_suspicious_ones_rank_nobody(scene: Scene) -> None:
-    """Lines are added, never changed; a time below the floor is shown, and not believed."""
+    """The newest result counts; a time below the floor is shown without a rank.
+
+    Result lines are added, never changed.
+    """
     scene.check("flat_index", "grid3d")
     scene.measure("flat_index", 3.0, measured_at="2026-11-22T00:00:00+00:00")
     scene.measure("flat_index", 5.0)
@@ -157,7 +160,10 @@ def test_newest_result_counts_and_suspicious_ones_rank_nobody(scene: Scene) -> N
 
 
 def test_what_was_not_checked_here_has_its_speed_and_no_rank(scene: Scene) -> None:
-    """On a fresh clone the stored results are there, and no verdict is."""
+    """A submission that was not checked here has its stored speed, and no rank.
+
+    A fresh clone has stored results, and no reports.
+    """
     scene.measure("flat_index", 3.0)
     (board,) = scene.boards()
     first = board.standings[0]

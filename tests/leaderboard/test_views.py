@@ -1,4 +1,4 @@
-"""What people see of a board, whatever its submissions are called."""
+"""The views of a board, with any names of its submissions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOARD = Board(
 
 
 def rows(markdown: str) -> dict[str, dict[str, str]]:
-    """The cells of a board's lists in Markdown, by submission and header."""
+    """Return the cells of a board's Markdown lists, by submission and header."""
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
     header, *cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     alike = [row for row in cells if len(row) == len(header) and row != header]
@@ -45,7 +45,7 @@ def rows(markdown: str) -> dict[str, dict[str, str]]:
 
 
 def test_columns_tell_everything_that_is_known() -> None:
-    """Time and interval, speedup over which baseline, share of the floor, build, counters."""
+    """The columns show times, intervals, speedups, the floor's share, builds and counters."""
     table = rows(text([BOARD], "github"))
     assert table["fast"] == {
         "rank": "1", "submission": "fast", "verdict": "passed", "state": "", "passed": "1",
@@ -61,7 +61,7 @@ def test_columns_tell_everything_that_is_known() -> None:
 
 
 def test_baselines_and_conditions_stand_below() -> None:
-    """Both classes of each baseline, the floor, and what the times were measured with."""
+    """Below the table are all baselines in both classes, the floor and the conditions."""
     shown = text([BOARD], "simple")
     assert re.search(r"eager +17.900 ± 0.012 +4.2400 ± 0.0028\n", shown)
     assert re.search(r"torch.compile +18.000 ± 0.012 +4.3200 ± 0.0029", shown)
@@ -70,7 +70,7 @@ def test_baselines_and_conditions_stand_below() -> None:
 
 
 def test_empty_columns_are_left_out() -> None:
-    """Where nothing was measured and nothing counted, no column asks about it."""
+    """A column without any value is left out."""
     bare = Standing("mine", report(case("passed"), verdict="passed"))
     header = text([Board("conv", None, (bare,))], "github").splitlines()[2]
     assert "median" not in header
@@ -79,7 +79,7 @@ def test_empty_columns_are_left_out() -> None:
 
 
 def test_own_configuration_stands_beside_a_failure() -> None:
-    """What failed tells whether the problem's own configuration is right; what passed need not."""
+    """The own configuration's verdict is shown beside a failure, and left out otherwise."""
     wrong = report(
         case("passed"), case("failed", "k5"), case("not run", "k6"),
         verdict="failed", own_configuration="passed",
@@ -91,7 +91,10 @@ def test_own_configuration_stands_beside_a_failure() -> None:
 
 
 def test_portable_board_has_nothing_of_this_machine() -> None:
-    """Two machines that check the same files on different devices write the same text."""
+    """The portable text is the same on two machines that check the same files.
+
+    Their devices, counters and build times differ.
+    """
     other = replace(
         CHECKED, device="cuda", seconds=99.0, seed=5, counters=None, coverage=None,
         builds=(BuildReport("ext", 70.0, True, "light"),), versions={"nvcc": "13.1"},
@@ -105,7 +108,7 @@ def test_portable_board_has_nothing_of_this_machine() -> None:
 
 
 def test_portable_board_has_nothing_of_this_run() -> None:
-    """Cases at random sizes are declined in one run and not in another: the text has neither."""
+    """The portable text leaves out cases at random sizes, whose verdicts differ between runs."""
 
     def board(verdict: Verdict) -> Board:
         drawn = case(verdict, "random-1", label="random")
@@ -134,7 +137,7 @@ class _Elements(HTMLParser):
 
 
 def test_names_of_strangers_are_text() -> None:
-    """A file may be called anything: no markup, no table cell and no terminal code comes of it."""
+    """Untrusted names are text: they make no markup, no table cell and no terminal code."""
     evil = replace(BOARD, standings=(replace(FAST, submission=EVIL), *BOARD.standings[1:]))
     found = _Elements(page([evil]))
     assert [tag for tag, _ in found.tags].count("script") == 2
@@ -145,7 +148,7 @@ def test_names_of_strangers_are_text() -> None:
 
 
 def test_page_needs_nothing_else() -> None:
-    """No address is asked for, and only the page's own script may run."""
+    """The page loads nothing, and only its own script may run."""
     found = _Elements(page([BOARD]))
     asked = {"src", "href", "data", "action", "style", "onclick"}
     assert not [tag for tag, attributes in found.tags if asked & attributes.keys()]
@@ -158,7 +161,7 @@ def test_page_needs_nothing_else() -> None:
 
 
 def test_chart_has_every_contender() -> None:
-    """Each fresh time and each baseline, with its interval, and the floor."""
+    """The chart has each fresh time and each baseline with its interval, and the floor."""
     chart = chart_of(BOARD)
     assert {mark["name"] for mark in chart["marks"]} == {
         "fast", "odd", "eager fp32", "eager tf32", "cudnn.benchmark fp32", "cudnn.benchmark tf32",
@@ -172,10 +175,10 @@ def test_chart_has_every_contender() -> None:
 
 
 def test_names_lead_to_their_reports() -> None:
-    """Where there is a page of reports, a name that was checked is a link to its own."""
+    """The name of a checked submission is a link into the page of reports, if there is one."""
     found = _Elements(page([BOARD], "index.html"))
     links = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
-    # Of what was never checked there is no report.
+    # A submission that was never checked has no report to link to.
     assert links == ["index.html", *["index.html#mine/conv"] * 3]
 
 
@@ -191,5 +194,5 @@ def test_names_lead_to_their_reports() -> None:
 def test_times_have_the_digits_that_are_sure(
     median: float, interval: tuple[float, float], shown: str
 ) -> None:
-    """Two digits of the interval, and as many of the median."""
+    """A time has two digits of its interval, and as many of the median."""
     assert milliseconds(Timing(median, interval, ())) == shown

@@ -1,9 +1,9 @@
-"""A headless Chromium that tests look at pages with, over its DevTools protocol by pipes.
+"""A headless Chromium for tests of pages, driven over its DevTools protocol through pipes.
 
     python -m tests.report_page.browser PAGE FRAGMENT PNG WIDTH HEIGHT [SELECTOR ...]
 
-writes what is seen of a page, such as the screenshots in docs/: after a click on the first element
-that is selected, if one is.
+writes a screenshot of a page, such as those in docs/. Before that, it clicks on the first element
+that each selector matches.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ SETTLED = """new Promise((done) => {
   };
   look();
 })"""
-"""Waits until what was opened is unpacked."""
+"""Script that waits until the opened PTX is unpacked."""
 
 
 def why_none() -> str:
-    """Why there is no browser to look with; empty where there is one."""
+    """Return why there is no browser; empty if there is one."""
     return "" if _program() else "no Chromium here; run: apt-get install chromium"
 
 
@@ -56,11 +56,11 @@ def _program() -> str | None:
 
 
 class Browser:
-    """One page at a time; what it complains of is kept.
+    """A browser that shows one page at a time, and stores the page's complaints.
 
     Attributes:
-        complaints: Errors of scripts, and what the Content-Security-Policy refused.
-        asked: Addresses that were loaded, the page's own among them.
+        complaints: Errors of scripts, and refusals by the Content-Security-Policy.
+        asked: Addresses that were loaded, including the page's own.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Browser:
         self._from, back = os.pipe()
         program = _program()
         assert program is not None
-        # It reads from descriptor 3, and writes to 4.
+        # The browser reads from descriptor 3, and writes to descriptor 4.
         shell = f'exec "$@" 3<&{theirs} 4>&{back}'
         flags = (*_FLAGS, f"--user-data-dir={self._folder.name}")
         self._process = subprocess.Popen(
@@ -127,7 +127,7 @@ class Browser:
         )  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
-        # A new fragment alone would load nothing.
+        # Without a blank page first, a change of the fragment alone would not load the file again.
         for address in ("about:blank", path.as_uri() + fragment):
             self.complaints, self.asked, self._loaded = [], [], False
             self.ask("Page.navigate", url=address)
@@ -135,7 +135,7 @@ class Browser:
                 self._note(self._read())
 
     def run(self, script: str) -> Any:
-        """Evaluate an expression in the page; a promise is awaited."""
+        """Evaluate an expression in the page; await it if it is a promise."""
         found = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -144,14 +144,14 @@ class Browser:
         return found["result"].get("value")
 
     def press(self, key: str) -> None:
-        """Press and release a key, by its name."""
-        # Without a text the key reaches no button.
+        """Press and release a key, given by its name."""
+        # Without a text, the key does not activate a button.
         text = {"text": "\r"} if key == "Enter" else {}
         for kind, more in (("keyDown", text), ("keyUp", {})):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, **more)
 
     def screenshot(self, path: Path) -> None:
-        """Write what is seen of the page as PNG."""
+        """Write a screenshot of the visible page as PNG."""
         shot = self.ask("Page.captureScreenshot", format="png")["data"]
         path.write_bytes(base64.b64decode(shot))
 

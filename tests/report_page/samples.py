@@ -31,7 +31,7 @@ RUNS = ("uniform", "exact")
 
 @cache
 def drawn(length: int = 40, batch: int = 2) -> Picture:
-    """Of an output whose every other position is wrong, whose last four nobody wrote."""
+    """Return a picture of an output whose odd positions are wrong, with its last four unwritten."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     arguments = {"in_channels": 2, "out_channels": 3, "kernel_size": 3, "stride": 2}
     of = case_again(
@@ -44,7 +44,7 @@ def drawn(length: int = 40, batch: int = 2) -> Picture:
     actual[..., 1::2] += 1.0
     mistake = actual.double()
     actual[..., -4:] = torch.nan
-    # Two elements behind its end were written as well.
+    # Two elements past the end were written as well.
     size = actual.numel()
     beside = ((size, size + 1),) if batch == 1 else ()
     wrong = WrongOutput(run, values, actual, actual.isnan(), has_gaps=False, beside=beside)
@@ -52,7 +52,7 @@ def drawn(length: int = 40, batch: int = 2) -> Picture:
 
 
 def cases() -> tuple[CaseReport, ...]:
-    """Six cases, of which those with a stride above 1 are wrong, and one is declined."""
+    """Return six cases: those with a stride above 1 are wrong, and the last is declined."""
     found = []
     for number, stride in enumerate((1, 2, 3, 1, 2)):
         arguments = {"kernel_size": 3, "stride": stride}
@@ -76,7 +76,7 @@ def cases() -> tuple[CaseReport, ...]:
 
 
 def finding() -> Finding:
-    """A store behind the end of an allocation."""
+    """Return a finding of a store past the end of an allocation."""
     return Finding(
         "memcheck", "4-byte store 4 bytes past the end", "fill", "build/mine.py", 12,
         block=(1, 0, 0), thread=(31, 0, 0), address=4096, count=7, allocation=64, offset=64,
@@ -84,7 +84,7 @@ def finding() -> Finding:
 
 
 def wrong() -> Report:
-    """A submission that is wrong."""
+    """Return the report of a wrong submission."""
     every = list(cases())
     every[1] = replace(every[1], picture=drawn())
     every[2] = replace(every[2], picture=drawn(4_000))
@@ -107,7 +107,7 @@ def wrong() -> Report:
 
 
 def right() -> Report:
-    """A submission that is right, and was measured."""
+    """Return the report of a right submission, which `results` measures."""
     (one, *_) = cases()
     return report(
         one, verdict="passed", submission="fast", content_hash="ef" * 32, source=SOURCE,
@@ -116,13 +116,13 @@ def right() -> Report:
 
 
 def reports() -> tuple[Report, ...]:
-    """Both, the wrong one first."""
+    """Return both reports, the wrong one first."""
     return wrong(), right()
 
 
 def results() -> tuple[SpeedResult, ...]:
-    """Of the right one, and of an earlier version of it that was slower."""
-    # The third of 41 rounds was thrown away.
+    """Return the results of the right submission, and of an earlier, slower version."""
+    # The third of 41 rounds was discarded.
     looks = [
         Look(1980.0 - 5 * (at % 3), 500.0, 50.0, ("power limit",) if at % 2 else (), at != 2)
         for at in range(41)
@@ -134,7 +134,7 @@ def results() -> tuple[SpeedResult, ...]:
 
 
 def replaced(one: Report, number: int, pictures: Sequence[Picture | None]) -> Report:
-    """One of many reports of usual size; every third one is of another submission."""
+    """Return one of many reports of usual size; each submission has three of them."""
     (plain, failed, *_) = one.cases
     cases = [
         replace(failed if at % 3 == 0 else plain, id=f"k3-s2-p1-op1-b3x1x2-to1-{at}", picture=None)

@@ -19,7 +19,7 @@ from tests.support import harness, page_data
 
 
 def test_page_is_made_of_records_alone(tmp_path: Path) -> None:
-    """From files of reports; measured speeds are found in results/, or among them."""
+    """The page is made from files of reports, and from the speeds in results/."""
     lines = "".join(f"{report.to_json()}\n" for report in samples.reports())
     (tmp_path / "reports.jsonl").write_text(lines)
     for result in samples.results():
@@ -38,7 +38,7 @@ def test_page_is_made_of_records_alone(tmp_path: Path) -> None:
 
 
 def test_earlier_reports_are_the_history(tmp_path: Path) -> None:
-    """The newest of a submission's reports is shown, by when it was checked; steps by counters."""
+    """The newest report of a submission is shown, and earlier ones are its history."""
     now = samples.right()
     assert now.counters is not None
     heavier = replace(now.counters, warp_instructions=9_000)
@@ -56,7 +56,7 @@ def test_earlier_reports_are_the_history(tmp_path: Path) -> None:
 
 
 def test_what_was_checked_last_is_the_default(tmp_path: Path) -> None:
-    """Without files it shows .harness/reports, as text."""
+    """Without files, the reports in .harness/reports are shown as text."""
     none = harness("report", folder=tmp_path)
     assert none.status == 2
     assert ".harness/reports: no reports there" in none.err
@@ -70,7 +70,7 @@ def test_what_was_checked_last_is_the_default(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{}", "no JSON", '{"cases": []}', '{"schema": 7, "cases": []}'])
 def test_what_is_no_report_is_told(tmp_path: Path, text: str) -> None:
-    """One line that names the file and the line of it."""
+    """A file that is not a record gives one line with its name and the number of its line."""
     (tmp_path / "bad.jsonl").write_text(text)
     done = harness("report", "bad.jsonl", folder=tmp_path)
     assert done.status == 2
@@ -79,7 +79,7 @@ def test_what_is_no_report_is_told(tmp_path: Path, text: str) -> None:
 
 
 def test_page_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """With status 2, and the path."""
+    """A page that cannot be written gives status 2 and a message with its path."""
     (tmp_path / "a.jsonl").write_text(samples.right().to_json())
     (tmp_path / "file").write_text("")
     done = harness("report", "a.jsonl", "--html", "file/page.html", folder=tmp_path)
@@ -88,7 +88,7 @@ def test_page_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_commits_of_each_content_are_known(tmp_path: Path) -> None:
-    """In a git repository a version has the commit that brought it; elsewhere it has none."""
+    """In a git repository, each content has the commit that introduced it."""
     path = tmp_path / "mine.py"
     path.write_text("one\n")
     assert commits(path) == {}
@@ -110,7 +110,7 @@ def test_commits_of_each_content_are_known(tmp_path: Path) -> None:
 
 
 def test_base_and_head_stand_side_by_side(browser: Browser, tmp_path: Path) -> None:
-    """Verdicts, counters and the cases that differ, of what the gate compared."""
+    """The page of the gate shows both sides' verdicts and counters, and the cases that differ."""
     (pair,) = pairs_of([samples.wrong()], [])
     base = replace(samples.right(), cases=(replace(samples.cases()[0], id="k3-s2-1"),))
     path = tmp_path / "gate.html"

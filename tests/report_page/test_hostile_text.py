@@ -1,4 +1,4 @@
-"""Text of strangers in a page: it is shown, and is nothing else, in whichever field it comes."""
+"""Untrusted text in a page is shown as text, in whichever field it occurs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EVIL = (
     "<!--<script>{{ 7 * 7 }}${7 * 7} [link](javascript:evil) **bold** `code`"
     "\n::error::gone ##[error]gone\x1b[31m\u202e\u2028\x00\ud800\"'"
 )
-# As many lines, and nothing in them.
+# The same number of lines, with harmless content.
 TAME = "two\nlines"
-# What says which kind of thing something is has a few values only.
+# These fields have few possible values, because they name a kind.
 TYPED = {
     "verdict", "own_configuration", "precision", "severity", "check", "schema", "measured_at",
     "checked_at", "content_hash", "problem_hash", "baseline", "limits",
@@ -31,7 +31,7 @@ TYPED = {
 
 
 def filled(value: Any, text: str, name: str = "") -> Any:
-    """The same record with a text added to each of its texts."""
+    """Return the same record with a text added to each of its texts."""
     is_map = name in ("errors", "mistake", "expected", "actual") and isinstance(value, tuple)
     if name in TYPED or is_map:
         return value
@@ -49,7 +49,7 @@ def filled(value: Any, text: str, name: str = "") -> Any:
 
 
 def written(path: Path, text: str) -> Path:
-    """A page of the samples with a text in each field."""
+    """Write a page of the samples with a text in each field."""
     reports: list[Report] = [filled(report, text) for report in samples.reports()]
     results: list[SpeedResult] = [filled(result, text) for result in samples.results()]
     path.write_text(page(pairs_of(reports, results), text, [(text, "a.html")]))
@@ -57,7 +57,7 @@ def written(path: Path, text: str) -> Path:
 
 
 def test_file_has_no_control_characters_and_no_commands(tmp_path: Path) -> None:
-    """It can be printed in a terminal, and in a CI's log no line of it is a command."""
+    """The page has no control characters, and no line of it is a command in a CI's log."""
     text = written(tmp_path / "evil.html", EVIL).read_text()
     assert not [c for c in "\x1b\u202e\u2028\x00" if c in text]
     assert "##[" not in text
@@ -68,7 +68,7 @@ def test_file_has_no_control_characters_and_no_commands(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fragment", ["", "first", "second"])
 def test_page_has_the_same_elements(browser: Browser, tmp_path: Path, fragment: str) -> None:
-    """However a submission is called, and whatever it raises, no element comes of it."""
+    """No element is made by a submission's name or message, in any part of the page."""
     tame, evil = written(tmp_path / "tame.html", TAME), written(tmp_path / "evil.html", EVIL)
     counts = (
         "(() => { const found = {}; for (const e of document.querySelectorAll('main *'))"
@@ -81,7 +81,7 @@ def test_page_has_the_same_elements(browser: Browser, tmp_path: Path, fragment: 
             number = 0 if fragment == "first" else 1
             browser.run(f"document.querySelectorAll('#overview a')[{number}].click()")
             browser.run("new Promise(done => setTimeout(done, 0))")
-            # Behind each of the closed doors, too.
+            # Open each closed section too.
             browser.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
             browser.run("document.querySelectorAll('[data-line] button').forEach(b => b.click())")
             browser.run(SETTLED)

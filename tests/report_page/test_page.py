@@ -1,4 +1,4 @@
-"""The page in a browser: what people see and do."""
+"""The page in a browser: what users see and do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIXEL = (
 
 
 def choose(browser: Browser, selector: str, value: str) -> None:
-    """Set a field as a person does."""
+    """Set a field, with the events that a user's input causes."""
     browser.run(
         f"(field => {{ field.value = {value!r}; for (const kind of ['input', 'change'])"
         f" field.dispatchEvent(new Event(kind)); }})(document.querySelector({selector!r}))"
@@ -30,14 +30,14 @@ def choose(browser: Browser, selector: str, value: str) -> None:
 def test_page_needs_nothing_and_complains_of_nothing(
     browser: Browser, shown: Path, fragment: str
 ) -> None:
-    """Nothing but the file is loaded, no script fails, and the policy refuses nothing of it."""
+    """The page loads nothing but its file, no script fails, and the policy refuses nothing."""
     browser.open(shown, fragment)
     assert browser.complaints == []
     assert browser.asked == [shown.as_uri()]
 
 
 def test_overview_is_sorted_and_filtered(browser: Browser, shown: Path) -> None:
-    """A click on a header sorts; words and a verdict narrow it."""
+    """A click on a header sorts the overview; words and a verdict filter it."""
     browser.open(shown)
     names = f"{ROWS}.map(row => row.cells[0].textContent)"
     assert browser.run(names) == ["mine", "fast"]
@@ -52,7 +52,7 @@ def test_overview_is_sorted_and_filtered(browser: Browser, shown: Path) -> None:
 
 
 def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
-    """The name is a link that can be sent, and the way back is one."""
+    """A submission's name is a link that can be shared, and the way back is another."""
     browser.open(shown)
     browser.run("document.querySelector('#overview a').click()")
     browser.run("new Promise(done => setTimeout(done, 0))")
@@ -67,9 +67,9 @@ def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
 
 
 def test_link_leads_to_a_section(browser: Browser, shown: Path) -> None:
-    """A third part of the address scrolls there; going on to the next one changes nothing else."""
+    """A third part of the address scrolls to a section; another section keeps all settings."""
     browser.open(shown, "#mine/conv/source")
-    # -0, which is no number of JSON, becomes 0.
+    # Adding 0 turns -0 into 0, because JSON has no -0.
     top = "Math.round(document.getElementById(%r).getBoundingClientRect().top) + 0"
     assert abs(browser.run(top % "source")) <= 1
     choose(browser, "select[aria-label='stride is']", "> 1")
@@ -80,10 +80,10 @@ def test_link_leads_to_a_section(browser: Browser, shown: Path) -> None:
 
 
 def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
-    """Arrows move over the cells; each says where it is, its residue, and its numbers."""
+    """Arrow keys move over the map; each cell shows its index, residue and numbers."""
     browser.open(shown, "#mine")
     said = "document.querySelector('.readout').textContent"
-    # It starts at the first wrong element.
+    # The map starts at the first wrong element.
     assert browser.run(said).startswith("[batch 0, channel 0, position 1]: wrong by")
     assert "position mod stride 2 = 1; expected " in browser.run(said)
     assert "the mistake gives" in browser.run(said)
@@ -98,7 +98,7 @@ def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
     assert browser.run(said).startswith("[batch 0, channel 1, position 80]: never written")
     assert "tile 10, 0 in it" in browser.run(said)
     choose(browser, "input[aria-label='elements in a block']", "32")
-    # 81 elements a row.
+    # A row has 81 elements.
     assert "block 5, thread 1" in browser.run(said)
     choose(browser, "select[aria-label=page]", "1")
     assert browser.run(said).startswith("[batch 1, channel 1, position 80]")
@@ -108,7 +108,7 @@ def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
 def test_right_wrong_and_unwritten_have_their_colours(
     browser: Browser, shown: Path, dark: bool
 ) -> None:
-    """In either theme three kinds of cells are three colours, none of them the page's."""
+    """In either theme, the three kinds of cells and the page have four different colours."""
     browser.open(shown, "#mine", dark=dark)
     size = browser.run(f"{FIRST_MAP}.width / 81")
     right, wrong, gap = (browser.run(f"{PIXEL}({(at + 0.5) * size})") for at in (2, 3, 80))
@@ -121,7 +121,10 @@ def test_right_wrong_and_unwritten_have_their_colours(
 def test_what_is_out_of_bounds_has_a_colour_of_its_own(
     browser: Browser, shown: Path, dark: bool
 ) -> None:
-    """Beside the output, where memory goes on; the rest of that row is no element at all."""
+    """A write beside the output has its own colour, in a row beyond the last element.
+
+    The other cells of that row are no elements, and have no colour.
+    """
     browser.open(shown, "#mine", dark=dark)
     third = "document.querySelectorAll('.picture')[2]"
     first = f"{third}.querySelector('canvas[data-map=errors]')"
@@ -142,7 +145,7 @@ def test_what_is_out_of_bounds_has_a_colour_of_its_own(
 
 
 def test_switch_turns_the_theme(browser: Browser, shown: Path) -> None:
-    """Whatever the system prefers; maps are drawn again."""
+    """The switch changes the theme, whatever the system prefers, and the maps are drawn again."""
     browser.open(shown, "#mine")
     before = browser.run(f"{PIXEL}(3)")
     browser.run("document.getElementById('theme').click()")
@@ -153,7 +156,10 @@ def test_switch_turns_the_theme(browser: Browser, shown: Path) -> None:
 
 
 def test_large_output_is_shown_whole_and_in_detail(browser: Browser, shown: Path) -> None:
-    """The part around the first wrong element comes first, the reduced whole can be chosen."""
+    """A large output first shows the part around its first wrong element.
+
+    An overview of the whole can be chosen.
+    """
     browser.open(shown, "#mine")
     second = "document.querySelectorAll('.picture')[1]"
     said = f"{second}.querySelector('.readout').textContent"
@@ -166,7 +172,7 @@ def test_large_output_is_shown_whole_and_in_detail(browser: Browser, shown: Path
 
 
 def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
-    """All with a stride above 1 are seen together, and each can be run again."""
+    """A filter shows all cases with a stride above 1, and each has a command to run it again."""
     browser.open(shown, "#mine")
     rows = "[...document.querySelectorAll('#cases tbody tr')].filter(row => !row.hidden)"
     above = browser.run("document.getElementById('cases').textContent.split('6 of 6 cases')[0]")
@@ -184,7 +190,7 @@ def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
 
 
 def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path) -> None:
-    """A finding opens at its line; what never ran is marked; the hottest line comes first."""
+    """A finding opens at its line, unexecuted lines are marked, and the hottest line is first."""
     browser.open(shown, "#mine")
     line = "document.querySelector('[data-line=\"%d\"]')"
     browser.run(f"{line % 12}.querySelector('.badge').click()")
@@ -201,14 +207,14 @@ def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path
 
 
 def ptx_shown(browser: Browser) -> str | None:
-    """What is opened of a line's PTX; None for nothing."""
+    """Return the text of the opened PTX; None if nothing is open."""
     browser.run(SETTLED)
     text: str | None = browser.run("document.querySelector('#source .ptx')?.textContent ?? null")
     return text
 
 
 def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None:
-    """Nothing of it before; then by the line's number, by a click anywhere, and by keyboard."""
+    """A line's PTX is shown only on demand: by its number, by a click, and by keyboard."""
     browser.open(shown, "#mine")
     row = "document.querySelector('[data-line=\"12\"]')"
     number = f"{row}.querySelector('.number button')"
@@ -222,7 +228,7 @@ def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None
         "PTX of line 12 in sum: 1 instruction", "st.global.f32 [%rd8], %f2;",
     ):  # fmt: skip
         assert words in told
-    # A finding of the same line opens and closes beside it.
+    # A finding of the same line opens and closes independently.
     browser.run(f"{row}.querySelector('.badge').click()")
     browser.run(f"{number}.click()")
     assert ptx_shown(browser) is None
@@ -236,7 +242,7 @@ def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None
 
 
 def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
-    """Contenders in their order from the floor on, and the step that made it faster."""
+    """Contenders are drawn in order of time, after the floor; the history names the faster step."""
     browser.open(shown, "#fast")
     marks = browser.run(
         "[...document.querySelectorAll('#speed .mark')].map(m => [m.dataset.name, +m.dataset.x])"
@@ -254,7 +260,7 @@ def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
 
 
 def test_clock_and_throttling_are_drawn_below_the_samples(browser: Browser, shown: Path) -> None:
-    """A round that was thrown away has no sample, and what held the clock down is named."""
+    """A discarded round has no sample, and the reason for a lower clock is named."""
     browser.open(shown, "#fast")
     clocks = "[...document.querySelectorAll('#speed .clock')]"
     assert browser.run(f"{clocks}.length") == 41
@@ -279,13 +285,13 @@ def test_clock_and_throttling_are_drawn_below_the_samples(browser: Browser, show
 
 @pytest.mark.parametrize("fragment", ["", "#mine", "#fast"])
 def test_narrow_screen_is_enough(browser: Browser, shown: Path, fragment: str) -> None:
-    """At 400 pixels nothing makes the page itself wider; tables scroll by themselves."""
+    """At 400 pixels, nothing makes the page wider than the screen; tables scroll by themselves."""
     browser.open(shown, fragment, width=400)
     assert browser.run("document.documentElement.scrollWidth") <= 400
 
 
 def test_everything_is_reached_by_keyboard(browser: Browser, shown: Path) -> None:
-    """What reacts to a click is a button, a link or a field."""
+    """Everything that reacts to a click is a button, a link or a field, and has a name."""
     browser.open(shown, "#mine")
     clicked = "[...document.querySelectorAll('canvas[data-map]')].every(c => c.tabIndex === 0)"
     assert browser.run(clicked)
@@ -297,7 +303,10 @@ def test_everything_is_reached_by_keyboard(browser: Browser, shown: Path) -> Non
 
 
 def test_twenty_submissions_are_below_two_megabytes() -> None:
-    """On three problems each, with eighty cases, a source of 300 lines and three pictures."""
+    """The page of 60 reports stays below 2 MB.
+
+    They are of 20 submissions on three problems, with 80 cases each and sources of 300 lines.
+    """
     one = samples.wrong()
     pictured = one.cases[1].picture, one.cases[2].picture
     many = [
