@@ -1,11 +1,11 @@
-"""How noisy the whole instrument is: one submission under two names, timed against itself.
+"""Measure how noisy the timing is: one submission under two names, timed against itself.
 
     PYTHONPATH=. python benchmarks/aa_study.py measure runs.json --runs 20     # needs a GPU
     PYTHONPATH=. python benchmarks/aa_study.py report runs.json --picture docs/aa_study.svg
 
-Each run starts processes of its own, as the gate does. The report says how often the two copies
-were called anything but the same, how far the speedup over the baseline moved between runs, and,
-with matplotlib installed, draws both.
+Each run starts its own processes, as the gate does. The report says how often the two copies were
+judged different, and how far the speedup over the baseline moved between runs. With matplotlib
+installed, it draws both.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _measure(options: argparse.Namespace) -> None:
                 "submission": _SUBMISSION.stem,
                 "problem": _PROBLEM.stem,
             }
-            # Whatever stops a run, the earlier ones are there.
+            # Write after each run, so that the runs so far are stored if the program is stopped.
             options.file.write_text(json.dumps({**about, "runs": runs}))
             print(f"run {number + 1} of {options.runs}: {len(runs[-1]['first'])} rounds")
 

@@ -1,10 +1,10 @@
-"""How much wider the bound of rounding errors is than what PyTorch's own float32 errs by.
+"""Compare the bound of rounding errors with the actual errors of PyTorch's float32 on the CPU.
 
-Run `python benchmarks/bound_tightness.py REFERENCES...`. Each reference is called on the CPU in the
-sizes that it has on the simulator, with each run's values. Of every run in which there is an error
-two figures are told: the largest bound over the largest error, and the bound over the error of the
-element where that is least, which is what a report's "worst error" is the reciprocal of. A
-reference's are the median of the first and the least of the second.
+Run `python benchmarks/bound_tightness.py REFERENCES...`. Each reference is called on the CPU in its
+sizes on the simulator, with the values of each run. Each run with an error gives two figures. The
+first is the largest bound over the largest error. The second is the least ratio of bound to error
+of any element; its reciprocal is a report's "worst error". A reference's figures are the median of
+the first and the least of the second.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ANY = Submission(
 
 
 def ratios(problem: Problem) -> Iterator[tuple[str, float, float]]:
-    """Of each run with an error, and each output, the run's name and both figures."""
+    """Yield the run's name and both figures for each run with an error, and each output."""
     (case,) = cases_for(problem, ANY, "own", "simulator", seed=1)
     for at in problem.at(case.constants).each_output():
         yield from _ratios(at, case)

@@ -1,9 +1,10 @@
-"""What building a submission costs: torch's own load_inline against the harness, both cold.
+"""Compare the time of a cold build by torch's own load_inline with that by the harness.
 
     PYTHONPATH=. python benchmarks/build_cost.py submissions/flat_index.py ...
 
-Each file is built in a process of its own with an empty folder for builds; what is timed is the
-call of load_inline. Importing torch, which takes as long either way, is not in it.
+Each file is built in a process of its own with an empty folder for builds. The measured time is
+that of the call of load_inline. It does not contain the import of torch, which takes equally long
+in both cases.
 """
 
 from __future__ import annotations

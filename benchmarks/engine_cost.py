@@ -1,12 +1,12 @@
-"""What an engine costs: per evaluation, of Dask's scheduler alone, and what more GPUs bring.
+"""Measure the cost of an engine: per evaluation, in Dask's scheduler, and on several GPUs.
 
 python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # in process against Dask
 python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
 CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus
-CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # one of them, after that
-python benchmarks/engine_cost.py cold       # how busy GPUs are while nothing is built yet
-python benchmarks/engine_cost.py contexts   # how many of CUDA's contexts a host makes in a second
-python benchmarks/engine_cost.py builds     # what compilers on the other processors do to times
+CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # then on one of them
+python benchmarks/engine_cost.py cold       # how busy the GPUs are while nothing is built yet
+python benchmarks/engine_cost.py contexts   # how many CUDA contexts a host makes per second
+python benchmarks/engine_cost.py builds     # how much compilers on other processors slow kernels
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _OWN = harness.Options(device="cuda", grid="own", seed=1)
 
 
 def overhead(submission: Path, reference: Path) -> None:
-    """Print the seconds of one evaluation on each engine, in turns, once everything is built."""
+    """Print the seconds of one evaluation on each engine, by turns, after everything is built."""
     options = harness.Options(seed=1)
     seconds: dict[str, list[float]] = {"in_process": [], "processes": [], "dask": []}
     clients = {name: harness.Client(name, jobs=1, options=options) for name in seconds}
     with contextlib.ExitStack() as stack:
         for client in clients.values():
-            # The first one builds, and starts processes.
+            # The first evaluation builds, and starts the processes.
             stack.enter_context(client).submit(submission, reference).result()
         for _ in range(_ROUNDS):
             for name, client in clients.items():
@@ -73,7 +73,10 @@ def overhead(submission: Path, reference: Path) -> None:
 
 
 def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
-    """Print evaluations a second, and memory, where an evaluation is only its report."""
+    """Print evaluations per second, and memory, for evaluations that only return a report.
+
+    The workers' own work is replaced, so that only the scheduler and the sender are measured.
+    """
     report = Report(
         "empty", "", "", "", "", "simulator", "quick", 0, {}, "passed", source="x" * 8192
     ).to_json()
@@ -111,11 +114,11 @@ def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
 
 
 def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> None:
-    """Print how many of the submissions' own configurations the visible GPUs check in an hour.
+    """Print how many own configurations of submissions the visible GPUs check in an hour.
 
-    Unless everything is built, each pair of submission and problem is checked once before. What
-    counts has ended within so many seconds, which begin when as many have ended as run at a time:
-    neither the start nor the last ones, for which all but one of the GPUs wait, are in the time.
+    Unless everything is built, each pair of submission and problem is checked once before. The
+    measured time begins after as many evaluations have ended as run at a time, and lasts this many
+    seconds. So it contains neither the start nor the end, when all but one of the GPUs wait.
     """
     pairs = _pairs(folder)
     jobs = jobs or EngineChoice("dask", "").hardware("cuda").jobs
@@ -140,10 +143,10 @@ def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> N
 
 
 def cold(copies: int, folder: Path) -> None:
-    """Print how busy the visible GPUs are while copies that nobody has built are checked.
+    """Print how busy the visible GPUs are while copies of submissions are built and checked.
 
-    Each copy of a submission has a comment of its own in its C++ source, so that it is built anew.
-    From the begin of the first evaluation on there is something to do for a GPU.
+    Each copy has a comment of its own in its C++ source, so that it is built anew. From the begin
+    of the first evaluation on, there is work for a GPU.
     """
     pairs = _pairs(folder)
     sources = {path: path.read_text() for path, _ in pairs}
@@ -191,9 +194,9 @@ def cold(copies: int, folder: Path) -> None:
 
 
 def contexts(seconds: float) -> None:
-    """Print how many contexts a second processes begin and end, on one and on all visible GPUs.
+    """Print how many CUDA contexts processes make and end per second, on one and on all GPUs.
 
-    One for each GPU is there throughout, as those of evaluators are.
+    One context on each visible GPU exists throughout, as those of evaluators do.
     """
     gpus = torch.cuda.device_count()
     held = [torch.zeros(1, device=f"cuda:{gpu}") for gpu in range(gpus)]
@@ -228,15 +231,15 @@ print(made)
 
 
 def builds(names: Sequence[str], folder: Path) -> None:
-    """Print submissions' times on an idle machine and beside a compiler on each other processor.
+    """Print submissions' times on an idle machine, and beside one compiler per other processor.
 
-    Idle and busy take turns, so that the GPU is as warm for both.
+    Idle and busy measurements take turns, so that the GPU is equally warm for both.
     """
     reference = folder / "reference" / "conv_transpose1d.py"
     paths = [folder / "submissions" / f"{name}.py" for name in names]
     with harness.Client(jobs=len(paths), options=_OWN) as client:
         reports = [future.result() for future in client.map(paths, reference)]
-    # One for what is timed, and one for who times it.
+    # One processor is for the submission that is timed, and one for the process that times it.
     count = usable_cores() - 2
     with Processes(1) as engine:
         for path, report in zip(paths, reports, strict=True):
@@ -258,7 +261,7 @@ def builds(names: Sequence[str], folder: Path) -> None:
 
 
 def _pairs(folder: Path) -> list[tuple[Path, Path]]:
-    """Submissions with the references that they fit."""
+    """Return submissions with the references that they fit."""
     problems = {path: load(path) for path in sorted((folder / "reference").glob("*.py"))}
     return [
         (submission.path, path)
@@ -277,7 +280,7 @@ def _tell(reports: Sequence[Report], seconds: float) -> None:
 
 
 def _share(intervals: Iterable[tuple[float, float]], begin: float, end: float) -> float:
-    """The share of a time in which there is at least one of these intervals."""
+    """Return the share of a time during which at least one of the intervals runs."""
     covered, reached = 0.0, begin
     for start, stop in sorted(intervals):
         covered += max(0.0, min(stop, end) - max(start, reached))
@@ -287,7 +290,7 @@ def _share(intervals: Iterable[tuple[float, float]], begin: float, end: float) -
 
 @contextlib.contextmanager
 def _utilization() -> Iterator[list[tuple[float, list[int]]]]:
-    """When it was looked, and each visible GPU's utilization in percent, as NVML has it."""
+    """Yield a list of samples: the time, and NVML's utilization of each visible GPU in percent."""
     samples: list[tuple[float, list[int]]] = []
     ended = threading.Event()
 
@@ -307,7 +310,7 @@ def _utilization() -> Iterator[list[tuple[float, list[int]]]]:
 
 @contextlib.contextmanager
 def _compilers(count: int) -> Iterator[None]:
-    """So many compilers, one file after the other."""
+    """Run this many compilers, each of which compiles one file repeatedly."""
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "kernel.cu"
         source.write_text("#include <cub/cub.cuh>\n__global__ void kernel() {}\n")
@@ -325,13 +328,13 @@ def _compilers(count: int) -> Iterator[None]:
 
 
 def _resident(process: str) -> int:
-    """Bytes of memory that a process has."""
+    """Return a process's resident memory in bytes."""
     pages = Path(f"/proc/{process}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _serve(told: multiprocessing.Queue[str]) -> None:
-    """A scheduler, in a process of its own."""
+    """Run a scheduler in this process."""
 
     async def run() -> None:
         async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
@@ -342,7 +345,7 @@ def _serve(told: multiprocessing.Queue[str]) -> None:
 
 
 def _work(address: str, count: int, told: multiprocessing.Queue[str]) -> None:
-    """Workers, all in one process: as processes they would need the memory of a cluster."""
+    """Run all workers in this process; as processes, they would need the memory of a cluster."""
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -367,7 +370,7 @@ def _no_builds(*_: object) -> tasks.Builds:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the measurement that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(required=True, dest="what")
     one = commands.add_parser("overhead")

@@ -1,4 +1,4 @@
-"""Which GPU a measurement is of."""
+"""The GPU of a measurement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 
 
 def describe_gpu() -> str:
-    """Name and driver of the GPU, as nvidia-smi tells them."""
+    """Return name and driver version of the GPU, as nvidia-smi prints them."""
     return subprocess.run(
         ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
         capture_output=True,

@@ -1,10 +1,10 @@
-"""How far honest errors agree with what rounded operands would make of an output.
+"""Measure how far honest rounding errors agree with those of rounded operands.
 
     PYTHONPATH=. python benchmarks/honest_errors.py --draws 300
 
-Sums of products are added up in many ways that are all float32, on operands drawn as those of cases
-are, and `judging/kept_bits.py` looks at their errors. Told are the largest T of all tests of each
-way, and the mean of T squared, which is 1 for independent signs. An accusation takes T above 8.5.
+Sums of products are computed in several ways, all in float32, on operands drawn as in cases. Then
+`judging/kept_bits.py` examines their errors. The output for each way is the largest T of all tests,
+and the mean of T squared, which is 1 for independent signs. An accusation needs T above 8.5.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.problems.families.conv_transpose1d.factors import factors_of
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 Way = Callable[[Tensor, Tensor], Tensor]
-"""From w (terms, channels) and x (terms, positions), float32, to the sums of their products."""
+"""A function of w (terms, channels) and x (terms, positions), float32, to the sums of products."""
 Terms = Sequence[tuple[Tensor, Tensor]]
 
 _TERMS = (1, 2, 5, 30, 200)
@@ -31,12 +31,12 @@ _TF32_BITS = 11
 
 
 def in_turn(w: Tensor, x: Tensor) -> Tensor:
-    """One after another, with products that are not rounded."""
+    """Add the terms one after another, without rounding the products."""
     return _added([*zip(w, x, strict=True)], _to_nearest)
 
 
 def with_rounded_products(w: Tensor, x: Tensor) -> Tensor:
-    """One after another, with each product rounded before."""
+    """Add the terms one after another, after rounding each product."""
     total = torch.zeros(w.shape[1], x.shape[1])
     for one, other in zip(w, x, strict=True):
         total = total + one[:, None] * other
@@ -44,34 +44,34 @@ def with_rounded_products(w: Tensor, x: Tensor) -> Tensor:
 
 
 def in_eight_parts(w: Tensor, x: Tensor) -> Tensor:
-    """Partial sums, as those of several threads."""
+    """Add partial sums, as several threads would."""
     parts = [in_turn(w[start::8], x[start::8]) for start in range(min(8, len(w)))]
     return torch.stack(parts).sum(0)
 
 
 def largest_first(w: Tensor, x: Tensor) -> Tensor:
-    """What makes the sum large comes first, and everything is added to that."""
+    """Add the terms in descending order of their size."""
     order = (w.abs().amax(1) * x.abs().amax(1)).argsort(descending=True)
     return in_turn(w[order], x[order])
 
 
 def cut_off(w: Tensor, x: Tensor) -> Tensor:
-    """One after another, each sum rounded towards zero as tensor cores do."""
+    """Add the terms one after another, and round each sum towards zero, as tensor cores do."""
     return _added([*zip(w, x, strict=True)], _to_zero)
 
 
 def in_cut_parts(w: Tensor, x: Tensor) -> Tensor:
-    """3xTF32: both operands are two parts of 11 bits, cut off."""
+    """Use 3xTF32 with cut-off parts: each operand is two parts of 11 bits."""
     return _in_parts(w, x, cut)
 
 
 def in_rounded_parts(w: Tensor, x: Tensor) -> Tensor:
-    """3xTF32: both operands are two parts of 11 bits, rounded to nearest."""
+    """Use 3xTF32 with parts rounded to nearest: each operand is two parts of 11 bits."""
     return _in_parts(w, x, nearest)
 
 
 def by_torch(w: Tensor, x: Tensor) -> Tensor:
-    """As the processor's library has it."""
+    """Use the CPU library's matrix product."""
     return w.T @ x
 
 
@@ -91,13 +91,13 @@ WAYS: Mapping[str, Way] = {
 
 
 def nearest(values: Tensor, bits: int) -> Tensor:
-    """Round float32 numbers to some bits, ties to even."""
+    """Round float32 numbers to this many bits of mantissa, ties to even."""
     mantissa, exponent = torch.frexp(values)
     return torch.ldexp(torch.ldexp(mantissa, torch.tensor(bits)).round(), exponent - bits)
 
 
 def cut(values: Tensor, bits: int) -> Tensor:
-    """Round float32 numbers to some bits, towards zero."""
+    """Round float32 numbers to this many bits of mantissa, towards zero."""
     mantissa, exponent = torch.frexp(values)
     return torch.ldexp(torch.ldexp(mantissa, torch.tensor(bits)).trunc(), exponent - bits)
 
@@ -105,13 +105,13 @@ def cut(values: Tensor, bits: int) -> Tensor:
 def draw(
     terms: int, generator: Generator, *, positive: bool, channels: int = _CHANNELS
 ) -> tuple[Tensor, Tensor]:
-    """Give w (terms, channels) as a layer is initialised, and x (terms, positions).
+    """Draw w (terms, channels) as in an initialised layer, and x (terms, positions).
 
     Args:
-        terms: Of each sum.
-        generator: Where they come from.
-        positive: Whether x is of [0, 1), or else normal.
-        channels: Of the output.
+        terms: Number of terms of each sum.
+        generator: Source of randomness.
+        positive: True to draw x from [0, 1), False to draw it from a normal distribution.
+        channels: Number of channels of the output.
     """
     limit = 1 / math.sqrt(channels)
     w = torch.rand(terms, channels, generator=generator) * 2 * limit - limit
@@ -120,13 +120,13 @@ def draw(
 
 
 def factors(w: Tensor, x: Tensor) -> tuple[Factor, Factor]:
-    """The operands of the sums, as those of a transposed convolution with one tap."""
+    """Return the operands as the factors of a transposed convolution with one tap."""
     sizes = Convolution(w.shape[0], w.shape[1], 1, batch=1, length=x.shape[1])
     return factors_of(sizes, w[:, :, None], x[None])
 
 
 def error_of(way: Way, w: Tensor, x: Tensor) -> Tensor:
-    """The error of sums that are added up in one way (1, channels, positions), float64."""
+    """Return the error of sums computed in one way: (1, channels, positions), float64."""
     return (way(w, x).double() - w.double().T @ x.double())[None]
 
 
@@ -139,7 +139,7 @@ def _added(terms: Terms, rounded: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _in_parts(w: Tensor, x: Tensor, rounded: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Three of the four products of the operands' parts, the small ones first, sums cut off."""
+    """Add three of the four products of the operands' parts, small ones first, sums cut off."""
     high_w, high_x = rounded(w, _TF32_BITS), rounded(x, _TF32_BITS)
     low_w, low_x = rounded(w - high_w, _TF32_BITS), rounded(x - high_x, _TF32_BITS)
     pairs = ((low_w, high_x), (high_w, low_x), (high_w, high_x))
@@ -157,7 +157,7 @@ def _to_zero(sums: Tensor) -> Tensor:
 
 
 def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tensor, int]]:
-    """All T of each draw, and how many operands are accused."""
+    """Yield all T of each draw, and the number of accused operands."""
     for _ in range(draws):
         for terms in _TERMS:
             for positive in (True, False):

@@ -1,9 +1,10 @@
-"""The tables of docs/kernels.md, from what a bench of raw kernel launches measured.
+"""Print the tables of docs/kernels.md from the measurements of a bench of raw kernel launches.
 
     python benchmarks/kernel_variants.py results/kernels_h200.json
 
-Of each run of the bench, and each problem, every variant that was timed, the fastest first, with
-those that leave out their loads, stores or multiplications; then what Nsight Compute said.
+For each run of the bench and each problem, the table has every variant that was timed, fastest
+first. Some variants leave out their loads, stores or multiplications. After that come the counters
+of Nsight Compute.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PROFILED = {
     "tensor cores %": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 }
 _L2_LINK = "lts__ltcfabric2ltc_cycles_active.avg.pct_of_peak_sustained_elapsed"
-_STORED_SECTORS = (  # bulk copies do not pass through L1, where the first run counted
+_STORED_SECTORS = (  # bulk copies bypass L1, where the first run counted
     "lts__t_sectors_srcunit_tex_op_write.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
 )
@@ -59,7 +60,7 @@ def _print_run(run: dict[str, Any]) -> None:
 
 def _plan(variant: dict[str, Any]) -> str:
     plan = variant["plan"]
-    if plan is None:  # a submission as it was
+    if plan is None:  # a submission itself, without a plan
         return ""
     tile = (
         f"{plan['block_outputs']} x {plan['positions']}, {plan['stages']} of"

@@ -1,16 +1,16 @@
-"""Run the README's two commands as a new user, on machines that are made for it.
+"""Run the README's two commands as a new user would, on machines that are made for it.
 
     sudo PYTHONPATH=. python benchmarks/machines.py run FILE --roots FOLDER [--machine NAME ...]
     PYTHONPATH=. python benchmarks/machines.py table FILE --update docs/machines.md
 
-`run` makes root file systems with debootstrap and keeps them in FOLDER. Each machine gets a fresh
-view of one (overlayfs) with a clone of what is committed, and runs the commands there with the
-rights that a container has. A line of JSON for each machine is appended to FILE; what the commands
-print is in FOLDER/logs. `--command` names others, such as `make .venv/ready`; `list` lists the
-machines.
+`run` makes root file systems with debootstrap, and keeps them in FOLDER. Each machine gets a fresh
+view of one (overlayfs) with a clone of the committed state. It runs the commands there with the
+rights of a container. `run` appends a line of JSON for each machine to FILE. FOLDER/logs has the
+output of the commands. `--command` names other commands, such as `make .venv/ready`; `list` lists
+the machines.
 
-A machine sees nothing of the host's but how its network is reached. Where pip has files of its own
-here, `--pip-from-host` shows it these, and its configuration.
+A machine sees nothing of the host except how to reach the network. If pip on the host needs files
+of its own, `--pip-from-host` shows the machine these files and pip's configuration.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip", "/opt/wheels", "/opt/pypi", "/opt/pypi-more")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _ASK_SECONDS = 300.0
-# What a machine that was set up tells of itself.
+# This program runs on a machine after its setup, and prints facts about it.
 _FACTS = """
 import json, platform, torch
 from harness.sandbox import bubblewrap
@@ -48,16 +48,17 @@ print(json.dumps([platform.python_version(), torch.__version__, bubblewrap.why_n
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine has.
+    """The properties of a machine.
 
     Attributes:
-        release: Of its distribution.
-        packages: Beside those that the README asks for.
-        is_root: Whether root runs the commands; else an ordinary user.
-        project: Folder of the clone, below the home folder where it is not absolute.
-        may_make_namespaces: Whether the kernel lets programs; Docker's default is not to.
-        has_read_only_home: Whether the home folder cannot be written.
-        has_toolkit: Whether a CUDA toolkit of the host's is installed.
+        release: Release of its distribution.
+        packages: Packages besides those that the README asks for.
+        is_root: True if root runs the commands; else an ordinary user does.
+        project: Folder of the clone; a relative path is below the home folder.
+        may_make_namespaces: True if the kernel lets programs make namespaces; Docker's default does
+            not.
+        has_read_only_home: True if the home folder cannot be written.
+        has_toolkit: True if a CUDA toolkit of the host is installed.
     """
 
     release: str
@@ -70,7 +71,7 @@ class Machine:
 
     @property
     def home(self) -> str:
-        """Of who runs the commands."""
+        """Home folder of the user who runs the commands."""
         return "/root" if self.is_root else f"/home/{USER}"
 
 
@@ -98,13 +99,13 @@ MACHINES: Mapping[str, Machine] = {
 
 @dataclass(frozen=True)
 class Host:
-    """What this machine gives to those that it makes.
+    """The parts of this machine that the machines use.
 
     Attributes:
         roots: Folder of everything that is kept.
         images: Root file systems.
         source: The repository whose HEAD is cloned.
-        shows_pip: Whether they have this machine's configuration of pip, and its files.
+        shows_pip: True if machines see this machine's configuration of pip and its files.
         toolkit: A CUDA toolkit.
     """
 
@@ -116,7 +117,7 @@ class Host:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables by which the network is reached, and packages found."""
+        """Variables that the machines need to reach the network and to find packages."""
         names = [name for each in _PROXIES for name in (each, each.upper())]
         if self.shows_pip:
             names += [name for name in os.environ if name.startswith("PIP_")]
@@ -125,7 +126,7 @@ class Host:
 
 
 class Session:
-    """A machine with a fresh view of its root file system, which is gone in the end.
+    """A machine with a fresh view of its root file system, which `close` discards.
 
     Raises:
         ImageError: The root file system cannot be made.
@@ -144,19 +145,19 @@ class Session:
         self._written.mkdir(parents=True)
 
     def close(self) -> None:
-        """Forget what was written."""
+        """Delete everything that the machine wrote."""
         for folder in (self._written, self._written.with_name(f"{self._name}.work")):
             shutil.rmtree(folder, ignore_errors=True)
 
     def run(self, command: str, limit_s: float) -> Run:
-        """Run one of the commands in the clone."""
+        """Run a command in the clone."""
         self._count += 1
         log = self._logs / f"{self._name}-{self._count}.log"
         ended = run(self._view(command), log, limit_s)
         return Run(command, ended.status, ended.seconds, **counted(log.read_text()))
 
     def facts(self) -> list[str]:
-        """Versions of Python and torch there, and the sandbox; empty what cannot be found out."""
+        """Return the versions of Python and torch, and the sandbox; empty if unknown."""
         log = self._logs / f"{self._name}-facts.log"
         command = shlex.join([".venv/bin/python", "-c", _FACTS])
         if run(self._view(command), log, _ASK_SECONDS).status:
@@ -217,7 +218,7 @@ def try_machine(name: str, host: Host, commands: Iterable[str], limit_s: float) 
 
 
 def main() -> None:
-    """Try machines, or write down what became of them."""
+    """Run the commands on machines, or print the table of earlier runs."""
     options = _options()
     if options.do == "list":
         print("\n".join(MACHINES))

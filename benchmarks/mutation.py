@@ -1,14 +1,14 @@
-"""How many small mistakes the harness finds: mutants of submissions, drawn with a seed and checked.
+"""Measure how many small mistakes the harness finds, with mutants of submissions.
 
     PYTHONPATH=. python benchmarks/mutation.py run FILE --seed N --each 15
     PYTHONPATH=. python benchmarks/mutation.py summary FILE --words results/mutants.toml
     PYTHONPATH=. python benchmarks/mutation.py list FILE --words results/mutants.toml
 
-`run` draws from each submission, checks every mutant against the references that it fits until one
-report is not right, and appends an outcome a line to FILE; what FILE has already is not run again.
-Where a few cases show more than wrong numbers, that is all; else the whole quick grid runs, since a
-diagnosis needs all cases. Changes of C++ are compiled one
-file each, `--jobs` at a time; the compilers' caches of headers serve them all.
+`run` draws mutants of each submission with a seed. It checks each mutant against the references
+that it fits, until one report is not right. It appends one outcome a line to FILE, and skips
+mutants that FILE has already. If the first few cases show more than wrong numbers, no others run.
+Otherwise the whole quick grid runs, since a diagnosis needs all cases. Changes of C++ are compiled
+one file each, `--jobs` at a time; the compilers' caches of headers serve them all.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ from harness.system import codec
 from harness.worker.supervisor import Deadlines
 
 SUBMISSIONS = Path("submissions")
-# A mutant may loop for ever: no call of a submission takes a tenth of that.
+# A mutant may loop forever. No call of a submission takes a tenth of these deadlines.
 _DEADLINES = Deadlines(step=20.0, all_steps=120.0)
 _CALL_BUDGET = 10**9
-# The problem's own one, and edges.
+# The first cases are the problem's own configuration, and corner cases.
 _FIRST_CASES = 8
 
 
 class Checks:
-    """Checks mutants against the references that their submissions fit."""
+    """Checks of mutants against the references that their submissions fit."""
 
     def __init__(
         self, processes: Processes, folder: Path, seed: int, kept: Path | None = None
     ) -> None:
-        """`folder` is where their files lie; all values are drawn from `seed`.
+        """Write the mutants' files into `folder`, and draw all values from `seed`.
 
-        To the file `kept` goes of each mutant the report that says most: the one that killed it.
+        If `kept` is given, one report of each mutant is appended to that file: the one that killed
+        it, or else the last.
         """
         self._processes = processes
         self._folder = folder
@@ -66,7 +67,7 @@ class Checks:
         self._usual = cache(self._reports_of)
 
     def outcome(self, original: Submission, mutant: Mutant) -> Outcome:
-        """What becomes of a mutant."""
+        """Check a mutant, and return its outcome."""
         path = self._folder / mutant.id / original.path.name
         path.parent.mkdir()
         path.write_bytes(changed(original.path.read_bytes(), mutant.edit))
@@ -76,7 +77,7 @@ class Checks:
         if self._kept:
             with self._kept.open("a") as file:
                 print(replace(reports[-1], submission=mutant.id).to_json(), file=file)
-        # Of one that is wrong nobody asks what is usual.
+        # The original's reports are needed only for a mutant that passes.
         usual = self._usual(original.path) if reports[-1].is_right else ()
         result = outcome_of(mutant, reports, usual)
         may_be_same = result.fate == "survived" and mutant.part != "python"
@@ -95,7 +96,10 @@ class Checks:
         return tuple(reports)
 
     def _report(self, request: Request) -> Report:
-        """Of the first cases alone, where what they show is nothing that has a diagnosis."""
+        """Return the report of the first cases if it is conclusive, or else of all cases.
+
+        The first cases are conclusive if they fail for a reason that has no diagnosis.
+        """
         few = replace(request, cases=request.cases[:_FIRST_CASES], is_whole=False)
         report = self._processes.submit(few).result()
         if report.is_right or killed_by(report) in DIAGNOSED:
@@ -118,7 +122,7 @@ class Checks:
 def outcomes(
     checks: Checks, seed: int, each: int, done: Sequence[str], jobs: int
 ) -> Iterator[Outcome]:
-    """Check what is drawn, one of each submission by turns; those that are done are left out."""
+    """Check the drawn mutants, one of each submission by turns; skip those that are done."""
     found = [(s, drawn(s.path, each, seed)) for s in discover([SUBMISSIONS]).submissions]
     wanted = [
         (submission, mutants[turn])
@@ -133,7 +137,7 @@ def outcomes(
 
 
 def recorded(file: Path) -> tuple[Outcome, ...]:
-    """The outcomes in a file; none where there is no file."""
+    """Return the outcomes in a file; none if the file does not exist."""
     lines = file.read_text().splitlines() if file.exists() else []
     return tuple(codec.decode(line, Outcome) for line in lines)
 

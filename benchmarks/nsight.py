@@ -1,4 +1,4 @@
-"""Runs Nsight Compute and reads what it prints."""
+"""Run Nsight Compute, and parse its output."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel: each metric's value, without those that were not measured."""
+    """One launch of a kernel: each metric's value, without metrics that were not measured."""
 
     kernel: str
     values: dict[str, float]
 
 
 def supported(command: Sequence[str], metrics: Sequence[str]) -> list[str]:
-    """Those of the metrics that this ncu measures of the command on this GPU.
+    """Return the metrics that this ncu can measure of the command on this GPU.
 
-    Names change with ncu and the GPU, and one that is not known may fail a whole measurement.
+    The names of metrics change with ncu and the GPU, and an unknown one may fail a whole
+    measurement.
     """
     launches = _measured(command, metrics)
     if launches is None:
@@ -34,10 +35,10 @@ def _is_supported(command: Sequence[str], metric: str) -> bool:
 
 
 def measure(command: Sequence[str], metrics: Sequence[str]) -> list[Launch]:
-    """The command's launches, in their order.
+    """Return the command's launches in order.
 
     Raises:
-        RuntimeError: ncu fails; the message is what it says.
+        RuntimeError: ncu fails; the message is the end of its output.
     """
     launches = _measured(command, metrics)
     if launches is None:
@@ -57,19 +58,19 @@ def _ncu(command: Sequence[str], metrics: Sequence[str]) -> subprocess.Completed
 
 
 def _measured(command: Sequence[str], metrics: Sequence[str]) -> list[Launch] | None:
-    """None where ncu fails."""
+    """Return the launches, or None if ncu fails."""
     done = _ncu(command, metrics)
     start = done.stdout.find('"ID"')
     if done.returncode or start < 0:
         return None
     rows = csv.DictReader(io.StringIO(done.stdout[start:]))
-    # The row below the header has units, and what is said in between belongs to no launch.
+    # The row below the header has units. Other text in between belongs to no launch.
     return [
         Launch(row["Kernel Name"], _values(row, metrics)) for row in rows if row["ID"].isdigit()
     ]
 
 
 def _values(row: dict[str, str], metrics: Sequence[str]) -> dict[str, float]:
-    # Sums over instructions are followed by how many instructions those are.
+    # A sum over instructions is followed by the number of instructions, which is not read.
     found = {m: re.match(r"[\d,.]+", row.get(m) or "") for m in metrics}
     return {m: float(text[0].replace(",", "")) for m, text in found.items() if text}

@@ -1,4 +1,4 @@
-"""What Nsight Compute counts of submissions, for comparison with the simulator.
+"""Compare Nsight Compute's counters of submissions with the simulator's.
 
     python benchmarks/nsight_counters.py measure FILE    on a machine with a GPU and ncu
     python benchmarks/nsight_counters.py compare FILE    anywhere: prints a Markdown table
@@ -52,7 +52,11 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "warp instructions": "smsp__inst_executed.sum",
     }
 )
-"""Several for one thing where their names do not tell which of them counts what we do."""
+"""Metrics by title.
+
+Some counters have several candidates, because the metrics' names do not say which one counts the
+same as the simulator.
+"""
 
 SUBMISSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -66,16 +70,16 @@ SUBMISSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "hopper": ("tests/kernels", "conv_transpose1d_dilated"),
     }
 )
-"""Folder and problem of each."""
+"""Folder and problem of each submission."""
 
 
 def measure(target: Path) -> None:
-    """Run each submission under ncu and keep the sums over its own kernels."""
+    """Run each submission under ncu, and store the sums over its own kernels."""
     results = {}
     for name, (folder, problem) in SUBMISSIONS.items():
         script = ["benchmarks/run_once.py", f"{folder}/{name}.py", f"reference/{problem}.py"]
         command = [sys.executable, *script]
-        # The first run compiles, which ncu would slow down.
+        # The first run compiles, outside of ncu, which would slow it down.
         subprocess.run(command, check=True)
         # A kernel without matrix instructions may have no value for their metrics.
         metrics = nsight.supported(command, list(METRICS.values()))
@@ -96,7 +100,7 @@ def measure(target: Path) -> None:
 
 
 def simulated(name: str) -> dict[str, float]:
-    """The same numbers from `harness profile`."""
+    """Return the same counters from `harness profile`."""
     submission, problem = SUBMISSIONS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
@@ -145,7 +149,7 @@ def simulated(name: str) -> dict[str, float]:
 
 
 def compare(source: Path) -> None:
-    """Print measured and simulated numbers side by side."""
+    """Print measured and simulated counters side by side."""
     measured: dict[str, Any] = json.loads(source.read_text())
     rows = []
     for name in (name for name in SUBMISSIONS if name in measured["submissions"]):

@@ -1,4 +1,4 @@
-"""What building the page adds to a check: the same command with --html and without, in turns.
+"""Measure what the page adds to a check: the same command with --html and without, by turns.
 
 python benchmarks/page_cost.py submissions/flat_index.py --reference reference/conv_transpose1d.py
 """
@@ -18,16 +18,16 @@ _ROUNDS = 7
 
 
 def measure(arguments: list[str], rounds: int) -> None:
-    """Print medians of the seconds that pass, and of those that processors are busy."""
+    """Print medians of the elapsed seconds and of the processors' busy seconds."""
     check = [sys.executable, "-m", "harness", "check", *arguments, "--seed", "1"]
     taken: dict[str, list[tuple[float, float]]] = {"without": [], "with": []}
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
         commands = {"without": check, "with": [*check, "--html", str(page)]}
-        # The first one builds.
+        # The first check builds.
         _seconds(check)
         for number in range(rounds):
-            # Neither is always the one that comes second.
+            # The order alternates, so that neither command always runs second.
             for name in sorted(commands, reverse=bool(number % 2)):
                 taken[name].append(_seconds(commands[name]))
         print(f"{page.stat().st_size:,} bytes")
@@ -41,7 +41,7 @@ def measure(arguments: list[str], rounds: int) -> None:
 
 def _seconds(command: list[str]) -> tuple[float, float]:
     start, before = time.monotonic(), _busy()
-    # What is wrong with a submission makes no difference here.
+    # A submission that is wrong takes the same steps, so its status does not matter.
     subprocess.run(command, check=False, capture_output=True)
     return time.monotonic() - start, _busy() - before
 

@@ -1,9 +1,9 @@
-"""Whether right kernels are accused: any reference by plain kernels in CUDA, checked.
+"""Check whether right kernels are accused: references computed by plain CUDA kernels.
 
-Run `python benchmarks/plain_kernels.py REFERENCES... --into FOLDER`. For each reference it writes a
-submission into the folder, in which every operator is a plain kernel (`plain/kernels.cu`), and
-checks it on the simulator. All of them share one extension, which is built once. It ends with how
-many have which verdict and precision class.
+Run `python benchmarks/plain_kernels.py REFERENCES... --into FOLDER`. For each reference, it writes
+a submission into the folder, in which every operator is a plain kernel (`plain/kernels.cu`), and
+checks it on the simulator. All of them share one extension, which is built once. At the end, it
+prints how many have which verdict and precision class.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ class ModelNew(Model):
 
 
 def write(reference: Path, folder: Path) -> Path:
-    """Write the submission of a reference: kernels, what calls them for its operators, and itself.
+    """Write a reference's submission: the kernels, the calls of them, and the reference itself.
 
-    The reference comes last, and all files have one name: a build knows the lines of its kernels.
+    The reference comes last, and all files have the same name, because a build contains the file
+    name and the line numbers of its kernels. So all submissions share one build.
     """
     kernels, operators = ((PARTS / name).read_text() for name in ("kernels.cu", "operators.py"))
     before, _, behind = operators.partition('CUDA_SOURCE = ""')
@@ -42,14 +43,14 @@ def write(reference: Path, folder: Path) -> Path:
 
 
 def tell(future: Future[harness.Report]) -> None:
-    """Print a line."""
+    """Print a line on a finished report."""
     report = future.result()
     counts = dict(Counter(case.verdict for case in report.cases))
     print(report.problem, report.verdict, report.precision, counts, report.message, flush=True)
 
 
 def main() -> None:
-    """Print a line for each reference when it is there, and what they come to."""
+    """Print a line for each reference as soon as it is finished, and the totals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("references", nargs="+", type=Path)
     parser.add_argument("--into", type=Path, required=True, help="where the submissions go")
@@ -60,7 +61,7 @@ def main() -> None:
     futures = []
     with harness.Client(options=options) as client:
         for reference in given.references:
-            # It takes seconds to choose the cases of some; others are checked meanwhile.
+            # The choice of cases takes seconds for some references. Others are checked meanwhile.
             future = client.submit(write(reference, given.into), reference)
             future.add_done_callback(tell)
             futures.append(future)

@@ -1,11 +1,11 @@
-"""Draws what was reached of what memory and the tensor cores allow, from results files.
+"""Draw the rates that contenders reached below those of memory and tensor cores, from results.
 
     python benchmarks/roofline.py results docs/roofline.svg
 
-Points are the newest time of every submission for every problem, and the fastest baseline of each
-precision, by `results/*.jsonl`. The slope is the copy that the harness measured beside them, the
-flat line the fastest variant in `results/kernels_h200.json` that neither loads nor stores, only
-multiplies.
+The points are the newest time of every submission for every problem, and the fastest baseline of
+each precision, from `results/*.jsonl`. The slope is the bandwidth of the copy that the harness
+measured beside them. The flat line is the fastest variant in `results/kernels_h200.json` that only
+multiplies, without loads or stores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ _ONLY_MULTIPLIES = {"no loads", "no stores"}
 
 @dataclass(frozen=True)
 class Point:
-    """What one contender reached: operations for each byte, and TFLOP/s."""
+    """The rate of one contender.
+
+    Attributes:
+        name: Name of the contender.
+        is_submission: True for a submission, False for a baseline.
+        intensity: Operations for each byte.
+        rate: Rate in TFLOP/s.
+    """
 
     name: str
     is_submission: bool
@@ -44,12 +51,12 @@ class Axis:
     end: float
 
     def place(self, value: float) -> float:
-        """Where a value stands."""
+        """Return the place of a value in the drawing."""
         across = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + across * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """The values 1, 2 and 5 times a power of ten that it has."""
+        """Return the values on the axis that are 1, 2 or 5 times a power of ten."""
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)))
         values = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
         return [value for value in values if self.low <= value <= self.high]
@@ -71,7 +78,7 @@ def main() -> None:
 
 
 def _newest(path: Path) -> list[dict[str, Any]]:
-    """The last record of each submission; none in a file of other records."""
+    """Return the last record of each submission; none for a file of other records."""
     records = (json.loads(line) for line in path.read_text().splitlines())
     times = (record for record in records if "baselines" in record)
     return list({record["submission"]: record for record in times}.values())
@@ -89,7 +96,7 @@ def _points(records: list[dict[str, Any]]) -> list[Point]:
 
 
 def _tensor_rate(bench: dict[str, Any], flops: dict[str, float]) -> float:
-    """TFLOP/s of the variant that multiplies fastest, of those that do nothing else."""
+    """Return the rate, in TFLOP/s, of the fastest variant that only multiplies."""
     return max(
         float(flops[variant["problem"]] / variant["time"]["median_ms"] / 1e9)
         for run in bench["runs"]
@@ -99,7 +106,7 @@ def _tensor_rate(bench: dict[str, Any], flops: dict[str, float]) -> float:
 
 
 def _draw(points: list[Point], bandwidth: float, tensor_rate: float) -> str:
-    """SVG. The bandwidth is in TB/s, the rate in TFLOP/s."""
+    """Return the drawing as SVG; the bandwidth is in TB/s, the rate in TFLOP/s."""
     intensities = [point.intensity for point in points]
     x = Axis(min(intensities) / 2, max(intensities) * 3, _LEFT, _WIDTH - _RIGHT)
     y = Axis(min(point.rate for point in points) / 2, tensor_rate * 2, _HEIGHT - _BOTTOM, _TOP)
@@ -129,7 +136,7 @@ def _draw(points: list[Point], bandwidth: float, tensor_rate: float) -> str:
 
 
 def _marks(points: list[Point], x: Axis, y: Axis) -> list[str]:
-    """A dot for every point, and names where there is room for one below the last."""
+    """Return a dot for every point; names move down if they would overlap."""
     parts = []
     below: dict[float, float] = {}
     for point in sorted(points, key=lambda point: -point.rate):

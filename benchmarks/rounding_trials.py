@@ -1,9 +1,10 @@
-"""How far references in float16 and bfloat16 are off, beside what trials of rounding make.
+"""Compare the errors of references in float16 and bfloat16 with those of rounding trials.
 
-Run `python benchmarks/rounding_trials.py REFERENCES...`. Each reference is called on the CPU in the
-sizes that it has on the simulator, with each run's values but where float16 overflows. Told is the
-error over the largest of the trials, in the median over the elements that are not 0: the largest of
-a reference's runs and outputs. A submission fails at four, where a bound says nothing.
+Run `python benchmarks/rounding_trials.py REFERENCES...`. Each reference is called on the CPU in its
+sizes on the simulator, with the values of each run in which float16 does not overflow. The figure
+of a run and an output is the median, over elements that are not 0, of the error over the largest of
+the trials. A reference's figure is the largest of these. If no bound is known, a submission fails
+at a figure of four.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FORMATS = (torch.float16, torch.bfloat16)
 
 
 def medians(problem: Problem) -> Iterator[tuple[float, str]]:
-    """Of each run, output and format, with their names."""
+    """Yield the figure of each run, output and format, with the name of run and format."""
     (case,) = cases_for(problem, ANY, "own", "simulator", seed=1)
     at = problem.at(case.constants)
     for run in runs_for(at):
@@ -45,7 +46,7 @@ def medians(problem: Problem) -> Iterator[tuple[float, str]]:
 
 
 def main() -> None:
-    """Print a line for each reference, and the largest of all."""
+    """Print a line for each reference, and the largest figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("references", nargs="+", type=Path)
     warnings.simplefilter("ignore")

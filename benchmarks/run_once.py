@@ -1,10 +1,10 @@
-"""Run a submission on a GPU for a profiler or a sanitizer to watch, in this process.
+"""Run a submission in this process on a GPU, so that a profiler or a sanitizer can watch it.
 
     python benchmarks/run_once.py submissions/flat_index.py reference/conv_transpose1d.py
     python benchmarks/run_once.py submissions/flat_index.py reference/*.py --all
 
-Once in each problem's reduced configuration; with `--all` in every case of the grid, and with a
-length of some tiles. The harness builds it, or has it in its cache.
+It runs once in each problem's reduced configuration. With `--all`, it runs in every case of the
+grid, and at a length of several tiles. The harness builds it, or takes it from its cache.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load
 from harness.problems.values import runs_for, values_for
 
-# Some tiles of every kernel here, and not a whole number of them.
+# This length is several tiles of every kernel here, but not a whole number of them.
 _LONG = 1028
 _BUILD_SECONDS = 900.0
 
 
 def main() -> None:
-    """Construct and call forward."""
+    """Construct the submission and call its forward in each case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("submission", type=Path)
     parser.add_argument("problems", type=Path, nargs="+")
@@ -75,7 +75,7 @@ def _imported(path: Path, reference: Path) -> Any:
     target = Target("cuda", settings.architecture)
     builder = Builder(settings.toolchain, Cache(settings.cache), target, compiler)
     ExtensionLoader(path, lambda asked: builder.build(asked).library.read_bytes()).install()
-    # Other submissions may have the same name as a package.
+    # The prefix keeps a submission apart from a package of the same name.
     return SourceFileLoader(f"submission_{path.stem}", str(path)).load_module()
 
 

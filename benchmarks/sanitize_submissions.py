@@ -1,9 +1,10 @@
-"""What compute-sanitizer finds in submissions, on a machine with a GPU.
+"""Run submissions under compute-sanitizer, on a machine with a GPU.
 
     python benchmarks/sanitize_submissions.py submissions/wgmma_tf32.py submissions/shared_memory.py
 
-Each runs under all four tools in every case of every problem's grid that it takes. Prints a table
-of the number of errors; the last lines of output where a run broke off.
+Each submission runs under all four tools, in every case of every problem's grid that it fits. The
+output is a table of the numbers of errors. If a run fails, the last lines of its output are printed
+too.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from harness.problems.references import load_references
 
 _AT_A_TIME = 12
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")
-# Each tensor gets memory of its own, with a bound that is seen.
+# Each tensor gets an allocation of its own, so that the tool sees its bounds.
 _ENVIRONMENT = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 
 def main() -> None:
-    """Run all of it."""
+    """Run all submissions, and print the table."""
     submissions = discover([Path(name) for name in sys.argv[1:]]).submissions
     problems = load_references([Path("reference")])
     rows = []
@@ -45,7 +46,7 @@ def main() -> None:
 
 
 def examine(tool: str, submission: Path, problems: Sequence[Path]) -> str:
-    """The number of errors; where there is none told, the end of the output."""
+    """Return the number of errors as text; if a run fails, print the end of its output."""
     script = [sys.executable, "benchmarks/run_once.py", str(submission), *map(str, problems)]
     command = ["compute-sanitizer", "--tool", tool, *script, "--all"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=_ENVIRONMENT)

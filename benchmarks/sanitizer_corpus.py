@@ -1,9 +1,9 @@
-"""What compute-sanitizer finds in the kernels of tests/simulator/defective.cu.
+"""Record what compute-sanitizer finds in the kernels of tests/simulator/defective.cu.
 
     python benchmarks/sanitizer_corpus.py FILE    on a machine with a GPU and compute-sanitizer
 
-Every kernel runs under all four tools. FILE gets, for each kernel and tool, whether it was flagged,
-the first message, and the line of the source that it names.
+Every kernel runs under all four tools. For each kernel and tool, FILE gets whether it was flagged,
+the first message, and the line of the source that the message names.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gpu_machine import describe_gpu
 from harness.compiler.toolchain import find_cuda_compiler
 
 SOURCE = Path("tests/simulator/defective.cu")
-# Most of a run is the tool's start.
+# Most of a run is the start of the tool, so several run at a time.
 _AT_A_TIME = 8
 TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
 _MESSAGE = re.compile(r"^========= ((?:Error|Warning|Invalid|Uninitialized|Barrier|Potential).*)$")
 
 
 def main(target: Path) -> None:
-    """Build the host program, run it under each tool, and write what was found."""
+    """Build the host program, run it under each tool, and write the findings."""
     names = re.findall(r"^KERNEL\((\w+)\) \{", SOURCE.read_text(), re.MULTILINE)
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "defective"
@@ -45,7 +45,7 @@ def main(target: Path) -> None:
 
 
 def examine(program: Path, name: str, tool: str) -> dict[str, object]:
-    """Run one kernel under one tool."""
+    """Run one kernel under one tool; return whether it was flagged, the message and the line."""
     command = ["compute-sanitizer", "--tool", tool, "--print-limit", "4", str(program), name]
     try:
         output = subprocess.run(

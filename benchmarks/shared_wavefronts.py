@@ -1,9 +1,9 @@
-"""How many wavefronts the accesses of tests/simulator/wavefronts.cu take.
+"""Count the wavefronts of the accesses in tests/simulator/wavefronts.cu.
 
     python benchmarks/shared_wavefronts.py FILE    on a machine with a GPU and ncu
 
-FILE gets, for loads and stores and each pattern, the wavefronts of 4, 8 and 16 bytes a thread, and
-below them what each metric says. tests/simulator/wavefronts.json is such a file.
+For loads and stores and each pattern, FILE gets the wavefronts at 4, 8 and 16 bytes a thread. Below
+them, it gets the value of each metric. tests/simulator/wavefronts.json is such a file.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ METRICS = {
     )
     for kind, short in (("load", "ld"), ("store", "st"))
 }
-"""The first of each that is measured counts as the wavefronts; the others are kept beside it."""
+"""Candidate metrics. The first one of each kind that ncu can measure is the wavefronts."""
 
 
 def main(target: Path) -> None:
-    """Build the host program, run it under ncu, and write what was counted."""
+    """Build the host program, run it under ncu, and write the counts."""
     patterns = re.findall(r"case \d+:.*// (.+)", SOURCE.read_text())
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "wavefronts"
@@ -45,7 +45,7 @@ def main(target: Path) -> None:
         wanted = [metric for metrics in METRICS.values() for metric in metrics]
         known = nsight.supported([str(program), "1"], wanted)
         launches = iter(nsight.measure([str(program), str(len(patterns))], known))
-    # In this order the program launches them.
+    # The program launches its kernels in this order.
     values = {
         (kind, nbytes, pattern): next(launches).values
         for kind in METRICS
@@ -66,7 +66,7 @@ def main(target: Path) -> None:
         "metrics": {m: table(kind, m) for kind, metrics in measured.items() for m in metrics},
     }
     text = json.dumps(found, indent=1)
-    # A pattern is a line.
+    # Write each pattern on one line.
     text = re.sub(r"\[\s+(\d+),\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2, \3]", text)
     target.write_text(f"{text}\n")
 

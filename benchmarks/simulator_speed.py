@@ -1,11 +1,13 @@
-"""How fast the simulator runs, and where the time goes.
+"""Measure how fast the simulator runs, and which work takes the time.
 
     python benchmarks/simulator_speed.py
 
-prints, with all checks on, for a naive transposed convolution with 32- and 64-bit indices and for a
-tiled matrix product: thread-instructions a second, on one core and on all, for 64k threads and
-more; microseconds for each executed instruction, for fewer than 4k threads; and the PTX
-instructions that take most of the time.
+runs a naive transposed convolution with 32- and 64-bit indices, and a tiled matrix product, with
+all checks on. It prints:
+
+- thread-instructions a second on one core and on all, for 64k threads and more;
+- microseconds for each executed instruction, for fewer than 4k threads;
+- the PTX instructions that take most of the time.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ from harness.simulator.native.library import build_machine_library
 from harness.system.processors import usable_cores
 
 REPEATS = 9
-"""Of which the best counts: other work on the machine only ever slows one down."""
+"""Number of launches; the fastest counts, because other work on the machine only slows one down."""
 SLOWEST = 8
-"""Instructions that a table has."""
+"""Number of instructions in a table."""
 
 SOURCE = """
 #include <cstdint>
@@ -83,24 +85,32 @@ Extent = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Load:
-    """A launch to measure: a kernel, how many threads, and its arguments after three arrays."""
+    """A launch to measure: a kernel, its threads, and its arguments.
+
+    Attributes:
+        title: Title for people.
+        kernel: Part of the kernel's mangled name.
+        grid: Blocks of the grid.
+        block: Threads of a block.
+        arrays: Lengths of the float arrays, whose addresses are the first arguments.
+        numbers: The other arguments, as bytes.
+    """
 
     title: str
     kernel: str
     grid: Extent
     block: Extent
     arrays: Sequence[int]
-    """Lengths of the arrays."""
     numbers: Sequence[bytes]
 
     @property
     def threads(self) -> int:
-        """Threads of the grid."""
+        """Number of threads of the grid."""
         return int(np.prod(self.grid) * np.prod(self.block))
 
 
 def convolution(bits: int, length: int, stride: int) -> Load:
-    """A transposed convolution with 8 channels in and out and 3 taps."""
+    """Return a launch of a transposed convolution with 8 channels in and out and 3 taps."""
     channels, taps = 8, 3
     out_length = (length - 1) * stride + taps
     threads = channels * out_length
@@ -116,7 +126,7 @@ def convolution(bits: int, length: int, stride: int) -> Load:
 
 
 def product(size: int) -> Load:
-    """A product of square matrices in tiles."""
+    """Return a launch of a product of square matrices in tiles."""
     grid = (size // 16, size // 16, 1)
     numbers = [struct.pack("<i", size)]
     return Load("tiled matrix product", "matmul", grid, (16, 16, 1), [size * size] * 3, numbers)
@@ -134,18 +144,18 @@ FEW = (convolution(32, 256, 1), convolution(64, 256, 1), product(48))
 
 @dataclass
 class Clock:
-    """Nanoseconds and executions of each step, by a name for it."""
+    """Nanoseconds and executions of each step, by the step's name."""
 
     spent: dict[str, int] = field(default_factory=dict)
     executions: dict[str, int] = field(default_factory=dict)
     last: int = 0
 
     def start(self) -> None:
-        """A block of code starts."""
+        """Record that a block of code starts."""
         self.last = time.perf_counter_ns()
 
     def tick(self, name: str) -> None:
-        """A step has ended."""
+        """Record that a step has ended."""
         now = time.perf_counter_ns()
         self.spent[name] = self.spent.get(name, 0) + now - self.last
         self.executions[name] = self.executions.get(name, 0) + 1
@@ -153,14 +163,14 @@ class Clock:
 
 
 class TimedCompiler(Compiler):
-    """Makes code that tells a clock of every step."""
+    """A compiler whose code reports every step to a clock."""
 
     def __init__(self, program: Program, native: Native, clock: Clock) -> None:
         super().__init__(program, native)
         self._start, self._tick = self.function(clock.start), self.function(clock.tick)
 
     def write(self, step: Step, writer: Writer) -> None:
-        """As ever, and the clock."""
+        """Write the step's code, and the call of the clock."""
         if not writer.lines:
             writer.lines.append(f"{self._start}()")
         super().write(step, writer)
@@ -188,7 +198,7 @@ class Bench:
     def launcher(
         self, load: Load, clock: Clock | None = None, cores: int = 1
     ) -> Callable[[], LaunchResult]:
-        """A function that launches it once."""
+        """Return a function that launches the kernel once."""
         machine = Machine(self.memory, cores=cores)
         module = machine.load(self._ptx)
         (name,) = (n for n in module.kernels if load.kernel in n)
@@ -210,7 +220,7 @@ class Bench:
 
 
 def seconds_of(launches: Sequence[Callable[[], LaunchResult]]) -> list[list[float]]:
-    """The times of each, which take turns, after two launches that compile."""
+    """Return the times of each launch; launches take turns, after two that compile."""
     times: list[list[float]] = [[] for _ in launches]
     for turn in range(-2, REPEATS):
         for launch, found in zip(launches, times, strict=True):
@@ -224,7 +234,7 @@ def seconds_of(launches: Sequence[Callable[[], LaunchResult]]) -> list[list[floa
 
 
 def throughput(bench: Bench, cores: int) -> str:
-    """A table of launches of many threads."""
+    """Return a table of launches of many threads."""
     rows = []
     for load in MANY:
         one, all_cores = bench.launcher(load), bench.launcher(load, cores=cores)
@@ -237,7 +247,7 @@ def throughput(bench: Bench, cores: int) -> str:
 
 
 def latency(bench: Bench) -> str:
-    """A table of launches of few threads."""
+    """Return a table of launches of few threads."""
     rows = []
     for load in FEW:
         launch = bench.launcher(load)
@@ -250,9 +260,9 @@ def latency(bench: Bench) -> str:
 
 
 def breakdown(bench: Bench, load: Load) -> str:
-    """Where the time of a launch goes: the slowest instructions, and what kinds of work there are.
+    """Return a table of a launch's time: the slowest instructions, and the kinds of work.
 
-    The clock itself takes some time, which is not that of the instructions.
+    The clock itself also takes time, which is not the instructions'.
     """
     clock = Clock()
     launch = bench.launcher(load, clock)
@@ -289,7 +299,7 @@ def _row(name: str, executions: float, spent: int, total: int) -> list[str]:
 
 
 def main() -> None:
-    """Prints the figures."""
+    """Print the tables."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         print(throughput(bench, usable_cores()), "\n")

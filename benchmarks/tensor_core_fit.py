@@ -1,9 +1,10 @@
-"""Compares the model of tensor cores with what tensor_core_probe.cu measured on a GPU.
+"""Compare the model of tensor cores with the results of tensor_core_probe.cu on a GPU.
 
     PYTHONPATH=. python benchmarks/tensor_core_fit.py measured.json
 
-prints, for each type and kind of operands, how many of the measured sums the model of
-harness/simulator/actions/tensor_core.py gives bit for bit, and which parameters would give most.
+prints, for each type and kind of operands, how many of the measured sums equal those of the model
+in harness/simulator/actions/tensor_core.py bit for bit. If not all do, it also prints the
+parameters that would give most.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _registers(cases: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
-    """(thread of every case) for each register."""
+    """Return each register's words, with the threads of all cases in one row."""
     words = np.array([case[name] for case in cases], np.uint32)
     return tuple(words.transpose(1, 0, 2).reshape(words.shape[1], -1))
 
@@ -47,7 +48,7 @@ def _registers(cases: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
 def _agreement(
     library: ctypes.CDLL, model: Model, form: str, cases: list[dict[str, Any]]
 ) -> tuple[int, int]:
-    """How many sums are equal bit for bit, and how many there are."""
+    """Return how many sums are equal bit for bit, and how many there are."""
     kind, sum_kind = form.removesuffix("_half"), "f16" if form.endswith("_half") else "f32"
     a = lines(_registers(cases, "a"), kind, 2)
     b = lines(_registers(cases, "b"), kind, 1).swapaxes(1, 2)
@@ -64,7 +65,7 @@ def _agreement(
 
 
 def main() -> None:
-    """Prints the comparison for the file named on the command line."""
+    """Print the comparison for the file on the command line."""
     measured = json.loads(Path(sys.argv[1]).read_text())
     library = _library()
     print(f"{measured['device']}, compute capability {measured['capability']}")

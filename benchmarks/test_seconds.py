@@ -1,8 +1,9 @@
-"""Record what the tests take, by file and tier: `python benchmarks/test_seconds.py` after them.
+"""Record the seconds of tests by file and tier; run `python benchmarks/test_seconds.py` after them.
 
-Reads what pytest wrote to .harness/tests.xml and writes results/test_seconds.json. Its seconds are
-those that one of two processes was busy with a test, its fixtures included. After `make test` say
-`--tier quick`: what it left out is not measured then. `--file tests/test_x.py` renews that alone.
+It reads .harness/tests.xml, which pytest wrote, and writes results/test_seconds.json. The seconds
+are those during which one of two processes was busy with a test, including its fixtures. After
+`make test`, pass `--tier quick`, because the other tier was not measured. `--file tests/test_x.py`
+updates that file's record alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TIERS = ("quick", "thorough")
 
 
 def main() -> None:
-    """Write the record, and print what each tier takes and its costliest files."""
+    """Write the record, and print the time of each tier and its slowest files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--xml", type=Path, default=ROOT / ".harness" / "tests.xml")
     parser.add_argument("--tier", choices=TIERS, nargs="+", default=TIERS)
@@ -45,7 +46,7 @@ def main() -> None:
 
 
 def _by_file(xml: Path, quick: set[str]) -> dict[str, dict[str, float]]:
-    """Seconds of each file, by tier."""
+    """Return the seconds of each file, by tier."""
     found: dict[str, dict[str, float]] = {tier: {} for tier in TIERS}
     for case in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - our own pytest's
         name = case.get("classname", "").replace(".", "/") + ".py"
@@ -55,7 +56,7 @@ def _by_file(xml: Path, quick: set[str]) -> dict[str, dict[str, float]]:
 
 
 def _quick_tests() -> set[str]:
-    """Ids of the quick tier's tests, as pytest lists them."""
+    """Return the ids of the quick tier's tests, as pytest lists them."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not thorough"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return set(listed.stdout.splitlines())

@@ -1,5 +1,6 @@
-"""Submissions with one small mistake each: which can be made, drawn ones, and what became of them.
+"""Submissions with one small mistake each: kinds of mistakes, a draw of them, and their outcomes.
 
-What belongs here serves `benchmarks/mutation.py` alone: kinds of mistakes in CUDA C++ and in
-Python, what a compiler makes the same code of, and the table. Nothing here is about one submission.
+This package serves `benchmarks/mutation.py` alone. It has kinds of mistakes in CUDA C++ and in
+Python, the detection of mutants that compile to the same code, and the tables. Nothing here is
+specific to one submission.
 """

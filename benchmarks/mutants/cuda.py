@@ -1,4 +1,10 @@
-"""Kinds of mistakes in CUDA C++."""
+"""Kinds of mistakes in CUDA C++.
+
+Each function here is a `Kind`: it yields the edits that make one mistake at one node of the syntax
+tree. They follow the mutation operators of the field (comparison, arithmetic, constants, dropped
+statements). Others are specific to CUDA, such as a dropped barrier or fence, another axis,
+`threadIdx` for `blockIdx`, and 32-bit indices.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +37,7 @@ def _signs(pairs: str) -> Mapping[str, str]:
 
 
 def _integer(node: Node) -> int | None:
-    """The value of an integer literal; None for another node."""
+    """Return the value of an integer literal, or None for another node."""
     is_integer = node.type == "number_literal" and _INTEGER.match(text_of(node))
     return int(text_of(node), 0) if is_integer else None
 
@@ -110,7 +116,7 @@ def _negated(node: Node) -> Iterator[Edit]:
 
 
 def _one_side(node: Node) -> Iterator[Edit]:
-    """One half of a condition alone."""
+    """Replace a condition by one of its two halves."""
     sign = node.child_by_field_name("operator")
     if node.type == "binary_expression" and sign and text_of(sign) in ("&&", "||"):
         for side in ("left", "right"):
@@ -120,7 +126,7 @@ def _one_side(node: Node) -> Iterator[Edit]:
 
 
 def _one_operand(node: Node) -> Iterator[Edit]:
-    """A sum without its last term."""
+    """Drop the last operand of an expression."""
     sign, kept = node.child_by_field_name("operator"), node.child_by_field_name("left")
     if node.type == "binary_expression" and sign and kept and text_of(sign) in ("+", "-", "*", "%"):
         yield instead(node, text_of(kept))
@@ -144,12 +150,12 @@ def _swapped_arguments(node: Node) -> Iterator[Edit]:
 
 
 def _shape(node: Node) -> str:
-    """How an argument is written, but for its names: what looks alike is of one type, mostly."""
+    """Return an argument's text without its last name; equal shapes mostly have the same type."""
     return re.sub(r"\w+(?=$|\)$)", "_", text_of(node)) if node.type != "string_literal" else "'"
 
 
 def _another_variable(node: Node) -> Iterator[Edit]:
-    """The parameter behind it, of the same type, in the place of a parameter."""
+    """Replace a parameter by the next one of the same type."""
     if node.type != "identifier" or (node.parent and "declarator" in node.parent.type):
         return
     for same in _parameters_by_type(node).values():
@@ -266,7 +272,7 @@ def _swapped_branches(node: Node) -> Iterator[Edit]:
 
 
 def _dropped_subtraction_of_one(node: Node) -> Iterator[Edit]:
-    """`(n + size - 1) / size` without its - 1, and the like."""
+    """Drop the 1 in `(n + size - 1) / size`, and the like."""
     right = node.child_by_field_name("right")
     left = node.child_by_field_name("left")
     if node.type == "binary_expression" and left and right and text_of(right) == "1":

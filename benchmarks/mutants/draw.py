@@ -22,12 +22,15 @@ _SKIPPED = ("ERROR", "comment", "static_assert_declaration", "preproc_def", "lau
 
 
 def drawn(path: Path, count: int, seed: int) -> tuple[Mutant, ...]:
-    """Draw mutants of a submission, no two alike; each kind is as likely as another.
+    """Draw different mutants of a submission; each kind of mistake is equally likely.
+
+    Kinds with many places would dominate a uniform draw: nearly every mutant would change a
+    constant or an operand.
 
     Args:
         path: The submission's file.
-        count: How many; fewer where there are no more.
-        seed: The draw's; another submission's mutants do not depend on it being there.
+        count: Number of mutants; fewer are returned if there are no more.
+        seed: Seed of the draw. The mutants of a submission do not depend on the others.
     """
     chance = random.Random(f"{seed}/{path.stem}")  # noqa: S311 - no secret
     by_kind: dict[str, list[Mutant]] = {}
@@ -45,7 +48,7 @@ def drawn(path: Path, count: int, seed: int) -> tuple[Mutant, ...]:
 
 
 def every(path: Path) -> Iterator[Mutant]:
-    """Every mutant of a submission that there is."""
+    """Yield every possible mutant of a submission."""
     content = path.read_bytes()
     tree = Parser(_LANGUAGES["python"]).parse(content)
     for node in _walk(tree.root_node):
@@ -57,7 +60,10 @@ def every(path: Path) -> Iterator[Mutant]:
 
 
 def _is_cuda(node: Node) -> bool:
-    """Whether a string's text is CUDA C++, and stands in the file as it is."""
+    """Return whether a string is CUDA C++ that its literal contains without escapes.
+
+    Only then, an offset in the string's text is an offset in the file.
+    """
     literal = node.parent
     is_raw = literal is not None and text_of(literal).lower().startswith("r")
     text = text_of(node)

@@ -1,8 +1,8 @@
-"""Mutants of which the compilers make the code that they make of the submission.
+"""Detection of mutants that compile to the same code as the original submission.
 
-Trivial compiler equivalence (Papadakis et al., ICSE 2015): device code is compared as PTX without
-its places in the source, host code as the bytes of its sections. What differs may be equivalent
-too.
+This is trivial compiler equivalence (Papadakis et al., ICSE 2015). Device code is compared as PTX
+without its places in the source, host code as the bytes of its sections. Mutants with different
+code may be equivalent too.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from harness.evaluate import Request, settings_for
 from harness.sandbox.confined import places
 from harness.simulator.ptx.fatbinary import device_code_of, images_in
 
-# Where nvcc names what is in an anonymous namespace after the file's content.
+# nvcc names the members of an anonymous namespace after the file's content, which differs.
 _UNIQUE = re.compile(rb"_GLOBAL__N__[0-9a-f]{8}_|_cu_[0-9a-f]{8}(_\d+)?")
 _PLACES = re.compile(r"^\s*(\.loc|\.file|//).*$", re.MULTILINE)
 _SECTIONS = (".text", ".rodata", ".data")
 
 
 class _Built(BaseException):
-    """The build of the submission's extension has ended; it carries the shared object."""
+    """Signal that the submission's extension was built; it carries the shared object.
+
+    As a BaseException, it passes through a submission's `except Exception`.
+    """
 
     def __init__(self, library: bytes) -> None:
         super().__init__()
@@ -42,12 +45,12 @@ class _Built(BaseException):
 
 
 def digest_of(submission: Path) -> str:
-    """A digest of what a submission's extension is compiled to; a build that is cached serves.
+    """Return a digest of a submission's compiled extension; reuse a cached build.
 
     Raises:
-        subprocess.CalledProcessError: It does not compile, or builds nothing when it is imported.
+        subprocess.CalledProcessError: The submission does not compile, or builds nothing at import.
     """
-    # In a process of its own, since load_inline is another one there.
+    # This needs a process of its own, because it replaces load_inline there.
     program = [sys.executable, "-m", "mutants.equivalence", str(submission.resolve())]
     root = Path(__file__).parent.parent
     path = os.pathsep.join([str(root), str(root.parent), os.environ.get("PYTHONPATH", "")])

@@ -1,4 +1,4 @@
-"""What a mutant is."""
+"""Mutants, and the edits that make them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Literal
 from tree_sitter import Node
 
 Part = Literal["device", "host", "python"]
-"""Where a change is: in code of the GPU, in C++ of the host, or in Python."""
+"""The place of a change: code of the GPU, C++ of the host, or Python."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Other bytes in the place of some.
+    """A replacement of some bytes by others.
 
     Attributes:
-        start: Of the first byte that goes.
-        end: One behind the last that goes.
-        text: What comes there.
+        start: Offset of the first byte to replace.
+        end: Offset after the last byte to replace.
+        text: The new text.
     """
 
     start: int
@@ -28,7 +28,7 @@ class Edit:
 
 
 Kind = Callable[[Node], Iterator[Edit]]
-"""A kind of mistake: gives what it can change of one node of a syntax tree, not below it."""
+"""A kind of mistake: a function that yields the possible edits of one node alone."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Mutant:
     """One change of one submission.
 
     Attributes:
-        id: The submission's name and a number: unique in a draw.
-        kind: Name of the kind of change.
-        part: Where it is.
-        line: Of the submission's file, from 1.
+        id: The submission's name and a number, unique in a draw.
+        kind: Name of the kind of mistake.
+        part: Place of the change.
+        line: Line of the submission's file, from 1.
         edit: The change, in bytes of the file.
-        before: The line as it was, without blanks around it.
-        after: The line as it is now; one line of what became of several.
+        before: The old line, stripped.
+        after: The new line, stripped; the first one if there are several.
     """
 
     id: str
@@ -55,12 +55,12 @@ class Mutant:
 
 
 def text_of(node: Node) -> str:
-    """The source of a node."""
+    """Return the source of a node."""
     return (node.text or b"").decode()
 
 
 def changed(content: bytes, edit: Edit) -> bytes:
-    """A file's bytes with an edit made.
+    """Return a file's bytes with an edit made.
 
     >>> changed(b"a < b", Edit(2, 3, "<="))
     b'a <= b'
@@ -69,12 +69,12 @@ def changed(content: bytes, edit: Edit) -> bytes:
 
 
 def instead(node: Node, text: str) -> Edit:
-    """Another text in the place of a node."""
+    """Return the edit that replaces a node by a text."""
     return Edit(node.start_byte, node.end_byte, text)
 
 
 def swapped(first: Node, second: Node) -> Edit:
-    """Two nodes, each in the place of the other; what is between them stays."""
+    """Return the edit that swaps two nodes, and keeps the text between them."""
     root = first
     while root.parent:
         root = root.parent

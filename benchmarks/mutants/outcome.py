@@ -1,4 +1,4 @@
-"""What became of a mutant, from its reports."""
+"""The outcome of a mutant, from its reports."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ Fate = Literal[
 ]
 
 DIAGNOSED = ("wrong numbers", "wrong shape")
-"""What mutants are killed by of which the harness names the mistake, from all cases together."""
+"""Reasons for which the harness diagnoses the mistake, from all cases together."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one mutant.
+    """The outcome of one mutant.
 
     Attributes:
-        mutant: Which.
-        fate: `equivalent` where the compiler makes the same code of it, `refuses more` where it
-            passes and its constructor declines configurations that the submission takes, `looser
-            class` where it passes in a looser precision class than the submission's, `noted` where
-            it passes with a note that the submission does not get.
-        problem: That of the report that killed it.
-        by: What it was killed by, short; empty where it was not.
-        message: That report's.
+        mutant: The mutant.
+        fate: What became of it. `equivalent`: it compiles to the same code as the submission.
+            `refuses more`: it passes, but its constructor declines configurations that the
+            submission accepts. `looser class`: it passes in a looser precision class than the
+            submission. `noted`: it passes with a note that the submission does not get.
+        problem: Problem of the report that killed it.
+        by: Short reason why it was killed; empty if it was not.
+        message: Message of the report that killed it.
         labels: Labels of the cases that failed.
-        failed: How many cases failed.
-        numbers: Whether some outputs of the right shape were wrong and nothing else was told.
-        diagnosis: What was said of them.
+        failed: Number of cases that failed.
+        numbers: True if outputs of the right shape were wrong, and nothing else was found.
+        diagnosis: Diagnosis of those outputs.
         pattern: What the failing cases have in common.
-        is_covered: Whether some case ran the line, where it is of device code.
-        seconds: What its reports took.
+        is_covered: True if some case ran the line; None if the line is not device code.
+        seconds: Time of its reports.
     """
 
     mutant: Mutant
@@ -56,12 +56,12 @@ class Outcome:
 
 
 def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report]) -> Outcome:
-    """Judge the reports of a mutant, the last of which alone may say that something is wrong.
+    """Judge the reports of a mutant; only the last one may be wrong.
 
     Args:
-        mutant: Which.
-        reports: One for each problem that was tried.
-        usual: The unchanged submission's of the same problems, in the same order.
+        mutant: The mutant.
+        reports: One report for each problem that was tried.
+        usual: Reports of the original submission on the same problems, in the same order.
     """
     last = reports[-1]
     seconds = sum(report.seconds for report in reports)
@@ -93,7 +93,7 @@ def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report
 
 
 def killed_by(report: Report) -> str:
-    """What a report that is not right is about, short."""
+    """Return a short reason why a report is not right."""
     shown = _shown(report)
     return _killer(shown) if shown and report.verdict != "declined" else report.verdict
 
@@ -103,7 +103,7 @@ def _amiss(report: Report) -> list[CaseReport]:
 
 
 def _shown(report: Report) -> CaseReport | None:
-    """The case that a report shows; None where none is amiss."""
+    """Return the failing case that a report shows, or None if no case fails."""
     failed = _amiss(report)
     ids = [case.id for case in failed]
     at = ids.index(report.smallest_failure) if report.smallest_failure in ids else 0
@@ -111,7 +111,7 @@ def _shown(report: Report) -> CaseReport | None:
 
 
 def _killer(case: CaseReport) -> str:
-    """What the case's message is about; what was done to memory comes first there."""
+    """Return the reason of a case's verdict; findings in memory come first, as in the message."""
     if case.verdict != "failed":
         return case.verdict
     findings = failing_findings(case.findings)
@@ -128,7 +128,7 @@ def _killer(case: CaseReport) -> str:
 
 
 def _fate_of_passed(pairs: Sequence[tuple[Report, Report]]) -> Fate:
-    """Of a mutant that passes, by its reports beside the unchanged submission's."""
+    """Return the fate of a mutant that passes, from its reports and the original's."""
     if any(mine.count("declined") > theirs.count("declined") for mine, theirs in pairs):
         return "refuses more"
     if any(_class(mine) > _class(theirs) for mine, theirs in pairs):
@@ -139,5 +139,5 @@ def _fate_of_passed(pairs: Sequence[tuple[Report, Report]]) -> Fate:
 
 
 def _class(report: Report) -> int:
-    """The place of its precision class, the tightest first; -1 where nothing was compared."""
+    """Return the index of the report's precision class, tightest first; -1 without a class."""
     return PRECISIONS.index(report.precision) if report.precision else -1

@@ -90,7 +90,7 @@ def _negated(node: Node) -> Iterator[Edit]:
 
 
 def _another_attribute(node: Node) -> Iterator[Edit]:
-    """The attribute that is set next, in the place of one that is read or set."""
+    """Store the value of the next assignment instead of this one's."""
     if node.type != "assignment":
         return
     target, value = node.child_by_field_name("left"), node.child_by_field_name("right")

@@ -1,4 +1,4 @@
-"""Tables of what became of mutants, as Markdown: a summary, and a list of the mutants."""
+"""Tables of the outcomes of mutants, as Markdown: a summary, and a list of the mutants."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ them, and explains the outcomes. These two commands make the file:
 
 
 def summary(outcomes: Sequence[Outcome], words: Path | None) -> str:
-    """The numbers of mutants by submission and outcome, by what killed them, and by diagnosis.
+    """Return the numbers of mutants by submission and outcome, by killer, and by diagnosis.
 
     Args:
-        outcomes: What became of the mutants.
+        outcomes: Outcomes of the mutants.
         words: As in `listing`.
 
     Raises:
@@ -50,12 +50,13 @@ def summary(outcomes: Sequence[Outcome], words: Path | None) -> str:
 
 
 def listing(outcomes: Sequence[Outcome], words: Path | None) -> str:
-    """The mutants that were not killed, the diagnoses, and the numbers by kind of change.
+    """Return the mutants that were not killed, the diagnoses, and the numbers by kind of mistake.
 
     Args:
-        outcomes: What became of the mutants.
-        words: A TOML file with a person's judgement: under `equivalent` and `survived` a reason by
-            the mutant's id, under `diagnosis` "right", "vague" or "wrong"; and the draw's `seed`.
+        outcomes: Outcomes of the mutants.
+        words: A TOML file with a person's judgement. Under `equivalent` and `survived`, it has a
+            reason by the mutant's id; under `diagnosis`, "right", "vague" or "wrong". It also has
+            the draw's `seed`.
 
     Raises:
         OSError: The file cannot be read.
@@ -133,7 +134,7 @@ def _survivors(
 
 def _change(outcome: Outcome) -> tuple[int, str]:
     mutant = outcome.mutant
-    # A vertical bar would end the cell.
+    # A vertical bar would end the table's cell.
     return mutant.line, f"`{mutant.before}` to `{mutant.after}`".replace("|", "\\|")
 
 

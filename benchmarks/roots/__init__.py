@@ -1,4 +1,4 @@
-"""Root file systems for `machines.py`: how they are made, and how a program gets to see one alone.
+"""Root file systems for `machines.py`: making them, and running a program that sees only one.
 
-What runs in them, and what is written of it, is the script's.
+The commands that run in them, and the records of these, belong to `machines.py`.
 """

@@ -1,4 +1,4 @@
-"""Make root file systems of distributions, with packages as layers above them. All are kept."""
+"""Make root file systems of distributions, with packages as layers above them, and keep them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from roots.view import NETWORK, View, run
 
 USER = "someone"
 USER_ID = 1000
-"""Of the ordinary user that each machine has."""
+"""User id of the ordinary user of each machine."""
 
-# What the README asks for, but for bubblewrap; with what a clone is made with.
+# Packages that the README asks for, without bubblewrap, and those that a clone needs.
 _PACKAGES = ("python3-venv", "python3-dev", "g++", "make", "git", "ca-certificates")
 
 
 class ImageError(RuntimeError):
-    """A root file system cannot be made; the message says why, in one line."""
+    """A root file system cannot be made; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Image:
     """A release of a distribution.
 
     Attributes:
-        title: For people.
+        title: Name for people.
         archive: Key of the mirror that has it.
-        script: The script of debootstrap's, where that does not know the release.
-        components: Parts of the archive that the packages are in.
+        script: Script of debootstrap for a release that debootstrap does not know.
+        components: Parts of the archive that contain the packages.
     """
 
     title: str
@@ -52,10 +52,10 @@ MIRRORS: Mapping[str, str] = {
 
 
 class Images:
-    """Root file systems under one folder.
+    """Root file systems in one folder.
 
     Args:
-        folder: Where they are kept.
+        folder: Folder of the root file systems.
         mirrors: Address of each archive.
     """
 
@@ -64,10 +64,10 @@ class Images:
         self._mirrors = mirrors
 
     def layers(self, release: str, packages: Sequence[str]) -> tuple[Path, ...]:
-        """The layers of a release with packages, the uppermost first; made where they are not kept.
+        """Return the layers of a release with packages, uppermost first; make missing ones.
 
         Raises:
-            ImageError: One cannot be made.
+            ImageError: A layer cannot be made.
         """
         found = [self._base(release)]
         found.insert(0, self._layer(release, "readme", _PACKAGES, found))

@@ -1,6 +1,7 @@
-"""What `view.run` starts in namespaces of its own: mounts a root, gives up rights, runs a program.
+"""Mount a root, give up rights and run a program; `view.run` starts this in new namespaces.
 
-It is process 1 there, and waits for all others. Standard library alone: it is started by its path.
+It is process 1 there, and waits for all other processes. It uses the standard library alone,
+because it is started by its path.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from pathlib import Path
 from typing import Any
 
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
-# What a container's root may do: chown, dac_override, fowner, fsetid, kill, setgid, setuid,
+# The rights of a container's root: chown, dac_override, fowner, fsetid, kill, setgid, setuid,
 # setpcap, net_bind_service, net_raw, sys_chroot, mknod, audit_write, setfcap.
 _CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31}
 _LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 24, 22, 2
 _MNT_DETACH = 2
 
-# Of a filter of system calls: load a word of their data, compare, look at bits, decide.
+# Opcodes of a seccomp filter: load a word of the system call's data, compare it, test its bits,
+# return.
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
@@ -40,7 +42,8 @@ _WITHOUT_NAMESPACES = (
     (_LOAD, 0, 0, _NUMBER),
     (_EQUAL, 5, 0, _UNSHARE),
     (_EQUAL, 4, 0, _SETNS),
-    # Its flags lie in memory, where a filter sees nothing: programs go back to clone.
+    # The flags of clone3 are in memory, which a filter cannot read. ENOSYS makes programs use
+    # clone.
     (_EQUAL, 5, 0, _CLONE3),
     (_EQUAL, 0, 3, _CLONE),
     (_LOAD, 0, 0, _FIRST_ARGUMENT),
@@ -54,7 +57,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Do what the argument says; end as the program ends."""
+    """Set up the machine that the argument describes, and exit with the program's status."""
     told: dict[str, Any] = json.loads(sys.argv[1])
     root = Path(told["place"])
     _mount_root(root, told)
@@ -98,7 +101,7 @@ def _mount_root(root: Path, told: dict[str, Any]) -> None:
 
 
 def _mount_kernels(root: Path) -> None:
-    """What a container has of /proc, /sys and /dev."""
+    """Mount /proc, /sys and /dev as in a container."""
     _mount("-t", "proc", "proc", str(root / "proc"))
     _mount("--bind", "/sys", str(root / "sys"))
     _mount("-o", "remount,bind,ro", str(root / "sys"))
@@ -129,7 +132,7 @@ def _show(path: Path, target: Path) -> None:
 
 
 def _clone(source: str, place: str, root: Path, user_id: int) -> None:
-    """A clone as its user would have made it: nothing of what git does not know comes along."""
+    """Make a clone that belongs to the user, without files that git does not track."""
     target = root / place.lstrip("/")
     if target.exists():
         return
@@ -145,7 +148,7 @@ def _clone(source: str, place: str, root: Path, user_id: int) -> None:
 
 
 def _enter(root: Path) -> None:
-    """Have this for the root folder; a mere chroot would keep programs from making namespaces."""
+    """Make this folder the root folder; after a mere chroot, programs could not make namespaces."""
     os.chdir(root)
     subprocess.run(["pivot_root", ".", "."], check=True)
     if _libc.umount2(b".", _MNT_DETACH):
@@ -154,7 +157,7 @@ def _enter(root: Path) -> None:
 
 
 def _become(told: dict[str, Any], last_capability: int) -> None:
-    """The program, with the rights that it is to have."""
+    """Replace this process by the program, with the rights that it should have."""
     if not told["may_make_namespaces"]:
         _refuse_namespaces()
     if not told["is_privileged"]:

@@ -1,4 +1,4 @@
-"""What became of machines: lines of JSON, and the table of them in docs/machines.md."""
+"""The outcomes on machines: lines of JSON, and their table in docs/machines.md."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Run:
     """One command on a machine.
 
     Attributes:
-        command: As it was typed.
-        status: Its exit status; None where it took too long and was killed.
-        seconds: How long it took.
-        passed, skipped, failed: Tests, as pytest counts them; those with errors have failed.
+        command: The command as typed.
+        status: Exit status; None if the command exceeded its limit and was killed.
+        seconds: Duration in seconds.
+        passed, skipped, failed: Numbers of tests, as pytest counts them; errors count as failed.
     """
 
     command: str
@@ -38,14 +38,14 @@ class Row:
     Attributes:
         machine: Its name.
         image: Title of its distribution.
-        user: Who runs the commands there.
-        python: Version; empty where there is none.
-        torch: Version; empty where there is none.
-        sandbox: `bubblewrap`, or why there is none.
-        commit: Of the project.
-        date: When.
+        user: The user who runs the commands.
+        python: Version of Python; empty if there is none.
+        torch: Version of torch; empty if there is none.
+        sandbox: `bubblewrap`, or the reason why there is none.
+        commit: Commit of the project.
+        date: Date of the run.
         runs: The commands, in order.
-        why_not: Why nothing was run; empty where something was.
+        why_not: Reason why nothing was run; empty if something was.
     """
 
     machine: str
@@ -61,7 +61,7 @@ class Row:
 
 
 def counted(text: str) -> dict[str, int]:
-    r"""What pytest counts in the last line that it prints.
+    r"""Return the numbers of tests in the last line that pytest printed.
 
     >>> counted("x\n== 2 failed, 31 passed, 4 skipped, 1 error in 5.02s ==\nmake: *** failed")
     {'passed': 31, 'skipped': 4, 'failed': 3}
@@ -77,7 +77,7 @@ def counted(text: str) -> dict[str, int]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """A table in Markdown; of a machine that was run again, the last time."""
+    """Return a Markdown table; of several rows on one machine, the last counts."""
     last = {row.machine: row for row in rows}
     lines = [_line(row) for row in last.values()]
     head = ["machine", "image", "user", "Python", "torch", "sandbox", "what ran", "date, commit"]
@@ -95,15 +95,15 @@ def _told(run: Run) -> str:
     told = f"`{run.command}`: {how}, {run.seconds:.0f} s"
     if run.passed or run.skipped or run.failed:
         told += f", {run.passed} passed, {run.skipped} skipped, {run.failed} failed"
-    # What stands between the columns of a table would end one.
+    # A vertical bar would end the table's cell.
     return told.replace("|", "\\|")
 
 
 def update(path: Path, text: str) -> None:
-    """Put a table between the two marks of a file.
+    """Replace the table between the two marks of a file.
 
     Raises:
-        ValueError: They are not there.
+        ValueError: The file does not have the marks.
     """
     before, begin, rest = path.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)

@@ -1,4 +1,4 @@
-"""Run a program that sees one root file system alone, as in a container."""
+"""Run a program that sees only one root file system, as in a container."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from pathlib import Path
 NETWORK: Mapping[str, Path] = {
     name: Path(name) for name in ("/etc/resolv.conf", "/etc/hosts") if Path(name).exists()
 }
-"""What a machine is told of the network that it is in."""
+"""Files of the host that tell a machine about the network."""
 
 _INSIDE = Path(__file__).parent / "inside.py"
 
 
 @dataclass(frozen=True)
 class View:
-    """What a program sees, and what it may do.
+    """The view and the rights of a program.
 
     Attributes:
-        layers: Of its root file system, the uppermost first; none is written to.
-        written: Folder of what it writes.
+        layers: Layers of its root file system, uppermost first; none of them is written.
+        written: Folder that receives what the program writes.
         command: The program with its arguments.
-        folder: Where it begins.
-        user_id: Whose it is.
-        home: That user's.
-        environment: All of it.
-        shown: Files and folders of the host's, where they are shown; they can be read alone.
-        copied: Files of the host's that are copied there.
-        clone: A repository and the folder that gets a clone of it; None for nothing.
+        folder: Working folder.
+        user_id: User id of the program.
+        home: Home folder of that user.
+        environment: Environment variables besides PATH, HOME and LANG.
+        shown: Files and folders of the host by their place in the view; they are read-only.
+        copied: Files of the host by the place of their copy in the view.
+        clone: A repository, and the folder that gets a clone of it; None for no clone.
         read_only: Folders of the root file system that cannot be written.
-        is_privileged: Whether it has all of root's rights, where a container's has few.
-        may_make_namespaces: Whether the kernel lets it; a container's default is not to.
+        is_privileged: True if the program has all rights of root; a container's root has few.
+        may_make_namespaces: True if the kernel lets the program make namespaces; a container's
+            default does not.
     """
 
     layers: tuple[Path, ...]
@@ -56,11 +57,11 @@ class View:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended.
+    """The end of a program.
 
     Attributes:
-        status: Its exit status; None where it took too long and was killed.
-        seconds: How long it took.
+        status: Exit status; None if the program exceeded its limit and was killed.
+        seconds: Duration in seconds.
     """
 
     status: int | None
@@ -68,12 +69,12 @@ class Ended:
 
 
 def run(view: View, log: Path, limit_s: float) -> Ended:
-    """Run a view's program; all that it starts ends with it.
+    """Run a view's program; all processes that it starts end with it.
 
     Args:
-        view: What it sees.
-        log: Where what it prints goes.
-        limit_s: How long it may take.
+        view: The view and the rights of the program.
+        log: File for the program's output.
+        limit_s: Most seconds that the program may take.
     """
     with tempfile.TemporaryDirectory(prefix="root-", dir=view.written.parent) as place:
         told = json.dumps({**asdict(view), "place": place}, default=str)
