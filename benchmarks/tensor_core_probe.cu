@@ -1,10 +1,11 @@
-// What a GPU's tensor cores compute, to fit harness/simulator/actions/tensor_core.py to:
+// Records what a GPU's tensor cores compute, as data for harness/simulator/actions/tensor_core.py:
 //
 //     nvcc -arch=sm_90 benchmarks/tensor_core_probe.cu -o probe && ./probe 200 > measured.json
 //     python benchmarks/tensor_core_fit.py measured.json
 //
-// The argument is how many multiplications of each type and kind of operand are made. The output is
-// one JSON object: for each, the bits in the registers of the 32 threads, [register][thread].
+// The argument is the number of multiplications for each type and kind of operands. The output is
+// one JSON object. For each multiplication, it has the bits in the registers of the 32 threads, as
+// [register][thread].
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -47,11 +48,11 @@ static uint32_t element(int exponent_bits, int fraction_bits, int kind) {
   const uint32_t ones = (1u << exponent_bits) - 1, bias = ones >> 1, random = generator();
   uint32_t exponent = bias, fraction = generator() & ((1u << fraction_bits) - 1);
   switch (kind) {
-  case 0: exponent = bias - 2 + random % 5; break;                   // alike
-  case 1: exponent = 1 + random % (ones - 1); break;                 // of all sizes
+  case 0: exponent = bias - 2 + random % 5; break;                   // similar sizes
+  case 1: exponent = 1 + random % (ones - 1); break;                 // all sizes
   case 2: exponent = bias - 6 + random % 13, fraction &= ~0u << (fraction_bits - 1); break;
-  case 3: exponent = random % 3; break;                              // subnormal and nearly so
-  case 6: exponent = bias - (exponent_bits == 8 ? 75 : bias) + random % 4; break;  // vanishing
+  case 3: exponent = random % 3; break;                              // subnormal, or nearly
+  case 6: exponent = bias - (exponent_bits == 8 ? 75 : bias) + random % 4; break;  // tiny
   case 4: exponent = ones - 1 - random % 3; break;                   // sums that overflow
   default: exponent = random % 16 ? bias : ones, fraction &= 1; break;  // infinities and NaN
   }

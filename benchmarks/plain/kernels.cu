@@ -1,4 +1,5 @@
-// One plain kernel for each kind of operator: a thread makes an element, a block reduces a row.
+// Plain kernels, one for each kind of operator. A thread computes an element, or a block reduces a
+// row.
 
 #include <torch/extension.h>
 
@@ -15,7 +16,8 @@ constexpr int DIMENSIONS = 6;
 
 int blocks_for(int64_t numbers) { return static_cast<int>((numbers + THREADS - 1) / THREADS); }
 
-// The name of each function is that of a value here, and of a row in a table for the host.
+// Each row is the name of a function and its value. The macros below make an enum, a table for the
+// host and a switch for the device of the rows.
 #define UNARY(ROW)                                                                        \
     ROW(relu, x < 0.0f ? 0.0f : x)                                                        \
     ROW(leaky_relu, x > 0.0f ? x : p * x)                                                 \
@@ -97,7 +99,7 @@ __global__ void unary_kernel(
     if (i < numbers) out[i] = of_one(which, x[i], p, q);
 }
 
-// Where the numbers of a result are in its operands; those that are stretched have strides of 0.
+// The places of a result's numbers in its operands. A broadcast dimension has stride 0.
 struct Places {
     int64_t size[DIMENSIONS], x[DIMENSIONS], y[DIMENSIONS];
 };
@@ -131,7 +133,7 @@ __global__ void reduce_kernel(const float* x, float* out, int64_t columns, int w
     if (threadIdx.x == 0) out[blockIdx.x] = parts[0];
 }
 
-// The first place of a row's largest number, or of its least.
+// Finds the first place of a row's largest number, or of its least.
 __global__ void place_kernel(
     const float* x, int64_t* out, int64_t rows, int64_t columns, bool of_largest) {
     const int64_t r = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -177,7 +179,7 @@ __global__ void matmul_kernel(
     out[i] = sum;
 }
 
-// Of three dimensions: depth, height and width.
+// A window over three dimensions: depth, height and width.
 struct Window {
     int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
 };
@@ -190,7 +192,7 @@ __device__ void places_of(int64_t i, const Window& w, int64_t place[3], int64_t*
     *row = i;
 }
 
-// Where a tap of the window reads along a dimension; -1 for nowhere.
+// Returns where a tap of the window reads along a dimension, or -1 if it reads nothing.
 __device__ int64_t read_at(const Window& w, int d, int64_t place, int tap, bool transposed) {
     if (!transposed) {
         const int64_t at = place * w.stride[d] - w.padding[d] + tap * w.dilation[d];
@@ -215,7 +217,7 @@ __global__ void convolution_kernel(
     const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
     const int64_t plane = w.in[0] * w.in[1] * w.in[2];
     x += (row / out_channels * in_channels + group * ins) * plane;
-    // A plain convolution has its weight by output channels, a transposed one by input channels.
+    // A convolution has its weight by output channels, a transposed one by input channels.
     weight += transposed ? (static_cast<int64_t>(group) * ins * outs + channel % outs) * taps
                          : static_cast<int64_t>(channel) * ins * taps;
     const int64_t next = transposed ? outs * taps : taps;
@@ -281,7 +283,7 @@ Window window(const torch::Tensor& x, const Sizes& out, const Sizes& kernel, con
 
 }  // namespace
 
-// Of contiguous numbers.
+// Computes a function of each number of a contiguous tensor.
 torch::Tensor unary(torch::Tensor x, std::string name, double p, double q) {
     auto out = torch::empty_like(x);
     if (x.numel()) {
@@ -291,7 +293,7 @@ torch::Tensor unary(torch::Tensor x, std::string name, double p, double q) {
     return out;
 }
 
-// Of operands that are stretched to one shape, of up to six dimensions.
+// Computes a function of two operands that are broadcast to one shape of up to six dimensions.
 torch::Tensor binary(torch::Tensor x, torch::Tensor y, std::string name) {
     auto out = torch::empty(x.sizes(), x.options());
     if (!out.numel()) return out;
@@ -308,7 +310,7 @@ torch::Tensor binary(torch::Tensor x, torch::Tensor y, std::string name) {
     return out;
 }
 
-// Each row of (rows, columns) to a number.
+// Reduces each row of (rows, columns) to a number.
 torch::Tensor reduce(torch::Tensor x, std::string name) {
     auto out = torch::empty({x.size(0)}, x.options());
     if (x.size(0)) {
@@ -337,7 +339,7 @@ torch::Tensor scan(torch::Tensor x, std::string name) {
     return out;
 }
 
-// From each row of (rows, columns) the number at a place.
+// Picks from each row of (rows, columns) the number at a place.
 torch::Tensor pick(torch::Tensor x, torch::Tensor places) {
     auto out = torch::empty({x.size(0)}, x.options());
     pick_kernel<<<blocks_for(x.size(0)), THREADS>>>(
@@ -345,7 +347,7 @@ torch::Tensor pick(torch::Tensor x, torch::Tensor places) {
     return out;
 }
 
-// (batch, rows, terms) by (batch, terms, columns), however they lie.
+// Multiplies (batch, rows, terms) by (batch, terms, columns), with any strides.
 torch::Tensor matmul(torch::Tensor a, torch::Tensor b) {
     auto out = torch::empty({a.size(0), a.size(1), b.size(2)}, a.options());
     if (out.numel()) {
@@ -357,7 +359,8 @@ torch::Tensor matmul(torch::Tensor a, torch::Tensor b) {
     return out;
 }
 
-// Of (batch, channels, depth, height, width), contiguous; `out` are the last three of the result.
+// Computes a convolution of contiguous tensors (batch, channels, depth, height, width). `out_sizes`
+// are the last three sizes of the result.
 torch::Tensor convolution(
     torch::Tensor x, torch::Tensor weight, std::optional<torch::Tensor> bias, Sizes out_sizes,
     Sizes stride, Sizes padding, Sizes dilation, int64_t groups, bool transposed) {
