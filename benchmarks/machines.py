@@ -102,7 +102,7 @@ class Host:
     """The parts of this machine that the machines use.
 
     Attributes:
-        roots: Folder of everything that is kept.
+        roots: Folder of the root file systems, runs and logs.
         images: Root file systems.
         source: The repository whose HEAD is cloned.
         shows_pip: True if machines see this machine's configuration of pip and its files.

@@ -1,10 +1,10 @@
 """Compare the errors of references in float16 and bfloat16 with those of rounding trials.
 
 Run `python benchmarks/rounding_trials.py REFERENCES...`. Each reference is called on the CPU in its
-sizes on the simulator, with the values of each run in which float16 does not overflow. The figure
-of a run and an output is the median, over elements that are not 0, of the error over the largest of
-the trials. A reference's figure is the largest of these. If no bound is known, a submission fails
-at a figure of four.
+sizes on the simulator, with the values of each run in which float16 does not overflow. The ratio of
+an element that is not 0 is its error over the largest of the trials. The figure of a run and an
+output is the median of these ratios. A reference's figure is the largest of these. If no bound is
+known, a submission fails at a figure of four.
 """
 
 from __future__ import annotations

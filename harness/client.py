@@ -234,6 +234,8 @@ class Client:
         if isinstance(given, Path) or "\n" not in given:
             return Path(given)
         content = given.encode(errors="surrogatepass")
+        # Each text has a folder of its own, because a submission sees the sources beside its file.
+        # Equal texts share one.
         path = self._folder / f"{kind}_{sha256(content).hexdigest()[:12]}" / f"{kind}.py"
         path = path.with_stem(path.parent.name)
         path.parent.mkdir(exist_ok=True)

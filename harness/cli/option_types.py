@@ -12,13 +12,13 @@ from pathlib import Path
 
 from harness import defaults
 
-# In milliseconds this fits into 32 bits, which is what a socket's timeout holds.
+# In milliseconds, this fits into the 32 bits of a socket's timeout.
 _MOST_SECONDS = 1_000_000.0
 _MOST_BILLIONS = 1_000_000.0
 
 
 def count(text: str) -> int:
-    """Parse a number of things of which at least one is needed.
+    """Parse a number of things, at least one.
 
     Raises:
         ArgumentTypeError: The text is not a whole number, or is less than 1.

@@ -12,7 +12,7 @@ from harness.records.sketch import MARKS, sketch
 
 
 def show(report: Report, out: IO[str], *, no_color: bool) -> None:
-    """Print a report; on a capable terminal, add a small map of what is wrong."""
+    """Print a report; on a capable terminal, add a small map of the error."""
     lines = [full(report)]
     if _is_able(out):
         # https://no-color.org: any text switches colours off, except the empty one.

@@ -355,6 +355,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     options = config.stash[OPTIONS]
     under_xdist = hasattr(config, "workerinput")
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    # By default, a process of pytest-xdist evaluates one submission at a time, because the
+    # processes share the machine.
     own = 1 if under_xdist else options.hardware.jobs
     jobs = config.getoption("--harness-jobs") or own
     folder = config.invocation_params.dir
@@ -498,7 +500,7 @@ def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
 def pytest_benchmark_update_machine_info(
     config: pytest.Config, machine_info: dict[str, Any]
 ) -> None:
-    """Add the GPU and what its times depend on.
+    """Add the GPU and its conditions to the machine's information.
 
     On a cluster, each row describes the GPU of its own machine instead.
     """

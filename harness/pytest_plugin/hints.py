@@ -1,4 +1,4 @@
-"""Hints for users who named no reference: registered by plugin.py.
+"""Hints for sessions without a reference: registered by plugin.py.
 
 This module mostly runs in repositories that do not use the harness. So it imports nothing of the
 harness, and reads a file only if the user named it or if pytest found no test. It mentions no file

@@ -128,5 +128,5 @@ def test_killed_build_does_not_hurt_the_next(tmp_path: Path) -> None:
 
 
 def test_digest_tells_where_one_part_ends() -> None:
-    """The same characters, split at another place, give another key."""
+    """Differently split parts give different keys, even if they join to the same text."""
     assert digest(["ab", "c"]) != digest(["a", "bc"])

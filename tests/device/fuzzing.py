@@ -49,11 +49,11 @@ def operators() -> list[tuple[str, str, Any]]:
 
 @dataclass
 class Hostile:
-    """A source of hostile messages, which learns from the answers.
+    """A source of hostile messages, which learns from the device's answers.
 
-    Random bytes alone would be refused at once. So a message uses addresses, streams and tickets
-    that earlier answers contained, mostly the real schema of an operator, and numbers at the edges
-    of what is valid.
+    Random bytes alone would be refused at once. So a message uses addresses, streams and tickets of
+    earlier answers. Its operators mostly follow their real schema, and its numbers are at the edges
+    of the valid range.
 
     Attributes:
         draw: Source of randomness.

@@ -45,7 +45,7 @@ class Worker:
         self.sent = 0
 
     def be_hostile(self) -> None:
-        """Send some messages, and read the answers or not."""
+        """Send some messages, and read the answers, or do not."""
         with contextlib.suppress(OSError):
             for _ in range(self._draw.randrange(_MOST_MESSAGES)):
                 self._send()

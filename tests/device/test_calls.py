@@ -141,7 +141,7 @@ def operator(name: str, overload: str, arguments: bytes) -> bytes:
 def test_inputs_stay_until_the_judge_lets_them_go(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """A worker that frees an input does not free it for the judge, who sees what became of it."""
+    """An input that its worker freed remains for the judge, and later writes are recorded."""
     device, _ = devices
     (place,) = ask(device, "inputs", torch.ones(4), **PLAINLY).header["places"]
     address = place["address"].to_bytes(8, "little")
@@ -211,7 +211,7 @@ def test_what_is_no_call_ends_the_conversation(
 def test_place_outside_of_an_allocation_is_no_tensor(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """A place outside of an allocation is reported to the judge, whatever its shape and strides."""
+    """The judge learns of a place outside of an allocation, with any shape and strides."""
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
     address = int.from_bytes(data, "little")

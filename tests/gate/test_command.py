@@ -250,7 +250,7 @@ def renamed(repository: Repository) -> Mapping[str, str]:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "5", '{"cases": ' + "9" * 5000 + "}", "[]"])
 def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
-    """A file that is not a record gives one line, whatever it makes the JSON parser raise."""
+    """A file that is not a record gives one line, even if its JSON cannot be parsed."""
     (tmp_path / "base.jsonl").write_text(text)
     with pytest.raises(RecordError, match="line 1 is neither a report nor a speed result; --base"):
         recorded(tmp_path / "base.jsonl")

@@ -70,7 +70,7 @@ def test_what_is_refused(head: Report, reason: str) -> None:
     ],
 )
 def test_what_is_not(base: Report, head: Report) -> None:
-    """The gate accepts what is no worse, a warning that was there before, and information."""
+    """The gate accepts a version that is no worse, old warnings and information."""
     assert what_got_worse(base, head) is None
 
 

@@ -1,4 +1,4 @@
-"""`harness gate` reads what git has stored; a change cannot influence the checkout."""
+"""`harness gate` reads the content that git stores, whatever checkout settings a change has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device process in front of a GPU: what it runs, and its record of who wrote what."""
+"""The device process in front of a GPU: launches, and the record of each write's author."""
 
 from __future__ import annotations
 

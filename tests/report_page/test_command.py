@@ -88,7 +88,7 @@ def test_page_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_commits_of_each_content_are_known(tmp_path: Path) -> None:
-    """In a git repository, each content has the commit that introduced it."""
+    """The history names the commit of each content, if the file is in a git repository."""
     path = tmp_path / "mine.py"
     path.write_text("one\n")
     assert commits(path) == {}

@@ -1,4 +1,4 @@
-"""The page in a browser: what users see and do."""
+"""The page in a browser, as users see and use it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
 def test_right_wrong_and_unwritten_have_their_colours(
     browser: Browser, shown: Path, dark: bool
 ) -> None:
-    """In either theme, the three kinds of cells and the page have four different colours."""
+    """The three kinds of cells and the page have four different colours, in either theme."""
     browser.open(shown, "#mine", dark=dark)
     size = browser.run(f"{FIRST_MAP}.width / 81")
     right, wrong, gap = (browser.run(f"{PIXEL}({(at + 0.5) * size})") for at in (2, 3, 80))
@@ -123,7 +123,7 @@ def test_what_is_out_of_bounds_has_a_colour_of_its_own(
 ) -> None:
     """A write beside the output has its own colour, in a row beyond the last element.
 
-    The other cells of that row are no elements, and have no colour.
+    The other cells of that row have no element and no colour.
     """
     browser.open(shown, "#mine", dark=dark)
     third = "document.querySelectorAll('.picture')[2]"

@@ -56,7 +56,7 @@ def test_attack_gets_its_verdict(outcome: Outcome, name: str) -> None:
 
 
 def test_answer_too_many_is_told(outcome: Outcome) -> None:
-    """Of two answers to one request, the report names the second as answering none."""
+    """The report names the second of two answers to one request as superfluous."""
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("answers_twice on ")]
     assert ": the worker sent a message that " in line
 

@@ -30,7 +30,7 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
 
 
 def test_the_same_samples_give_the_same_interval() -> None:
-    """The same samples give the same interval, so a gate decides the same when it is run again."""
+    """Equal samples give equal intervals, so a gate decides the same when it is run again."""
     samples = np.random.default_rng(2).normal(5, 1, 30).tolist()
     assert ratio_of(samples, samples[::-1]) == ratio_of(samples, samples[::-1])
 
