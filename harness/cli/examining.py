@@ -110,7 +110,7 @@ def _sandbox() -> Requirement:
 
 
 def _lack(name: str, error: Exception, cost: str = _NOTHING_RUNS) -> Requirement:
-    """Split an error's message into the state and the command that mends it."""
+    """Return the requirement that an error is about, with the command that mends it."""
     state, _, remedy = str(error).partition("; run: ")
     return Requirement(name, state, remedy, cost=cost)
 

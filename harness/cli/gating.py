@@ -102,7 +102,7 @@ def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: 
 
 
 def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> settings.Thresholds:
-    """Return the thresholds in the base revision.
+    """Return the thresholds of the base revision; if the base is a file, those of this tree.
 
     A change that loosens its own threshold must not be judged by that threshold. So each problem's
     smaller threshold counts, of this tree's and the base's.

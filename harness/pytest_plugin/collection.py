@@ -532,7 +532,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     try:
         _finish(session.config)
     except KeyboardInterrupt:
-        # At this point, pytest handles no other exception without a traceback.
+        # At the end of a session, pytest handles only the exception of pytest.exit.
         pytest.exit("interrupted", pytest.ExitCode.INTERRUPTED)
 
 

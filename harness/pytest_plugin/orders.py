@@ -90,8 +90,8 @@ def _found(
     selected. So other settings files above do no harm.
     """
     if chosen is not None:
-        # The settings may lie with a reference, because pytest also searches the folder of that
-        # option.
+        # pytest also searches the folder of --reference for settings. They are the user's own,
+        # unless submissions lie there, too.
         is_theirs = any(_are_related(chosen.parent, folder) for folder in folders)
         if (untrusted and is_theirs) or _has_submissions(chosen.parent):
             yield chosen
