@@ -11,6 +11,7 @@ import inspect
 import json
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -211,9 +212,22 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
     constants = {**problem.constants, **values}
     at = _of_module(module, problem.path, problem.content_hash, tree, constants, problem.family)
     if problem.outputs is None:
-        return replace(at, output_dtypes=problem.output_dtypes)
-    # The number of outputs may itself depend on a constant.
-    return _with_outputs(at)
+        at = replace(at, output_dtypes=problem.output_dtypes)
+    else:
+        # The number of outputs may itself depend on a constant.
+        at = _with_outputs(at)
+    weakref.finalize(at, _forget, module)
+    return at
+
+
+def _forget(module: ModuleType) -> None:
+    """Remove a module whose problem is gone.
+
+    A process that checks many references would otherwise keep the classes of every configuration.
+    Each trace changes attributes of `nn.Module`, which takes time for each of its subclasses.
+    """
+    if sys.modules.get(module.__name__) is module:
+        del sys.modules[module.__name__]
 
 
 @lru_cache(maxsize=256)

@@ -1,3 +1,5 @@
+import gc
+import sys
 from pathlib import Path
 
 import pytest
@@ -267,3 +269,15 @@ def test_parameters_that_get_nothing_are_no_arguments(tmp_path: Path) -> None:
         "def get_inputs(): return [torch.rand(3)]\ndef get_init_inputs(): return [1]\n"
     )
     assert load(path).arguments == {"size": 1, "scale": 2}
+
+
+def test_configurations_that_are_gone_leave_no_module(tmp_path: Path) -> None:
+    """A process that checks many references does not keep a module for each configuration."""
+    path = write(tmp_path)
+    path.write_text(path.read_text().replace("[4, 6, 3]", "[channels, 6, 3]") + "\nchannels = 4\n")
+    problem = load(path)
+    before = set(sys.modules)
+    for channels in range(5, 400):
+        problem.at({"channels": channels})
+    gc.collect()
+    assert len(sys.modules.keys() - before) < 300
