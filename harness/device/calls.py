@@ -1,4 +1,9 @@
-"""Answers the calls of a worker's CUDA runtime: `simulator/layout/calls.py` names them."""
+"""Answers to the calls of a worker's CUDA runtime, in the format of `simulator/layout/calls.py`.
+
+Everything that tells the host a value of the device, or brings a value from the host, is added to
+the record in bytes. Otherwise a submission could compute its output on the host, and send it in
+pieces that no copy shows: as arguments of kernels, as sizes, or as texts of errors.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +64,7 @@ class Refused(Exception):
 
     Attributes:
         error: A cudaError_t, or a `Raised`.
-        why: In words.
+        why: The reason, in words.
     """
 
     def __init__(self, error: int, why: str = "") -> None:
@@ -69,10 +74,10 @@ class Refused(Exception):
 
 
 class Calls:
-    """Answers them from one device.
+    """The answers to one worker's calls, from one device.
 
     Attributes:
-        streams: In what order things are done.
+        streams: The worker's streams, which determine the order of its work.
     """
 
     def __init__(
@@ -82,13 +87,13 @@ class Calls:
         trusted: Collection[str] | None = None,
         fresh: Collection[str] = (),
     ) -> None:
-        """Begin with no module.
+        """Start without modules.
 
         Args:
             executor: The device and its memory.
-            record: Is told of all that is done.
-            trusted: SHA-256 digests of fat binaries that may be loaded; None for any.
-            fresh: Those of them that were built in this step.
+            record: The record that all work is added to.
+            trusted: SHA-256 digests of the fat binaries that may be loaded; None for any.
+            fresh: The digests of those that were built in the current step.
         """
         self.streams = Streams(executor.streams)
         self._memory = executor.memory
@@ -132,33 +137,33 @@ class Calls:
         }
 
     def keep(self, address: int) -> None:
-        """Let that allocation live until the trusted side has let it go as well.
+        """Keep an allocation until the worker and the trusted side have both freed it.
 
-        The worker knows of a tensor in it, and frees it by that tensor's address.
+        The worker knows only a tensor in the allocation, and frees it by the tensor's address.
         """
         self._kept[address] = False
         self._given.add(address)
 
     def let_go(self, address: int) -> None:
-        """Let the worker have an allocation that was kept; it is freed where that has, too."""
+        """End the trusted side's hold on an allocation; free it if the worker has freed it."""
         if self._kept.pop(address):
             self._given.discard(address)
             self._memory.free(address)
 
     def answer(self, number: int, stream: int, data: bytes) -> bytes:
-        """Do what is asked for, or keep it until something waits for it.
+        """Make a call, or keep its work until something waits for it.
 
         Args:
             number: A `Call`.
-            stream: For which stream.
-            data: What came with it.
+            stream: Number of the call's stream.
+            data: Bytes that came with the call.
 
         Returns:
-            What goes back.
+            Bytes of the answer.
 
         Raises:
-            Malformed: it is no call.
-            Refused: it is answered with an error.
+            Malformed: The call does not exist, or the bytes do not have its format.
+            Refused: The call is answered with an error.
         """
         try:
             call = Call(number)
@@ -187,14 +192,14 @@ class Calls:
         try:
             address = self._memory.allocate(asked.size, owned=bool(asked.owned))
         except OutOfDeviceMemory:
-            # What is given back when the work is done.
+            # Memory whose release waits for pending work becomes free when that work is done.
             self.streams.synchronize()
             address = self._memory.allocate(asked.size, owned=bool(asked.owned))
         return _NUMBER.pack(address)
 
     def _free(self, data: bytes) -> bytes:
         address = _number(data)
-        # As cudaFree does.
+        # cudaFree waits for all work, too.
         self.streams.synchronize()
         self._give_back(address)
         return b""
@@ -208,18 +213,18 @@ class Calls:
             self._memory.free(address)
 
     def _start_of(self, address: int) -> int:
-        """Of the allocation that is freed by an address."""
+        """Return the start of the allocation that is freed by an address."""
         found = self._memory.find(address)
         return found.start if found and found.start in self._given else address
 
     def _release(self, data: bytes) -> bytes:
         address = _number(data)
-        # Work that is left may still use it: torch's allocator knows of streams, too.
+        # Pending work may still use it. torch's own allocator waits for streams in the same way.
         self.streams.when_idle(lambda: self._try_to_give_back(address))
         return b""
 
     def _try_to_give_back(self, address: int) -> None:
-        # Nobody waits for what becomes of it.
+        # The worker does not wait for an answer, so an error has no receiver.
         with suppress(NotAnAllocation):
             self._give_back(address)
 
@@ -272,7 +277,7 @@ class Calls:
         return bytes(MemoryEntry(memory.limit, memory.live_bytes, memory.peak_bytes))
 
     def _came(self, count: int = 0) -> None:
-        """Add to the record what a call has brought from the host."""
+        """Add the bytes that a call has brought from the host to the record."""
         self._record.add("copy", FROM_HOST, max(count, LEAST_OF_A_CALL))
 
     # Kernels
@@ -286,7 +291,7 @@ class Calls:
         if self._modules > _MOST_MODULES:
             raise Malformed(f"more than {_MOST_MODULES} modules")
         if digest in self._fresh:
-            # Who has seen the inputs may have written anything into it.
+            # A submission that has seen the inputs may have written anything into this module.
             self._record.add("copy", IN_MODULES, len(image))
         return _NUMBER.pack(self._device.load(image))
 
@@ -306,7 +311,7 @@ class Calls:
         self._submit(
             readable(kernel), lambda: self._device.launch(module, kernel, request, arguments)
         )
-        # What came with the kernel's last launch as well tells nothing.
+        # Words that are the same as in the kernel's last launch carry no information.
         told = data[_NUMBER.size :]
         known = self._arguments.get((module, name), bytes(len(told)))
         self._arguments[module, name] = told
@@ -346,12 +351,12 @@ class Calls:
             raise
         except Exception as error:
             refused = self._raised(error)
-            # The words of an error may tell of values.
+            # The text of an error may contain values.
             self._record.add("copy", TO_HOST, len(refused.why))
             raise refused from None
 
     def _raised(self, error: Exception) -> Refused:
-        """How a worker is told what an operator has raised."""
+        """Return the answer to an operator's exception, and store it if the device lacks it."""
         if isinstance(error, UnsupportedCall):
             self._device.unsupported(error.what)
         if isinstance(error, LibraryCall):
@@ -392,7 +397,7 @@ class Calls:
 
 
 def device_entry(device: DeviceProperties) -> DeviceEntry:
-    """What the runtime tells of the device."""
+    """Return the device's properties in the runtime's structure."""
     return DeviceEntry(
         name=device.name.encode(),
         major=device.major,
@@ -424,7 +429,7 @@ def _number(data: bytes) -> int:
 
 
 def _changed_bytes(before: bytes, now: bytes) -> int:
-    """Of two that are equally long: bytes of the words that differ."""
+    """Return the number of bytes in the 4-byte words that differ; both have the same length."""
     return sum(
         _WORD_BYTES
         for at in range(0, len(now), _WORD_BYTES)
@@ -439,7 +444,7 @@ def _name(data: bytes) -> str:
 
 
 def _launch(data: bytes) -> tuple[int, LaunchRequest, bytes]:
-    """A module's number, a launch, and what follows."""
+    """Return the module's number and the launch at the beginning of a message, and the rest."""
     end = _NUMBER.size + ctypes.sizeof(LaunchEntry)
     module, entry = _number(data[: _NUMBER.size]), _entry(LaunchEntry, data[_NUMBER.size : end])
     limit = entry.dynamic_shared_limit

@@ -1,4 +1,7 @@
-"""What runs kernels on what memory: the protocol of which the simulator and a GPU are one each."""
+"""The protocols of an executor, a device that runs kernels on its memory.
+
+There are two executors: the simulator (`simulated.py`) and a GPU (`on_gpu.py`).
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,22 @@ from harness.simulator.hardware.resources import Resources
 from harness.simulator.ptx.fatbinary import DeviceCode
 
 WRITTEN = 1
-"""What the shadow has of bytes that something else than a kernel wrote."""
+"""Shadow of a byte that something other than a kernel wrote."""
 
 OTHER, KERNEL = 1, 2
-"""Who wrote an element, where it is not `UNWRITTEN`."""
+"""Writers of an element, besides `UNWRITTEN`: a kernel, or something other than a kernel."""
 
 
 class NoSuchKernel(KeyError):
-    """A module has no kernel of that name, or there is no such module."""
+    """A kernel or a module that does not exist."""
 
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What cudaFuncGetAttributes tells: the fields of `layout.runtime.KernelEntry`."""
+    """A kernel's attributes as cudaFuncGetAttributes returns them.
+
+    The fields are those of `layout.runtime.KernelEntry`. Sizes are in bytes.
+    """
 
     registers: int
     max_threads: int
@@ -47,11 +53,12 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class Assembler:
-    """What a device asks the trusted side for, which has ptxas.
+    """Access to ptxas, which only the trusted side has.
 
     Attributes:
-        usage: What the kernels of a module take, by mangled name; none of what ptxas refuses.
-        cubin: The module as machine code; empty where ptxas refuses it.
+        usage: Returns the resources of a module's kernels, by mangled name. The mapping is empty if
+            ptxas refuses the module.
+        cubin: Returns a module as machine code; empty if ptxas refuses the module.
     """
 
     usage: Callable[[DeviceCode], Mapping[str, Resources]]
@@ -59,205 +66,241 @@ class Assembler:
 
 
 class DeviceMemory(Protocol):
-    """Allocations in one range of addresses, and who wrote what is in them.
+    """Allocations in one range of addresses, with a record of who wrote their content.
 
-    Calls about bytes that are not within one live allocation raise
-    `harness.simulator.hardware.memory.NotAnAllocation`.
+    Methods that take bytes raise `harness.simulator.hardware.memory.NotAnAllocation` if the bytes
+    are not within one live allocation.
+
+    Attributes:
+        base: First address of the range.
+        size: Size of the range in bytes.
+        torch_device: Device of torch whose kernels execute torch's operators on this memory.
     """
 
     base: int
     size: int
     torch_device: torch.device
-    """Whose kernels torch's operators are."""
 
     @property
     def limit(self) -> int:
-        """Most bytes that may be allocated at a time."""
+        """Limit of the bytes that are allocated at a time."""
 
     @property
     def live_bytes(self) -> int:
-        """Bytes allocated and not freed."""
+        """Bytes that are allocated and not freed."""
 
     @property
     def peak_bytes(self) -> int:
-        """The most that were allocated at a time."""
+        """Most bytes that were allocated at a time since the last `forget_peak`."""
 
     def forget_peak(self) -> None:
-        """Begin a new peak, with what is allocated now."""
+        """Restart the peak at the bytes that are allocated now."""
 
     def be_sparse(self, is_sparse: bool) -> None:
-        """Let what is allocated from now on be there only where something touches it, or not."""
+        """Choose whether later allocations have memory only where something touches them."""
 
     def leaks(self) -> list[Allocation]:
-        """What host code asked for with cudaMalloc and has not freed."""
+        """Return the allocations that host code made with cudaMalloc and has not freed."""
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
-        """The address of fresh bytes, poisoned and not yet written.
+        """Allocate bytes that are poisoned and count as unwritten, and return their address.
+
+        Args:
+            nbytes: Size in bytes.
+            owned: Whether host code requested the memory and must free it.
 
         Raises:
-            harness.simulator.hardware.memory.OutOfDeviceMemory: there are not so many.
+            harness.simulator.hardware.memory.OutOfDeviceMemory: Too little memory is left.
         """
 
     def free(self, address: int) -> None:
-        """Give an allocation back."""
+        """Free an allocation."""
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation that holds the address."""
+        """Return the allocation that contains the address, or None."""
 
     def require(self, address: int, nbytes: int) -> None:
-        """Nothing, where the bytes are within one live allocation."""
+        """Raise `NotAnAllocation` unless the bytes are within one live allocation."""
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """A copy of bytes, written or not."""
+        """Return a copy of bytes, written or not."""
 
     def write(self, address: int, data: bytes) -> None:
         """Copy host bytes to the device; they count as written from now on."""
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes within the memory; they are as written as they were."""
+        """Copy bytes within the memory, and with them the record of who wrote them."""
 
     def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Make all bytes `value`; they count as written from now on."""
+        """Set all bytes to `value`; they count as written from now on."""
 
     def was_written(self, address: int, nbytes: int) -> bool:
-        """Whether anything has written any of these bytes since they were allocated."""
+        """Return whether any of these bytes was written since the allocation."""
 
     def bytes_at(self, address: int, nbytes: int) -> Tensor:
-        """The bytes themselves, uint8, on `torch_device`."""
+        """Return a tensor over the bytes themselves: uint8, on `torch_device`."""
 
     def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
-        """Around work of a call on `torch_device`; `waits` where the host waits for the device."""
+        """Enclose code that queues a call's work on `torch_device`.
+
+        Args:
+            waits: Whether the host waits for the device in that code.
+        """
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """Around work on `torch_device` whose time is not the call's."""
+        """Enclose code that queues work on `torch_device` whose time is not the call's."""
 
     def give(self, place: Place) -> None:
-        """Let a tensor count as written by the trusted side."""
+        """Record that the trusted side wrote a tensor."""
 
     def mark(self, place: Place, *, of_kernels: bool) -> None:
-        """Let a tensor count as written by an operator, of what kernels have written or not."""
+        """Record that an operator wrote a tensor.
+
+        Args:
+            place: The tensor's place.
+            of_kernels: Whether a kernel had written any of the operator's arguments. The tensor
+                then counts as a kernel's, too.
+        """
 
     def mark_copy(self, target: Place, source: Place | None, shape: tuple[int, ...]) -> None:
-        """Let a tensor be as written as what was copied to it: of that shape, None for the host."""
+        """Record that a tensor was copied, so that the copy has the source's writers.
+
+        Args:
+            target: Place of the copy.
+            source: Place of what was copied; None for a tensor of the host.
+            shape: The source's shape, which the copy may have broadcast.
+        """
 
     def is_of_kernels(self, place: Place) -> bool:
-        """Whether a kernel has written any of it."""
+        """Return whether a kernel has written any of a tensor."""
 
     def writers(self, place: Place) -> Tensor:
-        """Who wrote each element: uint8, on `torch_device`, of the tensor's shape.
+        """Return who wrote each element: uint8, on `torch_device`, of the tensor's shape.
 
-        `UNWRITTEN`, where nobody wrote some byte, `KERNEL`, where kernels wrote all of it or what
-        it was made of, else `OTHER`.
+        - `UNWRITTEN`: nothing wrote some byte of the element.
+        - `KERNEL`: kernels wrote all of the element, or of the values that it was made from.
+        - `OTHER`: anything else.
         """
 
 
 class Device(Protocol):
-    """Kernels of loaded modules on one memory."""
+    """Loaded modules and launches of their kernels, on one memory.
+
+    Attributes:
+        properties: The device's properties, as CUDA reports them.
+    """
 
     properties: DeviceProperties
 
     @property
     def broken_by(self) -> str:
-        """The error, in CUDA's words, that no call recovers from; empty while there is none."""
+        """Text of the CUDA error that no later call recovers from; empty if there is none."""
 
     @property
     def spent(self) -> int:
-        """What the call has taken of its budget."""
+        """Work that the current call has taken from its budget."""
 
     def observe(self) -> tuple[Finding, ...]:
-        """What was found on the device since the last call.
+        """Return the findings since the last call.
 
         Raises:
-            BaseException: what stopped the machine in a launch, such as an instruction that it has
-                not got; the launch itself could only return a CUDA error to its caller.
+            BaseException: An error stopped the device in a launch, such as an instruction that the
+                simulator lacks. The launch itself could only return a CUDA error to its caller.
         """
 
     def reorder(self, schedule: int | None) -> None:
-        """Run blocks and warps in another order from now on, where that can be had.
+        """Run blocks and warps in another order from now on, if the device can choose it.
 
-        None stands for the order that it was made with.
+        Args:
+            schedule: The order; None for the one that the device was made with.
         """
 
     def allow(self, work: int | None) -> None:
-        """Let the next call do so much work; None for any."""
+        """Limit the work of the next call; None for no limit."""
 
     @property
     def has_left_out_blocks(self) -> bool:
-        """Whether some have not run since it was last told where to work."""
+        """True if some blocks have not run since the last call of `work_near`."""
 
     def work_near(self, near: Near | None) -> None:
-        """Run of each launch the blocks that may work there, from now on; None for all."""
+        """Run only those blocks of later launches that may work there; None for all blocks."""
 
     def start_counting(self) -> None:
-        """Count what kernels do from now on."""
+        """Start to count what kernels do."""
 
     def counted(self) -> dict[str, KernelCounters]:
-        """Each kernel's launches since the counting started, by mangled name; ends the counting."""
+        """End the counting, and return the sums over each kernel's launches, by mangled name."""
 
     def start_timing(self) -> None:
-        """Take the time of what is done from now on, from an idle device with a cold cache."""
+        """Start to time the device's work, from an idle device with a cold cache."""
 
     def timed(self) -> float:
-        """Milliseconds that the device worked since the timing started; ends the timing.
+        """End the timing, and return the milliseconds that the device worked.
 
-        0 where nothing was timed.
+        The result is 0 if nothing was timed.
         """
 
     def resources(self) -> dict[str, Resources]:
-        """What ptxas says of the kernels of all modules that were loaded, by mangled name."""
+        """Return the resources that ptxas gives the kernels of all modules, by mangled name."""
 
     def lines(self, file: str) -> Lines:
-        """Which lines of the source files of that name have run so far."""
+        """Return which lines of the source files with that name have run so far."""
 
     def close(self) -> None:
-        """End what runs beside this process."""
+        """End the processes that work for this one."""
 
     def load(self, image: bytes) -> int:
-        """Take a fat binary in; answers the module's number, from 1."""
+        """Load a fat binary, and return the module's number; numbers start at 1."""
 
     def parameters(self, module: int, name: str) -> tuple[int, ...]:
-        """How many bytes each of a kernel's parameters has; may raise `NoSuchKernel`."""
+        """Return the size in bytes of each of a kernel's parameters; may raise `NoSuchKernel`."""
 
     def check(self, module: int, name: str, launch: LaunchRequest) -> None:
-        """Raise what a launch would be refused for, so far as that is known before it runs."""
+        """Raise the error of a launch that can be refused before it runs."""
 
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
-        """Run a kernel on the bytes of its arguments, one after the other.
+        """Run a kernel.
+
+        Args:
+            module: The module's number.
+            name: The kernel's mangled name.
+            launch: Its grid, block and shared memory.
+            arguments: The bytes of its arguments, one after the other.
 
         Raises:
-            Exception: it cannot be launched, or did not come to its end.
+            Exception: The kernel cannot be launched, or did not run to its end.
         """
 
     def symbol(self, module: int, name: str) -> int:
-        """The device address of a variable, 0 for none; may raise `NoSuchKernel`."""
+        """Return the device address of a variable, or 0 for none; may raise `NoSuchKernel`."""
 
     def describe(self, module: int, name: str) -> KernelFacts:
-        """What cudaFuncGetAttributes tells of a kernel."""
+        """Return a kernel's attributes, as cudaFuncGetAttributes does."""
 
     def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
-        """Allow a kernel dynamic shared memory, as cudaFuncSetAttribute does."""
+        """Allow a kernel that much dynamic shared memory, as cudaFuncSetAttribute does."""
 
     def occupancy(self, module: int, name: str, launch: LaunchRequest) -> int:
-        """How many of a launch's blocks a multiprocessor holds."""
+        """Return how many of a launch's blocks one multiprocessor can hold."""
 
     def unsupported(self, what: str) -> None:
-        """Note what is not here, for `observe` to raise."""
+        """Store the name of something that the device lacks, for `observe` to raise."""
 
     def library(self, function: str) -> None:
-        """Note that a library was called, which would do the work, for `observe` to raise."""
+        """Store a call of a library, which would do the work, for `observe` to raise."""
 
     def refused(self, error: BaseException) -> tuple[int, str]:
-        """The cudaError_t that a call returns which raised `error`, and why, in words."""
+        """Return the cudaError_t for a call that raised `error`, and the reason in words."""
 
 
 class Exchange(Protocol):
-    """Memory that the trusted side has in common with a device, for large tensors."""
+    """Memory that the trusted side shares with a device, for large tensors."""
 
     def at(self, handle: str, placed: list[dict[str, Any]]) -> tuple[Tensor, ...]:
-        """What the trusted side has put there."""
+        """Return the tensors that the trusted side has put there."""
 
     def put(self, handle: str, tensors: Sequence[Tensor]) -> list[dict[str, Any]]:
-        """Put tensors there, for which there is room; answers where they are."""
+        """Copy tensors there, and return where they are; the trusted side has made room."""
 
 
 @dataclass(frozen=True)
@@ -267,8 +310,8 @@ class Executor:
     Attributes:
         memory: The memory.
         device: The device.
-        exchange: None where tensors come and go in messages.
-        streams: Of a GPU; None where nothing runs side by side.
+        exchange: Shared memory for large tensors; None if all tensors travel in messages.
+        streams: A GPU's streams; None for a device on which nothing runs side by side.
     """
 
     memory: DeviceMemory

@@ -1,4 +1,4 @@
-"""What stopped the device, in the words of a report."""
+"""Conversion of an error that stopped the device to a report's fault."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.simulator.ptx.fatbinary import FatBinaryError
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Kind, message (one line) and detail, as `worker.inside.faults.Fault` has them."""
+    """Return the kind, message (one line) and detail, as in `worker.inside.faults.Fault`."""
     kind, message, detail = _described(error)
     return {"kind": kind, "message": message, "detail": detail}
 

@@ -1,7 +1,10 @@
-"""A GPU's memory, and what is known of who wrote it.
+"""A GPU's memory, and what is known about the writers of its content.
 
-There is no shadow. Operators, copies and fills are this process's own, so that it knows what they
-wrote; what is no more the poison that was put there, and what none of them wrote, a kernel did.
+A GPU has no shadow of its memory. The writer of an element is inferred instead:
+
+- This process itself runs operators, copies and fills. It records the ranges that they write.
+- An element that still holds the poison of fresh memory is unwritten.
+- A kernel wrote everything else.
 """
 
 from __future__ import annotations
@@ -32,11 +35,12 @@ _HIGH_HALF = POISON >> 16
 
 @dataclass
 class _Known:
-    """Of one allocation.
+    """The recorded writers of one allocation.
 
     Attributes:
-        others: Ranges of addresses that something else than a kernel wrote last.
-        is_given: Whether the trusted side put it there, which sees whether it changes.
+        others: Ranges of addresses that something other than a kernel wrote last.
+        is_given: True if the trusted side put the content there. It compares the content after each
+            call, so that a kernel's writes show in any case.
     """
 
     others: list[tuple[int, int]] = field(default_factory=list)
@@ -44,7 +48,7 @@ class _Known:
 
 
 class GpuMemory:
-    """As `executor.DeviceMemory` has it."""
+    """An `executor.DeviceMemory` on a GPU."""
 
     torch_device = torch.device("cuda")
 
@@ -59,59 +63,59 @@ class GpuMemory:
 
     @property
     def limit(self) -> int:
-        """Most bytes that may be allocated at a time."""
+        """Limit of the bytes that are allocated at a time."""
         return self._arena.limit
 
     @property
     def live_bytes(self) -> int:
-        """Bytes allocated and not freed."""
+        """Bytes that are allocated and not freed."""
         return self._arena.live_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """The most that were allocated at a time."""
+        """Most bytes that were allocated at a time since the last `forget_peak`."""
         return self._arena.peak_bytes
 
     def forget_peak(self) -> None:
-        """Begin a new peak, with what is allocated now."""
+        """Restart the peak at the bytes that are allocated now."""
         self._arena.peak_bytes = self._arena.live_bytes
 
     def be_sparse(self, is_sparse: bool) -> None:
-        """Nothing: all memory is there; raises `UnsupportedCall` where that is too much."""
+        """Raise `UnsupportedCall` if sparse memory is asked for, which a GPU does not have."""
         if is_sparse:
             raise UnsupportedCall("memory that is not there")
 
     def leaks(self) -> list[Allocation]:
-        """What host code asked for with cudaMalloc and has not freed."""
+        """Return the allocations that host code made with cudaMalloc and has not freed."""
         return self._arena.leaks()
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
-        """The address of fresh bytes; raises as the arena does."""
+        """Allocate poisoned bytes, and return their address; raises as `Arena.allocate` does."""
         address = self._arena.allocate(nbytes, owned=owned)
         self._known[address] = _Known()
         return address
 
     def free(self, address: int) -> None:
-        """Give an allocation back."""
+        """Free an allocation."""
         self._arena.free(address)
         del self._known[address]
 
     def add_variable(self, address: int, nbytes: int) -> None:
-        """Let a module's variable count as an allocation."""
+        """Record a module's variable as an allocation."""
         self._arena.add_variable(address, nbytes)
-        # What it begins with was in the module.
+        # Its initial value was in the module, so no kernel wrote it.
         self._known.setdefault(address, _Known([(address, address + nbytes)]))
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation that holds the address."""
+        """Return the allocation that contains the address, or None."""
         return self._arena.find(address)
 
     def require(self, address: int, nbytes: int) -> None:
-        """Nothing, where the bytes are within one live allocation."""
+        """Raise `NotAnAllocation` unless the bytes are within one live allocation."""
         self._arena.within(address, nbytes)
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """A copy of bytes, written or not."""
+        """Return a copy of bytes, written or not."""
         self._arena.within(address, nbytes)
         data = ctypes.create_string_buffer(nbytes)
         with self.queueing(waits=True):
@@ -121,7 +125,7 @@ class GpuMemory:
         return data.raw
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy host bytes to the device."""
+        """Copy host bytes to the device; they count as written from now on."""
         self._arena.within(address, len(data))
         real = with_real_maps(data, self._encode)
         with self.queueing(waits=True):
@@ -134,7 +138,7 @@ class GpuMemory:
         self._wrote(address, len(data))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes within the memory."""
+        """Copy bytes within the memory, and with them the record of who wrote them."""
         self._arena.within(target, nbytes)
         self._arena.within(source, nbytes)
         with self.queueing():
@@ -151,7 +155,7 @@ class GpuMemory:
             self._forget(target, nbytes)
 
     def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Make all bytes `value`."""
+        """Set all bytes to `value`; they count as written from now on."""
         self._arena.within(address, nbytes)
         with self.queueing():
             self._driver.call(
@@ -164,53 +168,58 @@ class GpuMemory:
         self._wrote(address, nbytes)
 
     def was_written(self, address: int, nbytes: int) -> bool:
-        """Whether anything has written any of these bytes since they were allocated."""
+        """Return whether any of these bytes may have been written since the allocation."""
+        # Kernels leave no record, so after any launch the answer must be yes.
         return self._has_launched or any(
             start < address + nbytes and address < end
             for start, end in self._known_of(address).others
         )
 
     def bytes_at(self, address: int, nbytes: int) -> Tensor:
-        """The bytes themselves."""
+        """Return a tensor over the bytes themselves: uint8, on the GPU."""
         self._arena.within(address, nbytes)
         return tensor_at(address, (nbytes,), torch.uint8)
 
     def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
-        """Around work of a call; `waits` where the host waits for the device."""
+        """Enclose code that queues a call's work; `waits` is true if the host waits in it."""
         return self._stopwatch.queueing(waits=waits)
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """Around work whose time is not the call's."""
+        """Enclose code that queues work whose time is not the call's."""
         return self._stopwatch.uncounted()
 
     def poison_free(self) -> None:
-        """Let what is allocated next be fresh without any work."""
+        """Fill free memory with poison in advance, so that a timed call need not."""
         self._arena.poison_free()
 
     def give(self, place: Place) -> None:
-        """Let a tensor count as written by the trusted side."""
+        """Record that the trusted side wrote a tensor."""
         self._known_of(place.address).is_given = True
         self._wrote(place.address, place.nbytes)
 
     def mark(self, place: Place, *, of_kernels: bool) -> None:
-        """Let a tensor count as written by an operator."""
+        """Record that an operator wrote a tensor; see `DeviceMemory.mark`."""
         if of_kernels:
             self._forget(place.address, place.nbytes)
+        # A range would also cover the gaps of a strided tensor, which the operator did not write.
         elif _is_without_gaps(place):
             self._wrote(place.address, place.nbytes)
 
     def mark_copy(self, target: Place, source: Place | None, shape: tuple[int, ...]) -> None:
-        """Let a tensor be as written as what was copied to it."""
+        """Record that a tensor was copied; see `DeviceMemory.mark_copy`."""
         del shape
         self.mark(target, of_kernels=source is not None and self.is_of_kernels(source))
 
     def is_of_kernels(self, place: Place) -> bool:
-        """Whether a kernel can have written any of it."""
+        """Return whether a kernel can have written any of a tensor."""
         return self._has_launched and not self._is_by_others(place.address, place.nbytes)
 
     def launched(self, arguments: bytes) -> None:
-        """Know that a kernel has run that was given these words."""
+        """Record that a kernel was launched with the bytes of these arguments."""
         self._has_launched = True
+        # The kernel may have written every allocation that an argument points into. A pointer may
+        # lie in a structure, so every word is tried. What a kernel reaches otherwise, such as
+        # through a pointer in memory, keeps its record.
         for at in range(0, len(arguments) - 7, 4):
             found = self.find(int.from_bytes(arguments[at : at + 8], "little"))
             known = self._known[found.start] if found else None
@@ -218,7 +227,7 @@ class GpuMemory:
                 known.others.clear()
 
     def writers(self, place: Place) -> Tensor:
-        """Who wrote each element, as far as poison and the own record tell."""
+        """Return who wrote each element, inferred from poison and the recorded ranges."""
         if place.is_empty:
             return torch.full(place.shape, OTHER, dtype=torch.uint8, device=self.torch_device)
         width = DTYPES[place.dtype].itemsize
@@ -233,7 +242,7 @@ class GpuMemory:
         return found.as_strided(place.shape, place.strides)
 
     def overwritten(self) -> Iterable[Finding]:
-        """Findings of what was written behind allocations."""
+        """Yield a finding for each allocation that something has written past the end of."""
         for allocation in self._arena.overwritten():
             message = f"wrote past the end of an allocation of {allocation.size} bytes"
             yield Finding("memcheck", message)
@@ -243,14 +252,14 @@ class GpuMemory:
         return self._known[found.start] if found else _Known()
 
     def _wrote(self, address: int, nbytes: int) -> None:
-        """Note that something else than a kernel did."""
+        """Record that something other than a kernel wrote a range."""
         others = self._known_of(address).others
         end = address + nbytes
         others[:] = [each for each in others if not (address <= each[0] and each[1] <= end)]
         others.append((address, end))
 
     def _forget(self, address: int, nbytes: int) -> None:
-        """Note that what is there now is a kernel's work."""
+        """Record that the content of a range is a kernel's work: cut it out of all others."""
         others = self._known_of(address).others
         end = address + nbytes
         left = [(start, min(last, address)) for start, last in others if start < address]
@@ -258,7 +267,7 @@ class GpuMemory:
         others[:] = [*left, *right]
 
     def _is_by_others(self, address: int, nbytes: int) -> bool:
-        """Whether all of it was written by something else than a kernel."""
+        """Return whether something other than a kernel wrote all of a range."""
         at, end = address, address + nbytes
         for start, last in sorted(self._known_of(address).others):
             if start <= at < last:
@@ -267,13 +276,16 @@ class GpuMemory:
 
 
 def _is_without_gaps(place: Place) -> bool:
+    """Return whether a tensor's elements are as many bytes as it extends over."""
     return prod(place.shape) * DTYPES[place.dtype].itemsize >= place.nbytes
 
 
 def _poisoned(flat: Tensor, width: int) -> Tensor:
-    """Which elements of so many bytes are still as fresh memory is.
+    """Return which elements of `width` bytes still hold the poison of fresh memory.
 
-    Of narrow ones only those that are half of a NaN: the other half is a number like any other.
+    An element of 2 bytes is found only if it holds the upper half of the poison, which is a NaN.
+    The lower half is an ordinary number, which a kernel may have written. Elements of one byte are
+    never found, because every byte is an ordinary value.
     """
     if width == 2:
         return flat.view(torch.int16) == _HIGH_HALF

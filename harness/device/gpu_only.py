@@ -1,4 +1,8 @@
-"""Operators that torch has for a GPU alone, for tensors of the simulated one: they are a CPU's."""
+"""CPU versions of operators that torch implements for GPUs alone.
+
+In the device process a tensor of the simulated device is a tensor of the CPU. torch's own CPU
+kernels run on it, and these run where torch has none.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,11 @@ from torch.library import Library
 
 @functools.cache
 def implement() -> Library:
-    """Give this process's CPU what it needs; the library that has it, which must stay."""
-    # Its signatures have no types.
+    """Register the operators for this process's CPU; return the library, which must be kept.
+
+    torch removes the operators when the library object is deleted.
+    """
+    # torch's signatures have no types here.
     library = Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for name, function in OPERATORS.items():
         library.impl(name, function, "CPU")  # type: ignore[no-untyped-call]
@@ -29,7 +36,7 @@ def _depthwise(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """A convolution of which each group is a channel; torch chooses it where cuDNN is off."""
+    """Return a convolution in which each channel is a group; torch uses it if cuDNN is off."""
     return torch.convolution(
         x, weight, bias, stride, padding, dilation, False, [0] * len(stride), x.shape[1]
     )
@@ -42,9 +49,10 @@ def _lstm_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One step, as `torch.nn.LSTMCell` says it: (batch, 4 * hidden) of the products to two states.
+    """Return the states after one step, by the formula of `torch.nn.LSTMCell`.
 
-    The third result is for gradients, which nobody asks for here.
+    The products have the shape (batch, 4 * hidden). The results are the hidden state, the cell
+    state, and the gates. The gates are for gradients, which the device does not compute.
     """
     gates = _plus(of_input, input_bias) + _plus(of_hidden, hidden_bias)
     i, f, g, o = gates.chunk(4, 1)
@@ -59,7 +67,10 @@ def _gru_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """One step, as `torch.nn.GRUCell` says it: (batch, 3 * hidden) of the products to the state."""
+    """Return the hidden state after one step, by the formula of `torch.nn.GRUCell`.
+
+    The products have the shape (batch, 3 * hidden). The second result is for gradients.
+    """
     gates = _plus(of_input, input_bias)
     r_x, z_x, n_x = gates.chunk(3, 1)
     r_h, z_h, n_h = _plus(of_hidden, hidden_bias).chunk(3, 1)
@@ -78,4 +89,4 @@ OPERATORS: Mapping[str, Callable[..., object]] = {
     "_thnn_fused_lstm_cell": _lstm_cell,
     "_thnn_fused_gru_cell": _gru_cell,
 }
-"""By their names."""
+"""The operators, by name without namespace."""

@@ -1,7 +1,7 @@
 """The device process: `python -m harness.device.main DESCRIPTOR INSTRUCTIONS`.
 
-It imports torch and what a device needs once, and forks for each worker that comes: before anything
-uses the GPU, since a fork has no part of what this process has begun there.
+It imports torch and the device's code once, and then forks a device for each worker. The parent
+itself never uses the GPU, because a fork cannot use what its parent has begun there.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ from harness.sandbox.limits import Limits, die_with_parent
 from harness.system import codec, interpreter
 
 MOST_BYTES = 4096
-"""Of a request."""
+"""Limit of a request's size."""
 
 
 @dataclass(frozen=True)
 class Instructions:
-    """What a device process is told on its command line."""
+    """Settings that a device process gets on its command line.
+
+    Attributes:
+        library: The simulator's shared library; None for a GPU.
+        limits: Limits that the process imposes on itself.
+    """
 
     library: Path | None
-    """The simulator's; None for a GPU."""
     limits: Limits
-    """What it shall impose on itself."""
 
 
 def main() -> None:
-    """Serve the trusted side until it hangs up."""
+    """Start and end devices for the trusted side until it hangs up."""
     interpreter.settle()
     die_with_parent()
     told = codec.decode(sys.argv[2], Instructions)
@@ -51,6 +54,7 @@ def main() -> None:
     sessions: dict[int, int] = {}
     with socket.socket(fileno=int(sys.argv[1])) as trusted:
         while True:
+            # The socket preserves message boundaries, so that this is one whole request.
             data, descriptors, _, _ = socket.recv_fds(trusted, MOST_BYTES, 3)
             if not data:
                 break
@@ -72,7 +76,7 @@ def main() -> None:
 
 
 def _be_a_device(make: MakeExecutor, descriptors: list[int]) -> None:
-    """Be one worker's device, until it is not needed any more."""
+    """Serve as one worker's device until the trusted side hangs up, then exit the process."""
     status = 1
     try:
         die_with_parent()
@@ -93,6 +97,7 @@ def _be_a_device(make: MakeExecutor, descriptors: list[int]) -> None:
 
 
 def _end(process: int | None) -> None:
+    """Kill a device's process, if there is one, and wait for its end."""
     if process is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A real GPU: modules, launches and what they led to, through its driver."""
+"""A real GPU: modules, launches and findings, through its driver."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTERS = 8, 14
 # CUlaunchAttributeID
 _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4
 _LARGEST_PORTABLE_CLUSTER = 8
-# Of the GPU's; what torch's operators make needs some of the rest.
+# Share of the GPU's memory for allocations. Temporary tensors of torch's operators need the rest.
 _SHARE_OF_MEMORY = 0.9
 _MAP_ALIGNMENT = 64
 
@@ -75,9 +75,10 @@ class _Module:
 
 
 class GpuDevice:
-    """As `executor.Device` has it.
+    """An `executor.Device` on a GPU.
 
-    Each launch is waited for, so that its call tells of a fault, unless calls are timed.
+    The device waits for each launch, so that the launch's own call returns a fault. It does not
+    wait in timed calls.
     """
 
     def __init__(
@@ -104,7 +105,10 @@ class GpuDevice:
 
     @property
     def broken_by(self) -> str:
-        """The error by which a kernel has broken the context, which every later call tells then."""
+        """Text of the error by which a kernel has broken the context; empty if none has.
+
+        Every later call of the driver returns this error.
+        """
         try:
             self.wait()
         except DriverError as error:
@@ -113,41 +117,41 @@ class GpuDevice:
 
     @property
     def spent(self) -> int:
-        """Nothing: a call on a GPU has a deadline, and no budget."""
+        """Zero: a call on a GPU has a deadline instead of a budget."""
         return 0
 
     def observe(self) -> tuple[Finding, ...]:
-        """What was found since the last call; raises what stopped the device."""
+        """Return the findings since the last call; raises the error that stopped the device."""
         failure, self._failure = self._failure, None
         if failure:
             raise failure
         return () if self.broken_by else tuple(self._memory.overwritten())
 
     def reorder(self, schedule: int | None) -> None:
-        """Nothing: a GPU has an order of its own."""
+        """Do nothing, since a GPU has an order of its own."""
 
     def allow(self, work: int | None) -> None:
-        """Nothing: see `spent`."""
+        """Do nothing, since a call on a GPU has no budget."""
 
     @property
     def has_left_out_blocks(self) -> bool:
-        """All of them run."""
+        """False: all blocks run."""
         return False
 
     def work_near(self, near: Near | None) -> None:
-        """Nothing: all blocks run; raises `UnsupportedCall` where that is too much."""
+        """Raise `UnsupportedCall` if only some blocks are to run, which a GPU cannot do."""
         if near:
             raise UnsupportedCall("way to run a few blocks of a kernel")
 
     def start_counting(self) -> None:
-        """Nothing: nobody counts here."""
+        """Do nothing, since nothing counts on a GPU."""
 
     def counted(self) -> dict[str, KernelCounters]:
-        """Nothing was counted."""
+        """Return no counters."""
         return {}
 
     def start_timing(self) -> None:
-        """Take the time of what is done from now on."""
+        """Start to time the device's work, with a cold cache and poisoned free memory."""
         self._cache = self._cache or ColdCache(self._driver)
         self._memory.poison_free()
         self._cache.empty()
@@ -155,28 +159,32 @@ class GpuDevice:
         self._stopwatch.begin()
 
     def timed(self) -> float:
-        """Milliseconds that the device worked since then, when all of it is done."""
+        """Wait for the device, and return the milliseconds that it worked; 0 if it is not timed."""
         if not self._is_timing:
             return 0.0
         self._is_timing = False
         return self._stopwatch.stop()
 
     def resources(self) -> dict[str, Resources]:
-        """Nothing was counted for which it is asked."""
+        """Return nothing: resources are only reported together with counters."""
         return {}
 
     def lines(self, file: str) -> Lines:
-        """Nobody knows."""
+        """Return no lines, since a GPU does not record them."""
         del file
         return Lines((), (), (), ())
 
     def close(self) -> None:
-        """Nothing runs beside this process."""
+        """Do nothing, since no other process works for this one."""
 
     # What the CUDA runtime asks
 
     def load(self, image: bytes) -> int:
-        """Take a fat binary in; answers the module's number, from 1."""
+        """Load a fat binary as ptxas compiles its PTX, and return the module's number, from 1.
+
+        Raises:
+            DriverError: ptxas or the driver refuses it.
+        """
         cubin = self._assembler.cubin(device_code_of(image))
         if not cubin:
             raise DriverError("ptxas", CudaError.INVALID_PTX, "it does not compile the PTX")
@@ -187,14 +195,14 @@ class GpuDevice:
         return number
 
     def parameters(self, module: int, name: str) -> tuple[int, ...]:
-        """How many bytes each of a kernel's parameters has."""
+        """Return the size in bytes of each of a kernel's parameters; may raise `NoSuchKernel`."""
         return self._kernel(module, name).parameters
 
     def check(self, module: int, name: str, launch: LaunchRequest) -> None:
-        """Nothing: the driver tells when it is launched."""
+        """Do nothing, since the driver refuses a launch itself."""
 
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
-        """Run a kernel on torch's current stream."""
+        """Run a kernel on torch's current stream; the arguments are as in `Device.launch`."""
         kernel = self._kernel(module, name)
         if prod(launch.cluster) > _LARGEST_PORTABLE_CLUSTER:
             self._set(kernel, _NON_PORTABLE_CLUSTERS, 1)
@@ -224,15 +232,15 @@ class GpuDevice:
             self.wait()
 
     def wait(self) -> None:
-        """Wait for everything that was asked for.
+        """Wait for all work of the device.
 
         Raises:
-            DriverError: a kernel has broken the context.
+            DriverError: A kernel has broken the context.
         """
         self._driver.call("cuCtxSynchronize")
 
     def symbol(self, module: int, name: str) -> int:
-        """The device address of a variable, 0 for none."""
+        """Return the device address of a variable, or 0 for none; may raise `NoSuchKernel`."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         try:
             self._driver.call(
@@ -250,7 +258,7 @@ class GpuDevice:
         return address.value
 
     def describe(self, module: int, name: str) -> KernelFacts:
-        """What cudaFuncGetAttributes tells of a kernel."""
+        """Return a kernel's attributes, as cudaFuncGetAttributes does."""
         kernel = self._kernel(module, name)
         return KernelFacts(
             registers=self._get(kernel, _REGISTERS),
@@ -262,11 +270,11 @@ class GpuDevice:
         )
 
     def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
-        """Allow a kernel dynamic shared memory."""
+        """Allow a kernel that much dynamic shared memory, as cudaFuncSetAttribute does."""
         self._set(self._kernel(module, name), _MAX_DYNAMIC_SHARED, dynamic_bytes)
 
     def occupancy(self, module: int, name: str, launch: LaunchRequest) -> int:
-        """How many of a launch's blocks a multiprocessor holds."""
+        """Return how many of a launch's blocks one multiprocessor can hold."""
         blocks = ctypes.c_int()
         self._driver.call(
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -278,15 +286,15 @@ class GpuDevice:
         return blocks.value
 
     def unsupported(self, what: str) -> None:
-        """Note what is not here, for `observe` to raise."""
+        """Store the name of something that the device lacks, for `observe` to raise."""
         self._failure = self._failure or UnsupportedCall(what)
 
     def library(self, function: str) -> None:
-        """Note that a library was called, for `observe` to raise."""
+        """Store a call of a library, which would do the work, for `observe` to raise."""
         self._failure = self._failure or LibraryCall(function)
 
     def refused(self, error: BaseException) -> tuple[int, str]:
-        """The cudaError_t that a call returns which raised `error`, and why, in words."""
+        """Return the cudaError_t for a call that raised `error`, and the reason in words."""
         if isinstance(error, DriverError):
             return error.status, ""
         known: Mapping[type[BaseException], CudaError] = {
@@ -300,7 +308,7 @@ class GpuDevice:
         self._failure = self._failure or error
         return CudaError.NOT_SUPPORTED, ""
 
-    # How it is answered
+    # Helpers
 
     def _module(self, number: int) -> _Module:
         if number not in self._modules:
@@ -327,6 +335,7 @@ class GpuDevice:
         return module.kernels[name]
 
     def _parameters(self, function: int) -> Sequence[int]:
+        """Return the sizes of a function's parameters: the driver refuses an index beyond them."""
         sizes: list[int] = []
         offset, size = ctypes.c_size_t(), ctypes.c_size_t()
         while True:
@@ -364,7 +373,7 @@ class GpuDevice:
 
 
 def encoded_map(driver: Driver, entry: TensorMapEntry) -> bytes:
-    """A tensor map as the driver has it; raises `DriverError` where it refuses."""
+    """Return a tensor map in the driver's encoding; raises `DriverError` if it refuses."""
     room = ctypes.create_string_buffer(ctypes.sizeof(TensorMapEntry) + _MAP_ALIGNMENT)
     start = -(-ctypes.addressof(room) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
     driver.call("cuTensorMapEncodeTiled", ctypes.c_void_p(start), *arguments_of(entry))
@@ -372,7 +381,7 @@ def encoded_map(driver: Driver, entry: TensorMapEntry) -> bytes:
 
 
 def gpu(record: Record, assembler: Assembler) -> Executor:
-    """The GPU that torch takes, on which this process begins to work now."""
+    """Return the GPU that torch uses, as a device; this process then has a CUDA context."""
     driver = Driver()
     _, total = torch.cuda.mem_get_info()
     limit = int(_SHARE_OF_MEMORY * total)
@@ -395,8 +404,11 @@ def _attributes(launch: LaunchRequest) -> ctypes.Array[_LaunchAttribute]:
 def _pointers(
     arguments: bytes, sizes: Sequence[int]
 ) -> tuple[object, ctypes.Array[ctypes.c_void_p]]:
-    """Pointers to a kernel's arguments, and what has to stay as long as they are used."""
-    # Each begins where any type may.
+    """Return a buffer with a kernel's arguments, and pointers into it.
+
+    The buffer must be kept as long as the pointers are used.
+    """
+    # Each argument begins at an address that is aligned for any type.
     starts, at = [], 0
     for size in sizes:
         starts.append(at)

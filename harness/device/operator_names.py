@@ -1,20 +1,22 @@
-"""What torch's operators do, by their names: move numbers, add them, or form products.
+"""Kinds of torch's operators, by name: they move numbers, add them, or form products.
 
-Those that are not known here may be anything, a matrix product under a name of its own too.
+A name that is not listed here may belong to any operator, for instance to a matrix product. It is
+therefore treated like a library.
 """
 
 from __future__ import annotations
 
 import re
 
-# Operators of libraries that sum products, by the name without namespace and underscores; others
-# that are not listed below are taken for such.
+# Operators that sum products, as libraries do, by name without namespace and underscores. Operators
+# that are in none of the lists below are treated like these.
 _LIBRARY = re.compile(
     r"conv|attention|rnn|lstm|gru|sparse|linear|embedding_bag|einsum|tensordot|fft|cudnn"
     r"|linalg(?!_vector_norm)|miopen|mkldnn|cublas|cdist|grid_sampler|interpol|upsample_(linear|bi|tri)|avg_pool"
     r"|matmul|(^|add|ba|b|s|addb|scaled_|int_|grouped_|chain_|sspadd)mm($|_)|(^|add)mv$"
     r"|(^|v)dot$|^inner$"
 )
+# Operators that move or make values, and neither add nor multiply.
 _MOVING = """
     arange as_strided cat channel_shuffle clone constant_pad_nd copy copy_from diag diag_embed
     efficientzerotensor empty empty_strided expand eye fill flip full gather im2col index
@@ -28,7 +30,7 @@ _MOVING = """
     upsample_nearest_exact1d upsample_nearest_exact2d upsample_nearest_exact3d view
     view_as_complex view_as_real zero zeros
 """
-# They join values or look at them, and form no product.
+# Operators that add, compare or choose values, and form no product.
 _ADDING = """
     abs adaptive_max_pool2d adaptive_max_pool3d add all amax amin aminmax any argmax argmin
     assert_async bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min
@@ -39,7 +41,7 @@ _ADDING = """
     scatter_add sgn sign sort sub sum trunc unique unique2 unique_consecutive unique_dim
     unique_dim_consecutive where
 """
-# A few products at most for each number that goes in or comes out.
+# Operators that form at most a few products for each element of their arguments or results.
 _MULTIPLYING = """
     acos acosh add_relu addcdiv addcmul addr angle asin asinh atan atan2 atanh batch_norm
     bernoulli binary_cross_entropy bincount bitwise_left_shift bitwise_right_shift bucketize
@@ -67,42 +69,49 @@ _MOVING_NAMES = frozenset(_MOVING.split())
 _KNOWN = frozenset(f"{_MOVING} {_ADDING} {_MULTIPLYING}".split())
 
 SCALED, JOINED, COMPLEX = " (scaled)", " (joined)", " (complex)"
-"""What the device adds to the name of a call that also multiplies by a number; that joins what it
-moves with what was there, by a sum or a product; that is on complex numbers, whose elements count
-four times."""
+"""Marks that the device appends to an operator's name in the record.
+
+- `SCALED`: the call also multiplies by a number.
+- `JOINED`: the call adds what it moves to what was there, or multiplies them.
+- `COMPLEX`: the call is on complex numbers, whose elements count four times.
+"""
 _MARKS = (SCALED, JOINED)
 
 
 def is_known(name: str) -> bool:
-    """Whether it is known what an operator does."""
+    """Return whether the kind of an operator is known."""
     return plain_name(name) in _KNOWN or is_summing(name)
 
 
 def is_summing(name: str) -> bool:
-    """Whether an operator's name is one of a library's that sums products."""
+    """Return whether an operator is known to sum products, by its name."""
     return bool(_LIBRARY.search(plain_name(name)))
 
 
 def is_library(name: str) -> bool:
-    """Whether an operator's schema is one that may sum products, as libraries do."""
+    """Return whether an operator sums products as libraries do, or is not known."""
     return is_summing(name) or plain_name(name) not in _KNOWN
 
 
 def computes(name: str) -> bool:
-    """Whether another operator makes new values: products, a few for each number, or sums.
+    """Return whether an operator that is not a library's makes new values.
 
-    Products can be had from sums, and from choices, too.
+    Operators that add or choose count, too, because products can be made from sums and choices.
     """
     return not is_library(name) and (name.endswith(_MARKS) or plain_name(name) not in _MOVING_NAMES)
 
 
 def looks_up(name: str) -> bool:
-    """Whether an operator looks numbers up by others."""
+    """Return whether an operator looks up numbers by index."""
     return plain_name(name) in _LOOKING_UP
 
 
 def plain_name(name: str) -> str:
-    """An operator's name without namespace, underscores, and what says a variant of it."""
+    """Return an operator's name without namespace, underscores, marks, and affixes of variants.
+
+    >>> plain_name("aten::_foreach_mul_ (scaled)")
+    'mul'
+    """
     for mark in (*_MARKS, COMPLEX):
         name = name.removesuffix(mark)
     own = name.rpartition("::")[2].strip("_")

@@ -1,4 +1,10 @@
-"""Torch's operators on tensors of the device, run by torch's own kernels; recorded."""
+"""Execution of torch's operators on tensors of the device, by torch's own kernels.
+
+A worker sends an operator's name and arguments. The operator runs here if its name is on a list,
+its arguments are checked, and the call is added to the record. The lists exist because torch's
+kernels were written for arguments that torch's Python API has checked: some write outside their
+tensors if the sizes, strides or enum values are hostile.
+"""
 
 from __future__ import annotations
 
@@ -30,46 +36,51 @@ from harness.simulator.layout.scalar_types import DTYPES
 _NAME = re.compile(r"aten::(\w+)", re.ASCII)
 _OVERLOAD = re.compile(r"\w*", re.ASCII)
 
-# They take memory or files by other words than a tensor's, work on what the host alone has, or do
-# not look at their arguments closely enough for those of strangers.
+# Operators that never run here: they take memory or files other than tensors, work on objects of
+# the host alone, or trust their arguments too much for untrusted ones.
 _REFUSED = re.compile(
     r"from_file|set_|resize|storage|pin_memory|record_stream|sparse|nested|mkldnn|quant|vulkan"
     r"|cudnn|from_blob|dlpack|share_memory|_pack_padded|coalesce|backward|lstm|gru|rnn|nnpack"
     r"|scaled_mm|weight_norm|convert_indices|^_stack$|^__upsample|powsum|fftfreq|slow_conv3d"
     r"|reflection_pad3d|batch_norm_legit|foreach_copy|native_channel_shuffle|_cumm(ax|in)_helper",
 )
-# They make a tensor of nothing but numbers.
+# Operators that make a tensor from numbers alone.
 _MAKING = re.compile(r"(arange|empty|eye|full|linspace|logspace|ones|rand|range|tri[lu]_|zeros)")
-# How large their results are depends on values.
+# Operators whose results have sizes that depend on values, so that the sizes carry information.
 _TELLING = re.compile(
     r"bincount|::_?index$|masked_select|nonzero|repeat_interleave|unique|::where$"
 )
-# Torch waits for values in them.
+# Operators in which torch waits for the device, because it needs values on the host.
 _WAITING = re.compile(rf"{_TELLING.pattern}|item|local_scalar|equal$|is_nonzero|index_put")
 _MEMORY_FORMATS = range(4)
 _STRIDED = 0
 
 LEAST_OF_A_CALL = 8
-"""Bytes that each call brings from the host at least: which tensor it is about tells something."""
+"""Least number of bytes from the host that a call counts as.
 
-# What an operator that makes its result takes, and one that has an `out` sees there.
+The choice of the tensors that a call is about is information, too.
+"""
+
+# Arguments of operators that make their result; overloads with `out` take these from `out` instead.
 _OF_RESULTS = ("dtype", "layout", "device", "pin_memory")
 _NUMBER = (bool, int, float, complex)
 
 
 class Operators:
-    """Runs operators on the tensors of one memory."""
+    """An executor of operators on the tensors of one memory."""
 
     def __init__(self, memory: DeviceMemory, record: Record) -> None:
         self._memory = memory
         self._record = record
 
     def run(self, message: bytes) -> bytes:
-        """Run the operator that a message asks for, and answer with its results.
+        """Run the operator that a message asks for, and return its results as bytes.
 
         Raises:
-            Malformed: it is no such message.
-            Exception: what the operator raises.
+            Malformed: The message does not have the format of an operator's call.
+            LibraryCall: The operator may not run, and sums products or is not known.
+            UnsupportedCall: Any other operator that may not run.
+            Exception: The operator raised it.
         """
         reader = Reader(message)
         name, overload = reader.value(), reader.value()
@@ -89,6 +100,7 @@ class Operators:
 
 
 def _operator(name: object, overload: object, device: torch.device) -> Any:
+    """Return the overload of that name if it may run on the device; raises as `run` does."""
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not found or not isinstance(overload, str) or not _OVERLOAD.fullmatch(overload):
         raise Malformed("an operator that cannot be")
@@ -96,7 +108,7 @@ def _operator(name: object, overload: object, device: torch.device) -> Any:
         op = getattr(getattr(torch.ops.aten, found[1]), overload or "default")
     except AttributeError:
         raise Malformed(f"an operator {found[0]}.{overload}, which torch has not got") from None
-    # Those are written for this, and see to their arguments.
+    # The harness's own operators check their arguments.
     is_ours = device.type == "cpu" and found[1] in gpu_only.OPERATORS
     if is_ours or (
         is_known(found[1]) and not _REFUSED.search(found[1]) and _takes_tensors(op, found[1])
@@ -106,12 +118,13 @@ def _operator(name: object, overload: object, device: torch.device) -> Any:
 
 
 def _without_out(op: Any) -> Any:
-    """The overload that returns what another one writes to its `out`; what has no `out` itself.
+    """Return the overload without `out` of an operator that has one, else the operator itself.
 
-    Many that write to tensors of others trust their sizes and strides.
+    The results are then copied to the `out` tensors. The overloads with `out` do not run, because
+    many of them trust the sizes and strides of the tensors that they write to.
 
     Raises:
-        UnsupportedCall: there is none.
+        UnsupportedCall: No overload without `out` has the same arguments and results.
     """
     wanted = [_signature(each) for each in op._schema.arguments if not _is_out(each)]
     if len(wanted) == len(op._schema.arguments):
@@ -135,13 +148,13 @@ def _signature(argument: Any) -> tuple[str, str, bool]:
 
 
 def _takes_tensors(op: Any, name: str) -> bool:
-    """Whether it is about tensors: of those on numbers alone a device knows nothing."""
+    """Return whether an operator takes or makes tensors; one on numbers alone needs no device."""
     is_making = _MAKING.match(name) is not None
     return is_making or any("Tensor" in str(each.type) for each in op._schema.arguments)
 
 
 class _Call:
-    """One call of an operator."""
+    """One call of an operator, with its arguments as torch takes them."""
 
     def __init__(self, memory: DeviceMemory, op: Any, arguments: Sequence[object]) -> None:
         self._memory = memory
@@ -173,14 +186,18 @@ class _Call:
 
     @property
     def choices(self) -> int:
-        """How many things it is about: which tensors stand in a list, and in what order, tells."""
+        """Number of tensors that the caller has chosen if the call takes a list of them, else 1.
+
+        The choice and the order of a list's tensors carry information.
+        """
         return max(1, len(self._tensors)) if self._has_list else 1
 
     @property
     def waits(self) -> bool:
-        """Whether torch waits for the device in it: for values, or for a copy from the host."""
+        """True if torch waits for the device in this call: for values, or to copy from the host."""
         is_copy = self._schema.name == "aten::copy_"
-        # A number is an argument of a kernel, unless it is copied.
+        # A tensor of the host without dimensions becomes an argument of a kernel, unless the call
+        # copies it. Any other tensor of the host is copied to the device.
         is_from_host = any(
             place is None and (is_copy or tensor.dim())
             for place, tensor in zip(self._places, self._tensors, strict=True)
@@ -188,7 +205,7 @@ class _Call:
         return is_from_host or bool(_WAITING.search(self._schema.name))
 
     def run(self) -> list[object]:
-        """Its results, as they are written."""
+        """Run the operator, and return its results as `values.written` takes them."""
         op = _without_out(self._op)
         positional = [
             value
@@ -212,7 +229,7 @@ class _Call:
         return [self._result(value) for value in values]
 
     def copy(self) -> list[object]:
-        """What `copy_` gives: what is copied from memory that nothing wrote stays unwritten."""
+        """Run `copy_`, and return its result; a copy of unwritten memory stays unwritten."""
         target, source = self._places[:2]
         to, values = self._tensors[:2]
         if target is None:
@@ -234,7 +251,7 @@ class _Call:
         output = self._results[0] if self._results else None
         multiplied = products(name, self._tensors, output) if output is not None else 0
         if any(tensor.is_complex() for tensor in tensors):
-            # A complex product is four real ones.
+            # A complex product takes four real ones.
             name += COMPLEX
             elements *= 4
         elif self._is_scaled():
@@ -244,13 +261,13 @@ class _Call:
         record.add("operator", name, elements, multiplied, is_of_kernels=self._of_kernels)
 
     def bytes_of_shapes(self) -> int:
-        """What the shapes of results tell of values, in bytes."""
+        """Return the bytes of information about values in the shapes of the results."""
         if not _TELLING.search(self._schema.name):
             return 0
         return sum(bytes_told(each.shape) for each in self._results)
 
     def _is_joining(self) -> bool:
-        """Whether what it moves is added to, or multiplied by, what was there."""
+        """Return whether the call adds what it moves to what was there, or multiplies them."""
         return any(
             (argument.name == "accumulate" and value is True)
             or (argument.name == "reduce" and value is not None)
@@ -258,13 +275,14 @@ class _Call:
         )
 
     def _is_scaled(self) -> bool:
+        """Return whether the call also multiplies by a number, `alpha`."""
         return any(
             argument.name == "alpha" and isinstance(value, int | float | complex) and value != 1
             for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
         )
 
     def _resolved(self, value: object) -> object:
-        """An argument as torch takes it."""
+        """Return an argument as torch takes it, and store the tensors and places in it."""
         match value:
             case OnDevice():
                 tensor = tensor_at(self._memory, value.place)
@@ -286,7 +304,11 @@ class _Call:
         return value
 
     def _wrapped(self, number: object) -> Tensor:
-        """A number where a tensor is wanted: of the others' type, if its own is no wider kind."""
+        """Return a number as a tensor, for an argument that must be a tensor.
+
+        It gets the dtype of the call's tensors, unless its own kind is wider. These are torch's own
+        rules for promotion.
+        """
         alone = torch.tensor(number)
         if not self._tensors:
             return alone
@@ -297,7 +319,12 @@ class _Call:
         return alone if is_wider else alone.to(dtype)
 
     def _out(self, number: int, value: Tensor) -> object:
-        """What was asked to be written to the tensor of that number."""
+        """Write a result to the `out` tensor of that number, and return it as a result.
+
+        Raises:
+            Malformed: The `out` argument is not a tensor.
+            RuntimeError: The result cannot be cast to the tensor's dtype.
+        """
         if number < 0:
             raise Malformed("an output that is no tensor")
         dtype = self._tensors[number].dtype
@@ -309,6 +336,7 @@ class _Call:
         return self._written(number, value.to(dtype))
 
     def _result(self, value: object) -> object:
+        """Return a result as `values.written` takes it; a new tensor is put into the memory."""
         if isinstance(value, list | tuple):
             return [self._result(each) for each in value]
         if not isinstance(value, Tensor):
@@ -322,7 +350,10 @@ class _Call:
         return self._written(number, value)
 
     def _written(self, number: int, value: Tensor) -> Argument:
-        """The argument of that number with its new value, elsewhere if its shape is another."""
+        """Give the argument of that number its new value, and return it as a result.
+
+        It moves to new memory if its shape has changed.
+        """
         place = self._places[number]
         if place is None:
             return Argument(number)
@@ -338,16 +369,18 @@ class _Call:
         return Argument(number, moved)
 
     def _mark(self, place: Place) -> None:
-        """What was made of something that a kernel has written counts as a kernel's."""
+        """Record who wrote a result: kernels, if they wrote any of the arguments."""
         if not place.is_empty:
             self._memory.mark(place, of_kernels=self._of_kernels)
 
 
 def _checked(kind: str, value: object) -> object:
-    """A number that stands for a type, a layout or an order; torch trusts those.
+    """Check a number that stands for a dtype, a layout or a memory format.
+
+    torch does not check these. A dtype's number is converted; any other value is returned as it is.
 
     Raises:
-        Malformed: it stands for none.
+        Malformed: The number stands for no dtype, or for a layout that is not supported.
     """
     if value is None or not isinstance(value, int):
         return value
@@ -363,10 +396,10 @@ def _checked(kind: str, value: object) -> object:
 
 
 def _check_dimensions(arguments: Sequence[object]) -> None:
-    """See that a Fourier transform is along dimensions of its tensor; torch trusts them.
+    """Check that a Fourier transform is along dimensions of its tensor; torch does not.
 
     Raises:
-        IndexError: it is not.
+        IndexError: A dimension does not exist, or is given twice.
     """
     tensor, dimensions = arguments[:2]
     if isinstance(tensor, Tensor) and isinstance(dimensions, list):
@@ -376,7 +409,7 @@ def _check_dimensions(arguments: Sequence[object]) -> None:
 
 
 def _kind(dtype: torch.dtype) -> int:
-    """Truth values, integers, real and complex numbers, in this order."""
+    """Return a dtype's kind as a rank: 0 bool, 1 integer, 2 real, 3 complex."""
     if dtype.is_complex:
         return 3
     if dtype.is_floating_point:
@@ -389,11 +422,12 @@ def _has_tensor(values: Sequence[object]) -> bool:
 
 
 def _index(tensors: Sequence[Tensor], one: object) -> int:
+    """Return the index of that very tensor, or -1."""
     return next((i for i, each in enumerate(tensors) if each is one), -1)
 
 
 def products(name: str, tensors: Sequence[Tensor], output: Tensor) -> int:
-    """Products that are summed, of the operators that sum products; 0 for others.
+    """Return the number of products that an operator sums; 0 for operators that sum none.
 
     >>> left, right = torch.empty(2, 3), torch.empty(3, 5)
     >>> products("aten::mm", [left, right], torch.empty(2, 5))
@@ -407,7 +441,7 @@ def products(name: str, tensors: Sequence[Tensor], output: Tensor) -> int:
         each = weight.numel() // max(weight.shape[0], 1) if weight.dim() else 1
         return each * (tensors[0].numel() if has("transpose") else output.numel())
     if has("mm") or has("mv") or has("dot") or has("linear"):
-        # A matrix to be added comes before the two that are multiplied.
+        # A matrix that is added comes before the two that are multiplied.
         left = tensors[-2]
         return left.shape[-1] * output.numel() if left.dim() else 0
     return 0

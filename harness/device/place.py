@@ -1,4 +1,4 @@
-"""Where a tensor lies in the device's memory."""
+"""Description of a tensor in the device's memory."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from torch import Tensor
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 
 MOST_DIMENSIONS = 64
+"""Most dimensions that a tensor may have."""
+# Each size and each stride is less than this.
 _MOST = 1 << 48
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies on the device.
+    """A strided tensor in the device's memory.
 
     Attributes:
-        address: Of its first element; of no meaning where it has none.
-        shape: Its sizes.
-        strides: In elements.
-        dtype: Its number in `DTYPES`.
+        address: Address of the first element; meaningless if the tensor is empty.
+        shape: Sizes.
+        strides: Strides, in elements.
+        dtype: Number of the dtype in `DTYPES`.
     """
 
     address: int
@@ -30,12 +32,12 @@ class Place:
 
     @staticmethod
     def of(address: int, tensor: Tensor) -> Place:
-        """Of a tensor that lies there as it does wherever it is."""
+        """Return the place of a tensor at `address` with the layout and dtype of `tensor`."""
         return Place(address, tuple(tensor.shape), tuple(tensor.stride()), NUMBERS[tensor.dtype])
 
     @property
     def is_possible(self) -> bool:
-        """Whether there can be such a tensor at all."""
+        """True if a tensor can have this dtype, these sizes and these strides."""
         return (
             self.dtype in DTYPES
             and len(self.shape) == len(self.strides) <= MOST_DIMENSIONS
@@ -44,12 +46,12 @@ class Place:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no elements."""
+        """True if the tensor has no elements."""
         return 0 in self.shape
 
     @property
     def nbytes(self) -> int:
-        """From its first byte to its last."""
+        """Number of bytes from the first byte to the last, gaps included; 0 if it is empty."""
         if self.is_empty:
             return 0
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))

@@ -1,4 +1,4 @@
-"""The trusted side's way to device processes: start them, ask them, see to their end."""
+"""The trusted side of device processes: start them, send them requests, and end them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ from harness.system import codec, interpreter
 from harness.system.shared import Shared
 
 Serve = Callable[[dict[str, Any]], tuple[dict[str, Any], Sequence[Tensor]]]
-"""Answers what a device asks for."""
+"""A function that answers a device's own request, given its header."""
 
 MODULE = "harness.device.main"
-"""Its program."""
+"""The device process's program."""
 _TITLE = "harness-device"
 _START_SECONDS = 120.0
 
 
 class DeviceProcess:
-    """A process that forks a device for each worker. It sees neither files nor the network."""
+    """A process that forks a device for each worker.
+
+    Its sandbox has neither files nor a network.
+    """
 
     def __init__(
         self,
@@ -45,13 +48,15 @@ class DeviceProcess:
         *,
         must_be_confined: bool,
     ) -> None:
-        """Start it, or have it forked where a fork server can do that.
+        """Start the process.
 
         Args:
-            library: The simulator's; without one, devices are on the GPU.
-            cores: How many a device may use.
-            forked_from: What the fork server has ready, this process's program among it.
-            must_be_confined: Whether it may not run without a sandbox.
+            library: The simulator's shared library; None for devices on the GPU.
+            cores: Number of cores that a device may use.
+            forked_from: Programs of the fork server that the process is forked from, its own
+                program among them; None to start it anew. It is also started anew if it cannot be
+                forked.
+            must_be_confined: Whether the process must not run without a sandbox.
         """
         self._is_on_gpu = library is None
         self._numbers = itertools.count(1)
@@ -74,14 +79,19 @@ class DeviceProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked for another device."""
+        """True if the process can start another device."""
         return not self._process.wait(0)
 
     def begin(self, output: IO[bytes], schedule: int, cores: int) -> DeviceClient:
-        """A device for one worker; what its kernels print goes to `output`.
+        """Start a device for one worker, and return its client.
+
+        Args:
+            output: File for the printed output of its kernels.
+            schedule: The simulator's order of blocks and warps.
+            cores: Number of cores that may run blocks of one launch.
 
         Raises:
-            OSError: the process is gone.
+            OSError: The process is gone.
         """
         ours, theirs = socket.socketpair()
         calls, worker = socket.socketpair()
@@ -98,21 +108,21 @@ class DeviceProcess:
             try:
                 self._trusted.send(json.dumps({"end": number}).encode())
                 self._trusted.recv(MOST_BYTES)
-            except OSError:  # it is gone, and all its devices
+            except OSError:  # the process is gone, and its devices with it
                 self._process.kill()
 
     def close(self) -> None:
-        """End it, and all devices."""
+        """End the process and all its devices."""
         self._trusted.close()
         self._process.end()
         self._output.close()
 
 
 class DeviceClient:
-    """One worker's device, as the trusted side has it.
+    """The trusted side's end of one worker's device.
 
     Attributes:
-        worker_socket: Where the worker's CUDA runtime shall ask.
+        worker_socket: The socket that the worker's CUDA runtime sends its calls to.
     """
 
     def __init__(
@@ -122,18 +132,25 @@ class DeviceClient:
         end: Callable[[], None],
         window: Window | None = None,
     ) -> None:
-        """`window` is memory that it has in common with the device; None for a simulated one."""
+        """Take over the device's channel.
+
+        Args:
+            channel: Connection to the device.
+            worker_socket: The worker's end of its own connection to the device.
+            end: Ends the device.
+            window: GPU memory shared with the device; None for a simulated device.
+        """
         self._channel = channel
         self._window = window
         self.worker_socket = worker_socket
         self._end = end
 
     def fileno(self) -> int:
-        """Where it says when it wants something itself."""
+        """Return the descriptor that becomes readable when the device sends a request itself."""
         return self._channel.fileno()
 
     def serve(self, serve: Serve, deadline: float) -> None:
-        """Answer what it asks for; raises as `Channel.receive` does."""
+        """Answer one request of the device; raises as `Channel.receive` does."""
         message = self._channel.receive(deadline)
         self._channel.send(*serve(message.header), deadline=deadline)
 
@@ -145,9 +162,12 @@ class DeviceClient:
         tensors: Sequence[Tensor] = (),
         **header: object,
     ) -> Message:
-        """Have it do something, until `deadline`; raises as `Channel` does.
+        """Send the device a request, and return its answer; raises as `Channel` does.
 
-        Tensors of an answer that are on a GPU are there until the next call.
+        The device may send requests of its own before it answers. The time that `serve` takes for
+        them is added to `deadline`.
+
+        Tensors of the answer that are on a GPU are valid until the next call.
         """
         window, size = self._window, sum(tensor.nbytes for tensor in tensors)
         if window and size >= WORTHWHILE_BYTES:
@@ -173,14 +193,22 @@ class DeviceClient:
         nbytes: int,
         **header: object,
     ) -> Message:
-        """Read tensors and who wrote them, which have so many bytes together; as `ask` does."""
+        """Read tensors and who wrote each of their elements, in the same way as `ask`.
+
+        Args:
+            deadline: Time of `time.monotonic()` by which the answer must be complete.
+            serve: Answers the device's own requests.
+            places: The tensors' places, as plain data.
+            nbytes: Size of the values and the writers of all tensors together.
+            **header: Further keys of the request.
+        """
         if self._window and nbytes >= WORTHWHILE_BYTES:
             self._window.make_room(room_for(nbytes, 2 * len(places)))
             header["room"] = self._window.handle
         return self.ask("read", deadline, serve, (), places=list(places), **header)
 
     def close(self) -> None:
-        """End the device."""
+        """End the device and close the connections to it."""
         if self._window:
             self._window.close()
         self.worker_socket.close()
@@ -195,6 +223,7 @@ def _begun(
     output: IO[bytes],
     descriptor: int,
 ) -> Confined:
+    """Start a device process: by a fork server if there is one and it can, else anew."""
     if forked_from:
         words, descriptors = [str(FIRST_DESCRIPTOR), told], [descriptor]
         with contextlib.suppress(CannotFork):
@@ -215,5 +244,8 @@ _processes = Shared(_start)
 def shared_process(
     library: Path | None, cores: int, forked_from: Programs | None, *, must_be_confined: bool
 ) -> DeviceProcess:
-    """The device process of this evaluator: started at the first call, and ended with it."""
+    """Return this evaluator's device process for these arguments; the first call starts it.
+
+    The process ends with the evaluator.
+    """
     return _processes.get((library, cores, forked_from, must_be_confined))

@@ -1,4 +1,4 @@
-"""Who worked on the device: torch's operators, kernels, copies from and to the host."""
+"""Record of the work on the device: torch's operators, kernels, copies from and to the host."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ Worker = Literal["operator", "kernel", "copy"]
 WORKERS: tuple[Worker, ...] = get_args(Worker)
 
 FROM_HOST, TO_HOST, IN_MODULES = "from host", "to host", "in modules"
-"""The names of copies; the last is of device code that was built in the very step."""
+"""Names of copies; `IN_MODULES` counts loaded device code that was built in the same step."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of work on the device, all of it summed.
+    """The sum of all calls of one operator or kernel, or of all copies of one kind.
 
     Attributes:
-        worker: An operator of torch, a kernel, or a copy from or to the host, in whatever message.
-        name: The operator's schema, with ` (scaled)` where it also multiplies by a number and
-            ` (joined)` where it joins what it moves with what was there; the kernel's mangled name;
-            the name of a copy.
-        count: How often.
-        elements: Of the largest tensor of each call; bytes that went to the host or came from it;
-            0 for kernels.
-        multiplied: Products that an operator formed, where that is known.
-        of_kernels: Of the elements, those of calls that took what kernels have written.
+        worker: Kind of the work: an operator of torch, a kernel, or a copy from or to the host. Any
+            message that carries values counts as a copy.
+        name: Name of the operator's schema with its marks (`operator_names.SCALED` and the others),
+            mangled name of the kernel, or name of the copy.
+        count: Number of calls.
+        elements: For an operator, elements of the largest tensor of each call, or of all its
+            tensors if it takes a list; complex elements count four times. For a copy, bytes. For a
+            kernel, 0.
+        multiplied: Products that an operator formed; 0 if their number is not known.
+        of_kernels: Part of `elements` from calls with arguments that kernels had written.
     """
 
     worker: Worker
@@ -37,7 +38,11 @@ class Work:
 
 
 class Record:
-    """What was done since it was last taken. There are no more kinds than operators and kernels."""
+    """Sums of the work since they were last taken.
+
+    There is one entry for each operator, kernel and kind of copy, so that the record cannot grow
+    with the number of calls. A list of calls would need a limit, and a submission could fill it.
+    """
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[Worker, str], list[int]] = {}
@@ -51,7 +56,7 @@ class Record:
         *,
         is_of_kernels: bool = False,
     ) -> None:
-        """Record one call; the arguments are as in `Work`."""
+        """Record one call; the arguments have the meanings of `Work`'s attributes."""
         sums = self._kinds.setdefault((worker, name), [0, 0, 0, 0])
         sums[0] += 1
         sums[1] += elements
@@ -59,6 +64,6 @@ class Record:
         sums[3] += elements if is_of_kernels else 0
 
     def take(self) -> tuple[Work, ...]:
-        """What was done since the last call."""
+        """Return the work since the last call, and begin again."""
         kinds, self._kinds = self._kinds, {}
         return tuple(Work(worker, name, *sums) for (worker, name), sums in kinds.items())

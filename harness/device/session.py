@@ -1,4 +1,4 @@
-"""One worker's device: serves the worker's calls, and tells the trusted side what they did."""
+"""One worker's device: it serves the worker's calls, and reports them to the trusted side."""
 
 from __future__ import annotations
 
@@ -45,18 +45,22 @@ _NOT_AWAITED = (
 )
 
 MakeExecutor = Callable[[Record, Assembler], Executor]
+"""A function that makes a device, which adds its work to the record."""
 
 
 class DeviceSession:
     """The device of one worker.
 
+    The trusted side encloses each of the worker's steps between the requests `begin` and `end`. The
+    answer to `end` is the evidence of the step.
+
     Args:
-        make: Makes what runs kernels, and on what memory.
-        calls: Where the worker's CUDA runtime asks.
-        control: Where the trusted side does.
-        trusted: SHA-256 digests of fat binaries that may be loaded, to which the trusted side adds;
-            None for any.
-        assembler: Has ptxas; None for asking the trusted side.
+        make: Makes the device and its memory.
+        calls: Socket of the calls of the worker's CUDA runtime.
+        control: Channel of the trusted side's requests.
+        trusted: SHA-256 digests of the fat binaries that may be loaded. The trusted side adds to
+            them. None allows every binary.
+        assembler: Access to ptxas; None to ask the trusted side.
     """
 
     def __init__(
@@ -82,7 +86,7 @@ class DeviceSession:
         self._weights: list[Place] = []
         self._before: list[dict[str, Any]] = []
         self._malformed = ""
-        # While it starts it asks what the device is.
+        # Before the first step, the worker asks for the device's properties while it starts.
         self._is_open = True
         self._steps: Mapping[str, Callable[[Message], Answer]] = {
             "trust": self._trust,
@@ -96,10 +100,11 @@ class DeviceSession:
         }
 
     def serve(self) -> None:
-        """Answer both until the trusted side hangs up, the worker in steps alone.
+        """Answer the worker and the trusted side until the trusted side hangs up.
 
-        What a worker asks for between the steps waits for the next one, whose work it is: no call
-        is made that nobody looks at, before a call begins or after its output was handed in.
+        The worker's calls are answered only within steps. A call between two steps waits for the
+        next step, and is part of that step's record. So a worker can do no work outside the record,
+        neither before a step begins nor after it has returned its output.
         """
         with selectors.DefaultSelector() as both, selectors.DefaultSelector() as trusted:
             both.register(self._control, selectors.EVENT_READ)
@@ -107,7 +112,7 @@ class DeviceSession:
             both.register(self._worker, selectors.EVENT_READ)
             while True:
                 ready = [key.fileobj for key, _ in (both if self._is_open else trusted).select()]
-                # One of them at a time: an end of a step is the end.
+                # The trusted side comes first: after the end of a step, no call is answered.
                 if self._control in ready:
                     if not self._serve_trusted():
                         self._device.close()
@@ -119,7 +124,7 @@ class DeviceSession:
     # The worker
 
     def _serve_worker(self) -> bool:
-        """Answer a call; false where there will be no other."""
+        """Answer one call of the worker; return False if no other call can follow."""
         try:
             request = RequestEntry.from_buffer_copy(self._received(ctypes.sizeof(RequestEntry)))
             if request.size > MOST_BYTES:
@@ -136,12 +141,14 @@ class DeviceSession:
         return True
 
     def _answered(self, request: RequestEntry, data: bytes) -> tuple[int, bytes]:
+        """Make a call; return its cudaError_t or `Raised`, and the bytes of the answer."""
         try:
             return CudaError.SUCCESS, self._calls.answer(request.call, request.stream, data)
         except Refused as refused:
             return refused.error, refused.why.encode(errors="replace")
 
     def _received(self, count: int) -> bytes:
+        """Return the next bytes from the worker; raises `ConnectionError` if it hangs up."""
         data = bytearray(count)
         view = memoryview(data)
         while view:
@@ -154,7 +161,7 @@ class DeviceSession:
     # The trusted side
 
     def _serve_trusted(self) -> bool:
-        """Answer a request; false where there will be no other."""
+        """Answer one request of the trusted side; return False if it has hung up."""
         try:
             message = self._control.receive()
             self._control.send(*self._exchanged(message))
@@ -163,7 +170,7 @@ class DeviceSession:
         return True
 
     def _exchanged(self, message: Message) -> Answer:
-        """The answer to a request, large tensors of both being in the common memory."""
+        """Return the answer to a request; large tensors of both are in the shared memory."""
         placed, room = (message.header.pop(key, None) for key in ("placed", "room"))
         if placed and self._exchange:
             message = Message(message.header, self._exchange.at(**placed))
@@ -181,14 +188,17 @@ class DeviceSession:
         return b"".join(bytes(each.numpy()) for each in self._control.receive().tensors)
 
     def _trust(self, message: Message) -> Answer:
-        """Let modules be loaded, by the digests of their fat binaries."""
+        """Allow modules to be loaded, by the digests of their fat binaries."""
         if self._trusted is not None:
             self._trusted.update(message.header["digests"])
         self._fresh.update(message.header["digests"])
         return {}, ()
 
     def _put_inputs(self, message: Message) -> Answer:
-        """Have inputs in memory, in that of the last ones if it fits and may be used again."""
+        """Put inputs into the device's memory, and return their places.
+
+        The memory of the last inputs is used again if it fits, unless new memory is asked for.
+        """
         arrangement = message.header["arrangement"]
         fits = arrangement == self._arrangement == "contiguous"
         fits = fits and [(place.shape, DTYPES[place.dtype]) for place in self._inputs] == [
@@ -216,7 +226,7 @@ class DeviceSession:
         return {"places": list(map(asdict, self._inputs))}, ()
 
     def _put_weights(self, message: Message) -> Answer:
-        """Have values in memory that the worker shall take for its weights."""
+        """Put new values for the worker's weights into the device's memory."""
         self._drop(self._weights)
         self._weights = [self._put(value) for value in message.tensors]
         return {"places": list(map(asdict, self._weights))}, ()
@@ -224,6 +234,7 @@ class DeviceSession:
     def _put(
         self, value: Tensor, arrangement: Arrangement = "contiguous", skipped: int = 0
     ) -> Place:
+        """Put a tensor into memory that lives until both sides have freed it."""
         place = put(self._memory, value, arrangement, skipped)
         if not place.is_empty:
             self._calls.keep(self._start(place))
@@ -240,17 +251,18 @@ class DeviceSession:
         return place
 
     def _drop(self, places: Sequence[Place]) -> None:
+        """End the trusted side's hold on tensors; the worker may still hold them."""
         for place in places:
             if not place.is_empty:
                 self._calls.let_go(self._start(place))
 
     def _start(self, place: Place) -> int:
-        """Of the allocation that a tensor lies in."""
+        """Return the start of the allocation that a tensor lies in."""
         allocation = self._memory.find(place.address)
         return allocation.start if allocation else place.address
 
     def _begin(self, message: Message) -> Answer:
-        """Look from now on at what a step does."""
+        """Begin a step: answer the worker's calls, and record them as the step's own."""
         self._before = self._work()
         self._fresh.clear()
         self._is_open = True
@@ -268,13 +280,13 @@ class DeviceSession:
         return {}, ()
 
     def _work_on(self, vast: Vast | None) -> None:
-        """Have all memory and all blocks from now on, or what a vast tensor's parts need."""
+        """Use only the memory and blocks that a vast tensor's parts need; all of them for None."""
         self._memory.be_sparse(vast is not None)
         numbers = vast.output_starts if vast and vast.along == 0 else ()
         self._device.work_near(Near(vast.places, numbers) if vast else None)
 
     def _end(self, message: Message) -> Answer:
-        """Tell what was done since the beginning, and what inputs and parameters are now."""
+        """End a step, and return its evidence, with digests of the inputs and parameters now."""
         self._is_open = False
         left = self._end_streams()
         has_left_out_blocks = self._device.has_left_out_blocks
@@ -291,12 +303,12 @@ class DeviceSession:
         }
         header["findings"] += map(asdict, left)
         if header["broken_by"]:
-            # Nobody can look into its memory any more.
+            # Nothing can read the device's memory any more.
             return {**header, "inputs": [], "weights": {}}, ()
         vast = _vast(message)
         header["inputs"] = [digest(self._input_at(place, vast)) for place in self._inputs]
         if vast:
-            # Later steps could not look at what is not there.
+            # Later steps take digests of whole inputs, which sparse memory cannot give.
             self._drop(self._inputs)
             self._inputs = []
         header["weights"] = {
@@ -313,11 +325,11 @@ class DeviceSession:
         return header, ()
 
     def _end_streams(self) -> Iterator[Finding]:
-        """Findings of the work that nobody waits for."""
+        """End the step on all streams, and return findings of the work that nothing waits for."""
         try:
             left = self._calls.streams.end()
         except BaseException as error:
-            # It is kept for being observed.
+            # The device stores the error, and `_observed` reports it.
             self._device.refused(error)
             return iter(())
         return (Finding("racecheck", _NOT_AWAITED.format(name)) for name in dict.fromkeys(left))
@@ -325,11 +337,11 @@ class DeviceSession:
     def _timed(self) -> float:
         try:
             return self._device.timed()
-        except RuntimeError:  # what broke the device is told
+        except RuntimeError:  # a kernel has broken the device, which `broken_by` reports
             return 0.0
 
     def _observed(self) -> dict[str, Any]:
-        """What the device saw since it was last asked."""
+        """Return the findings and the failure, if any, since the last call."""
         header: dict[str, Any] = {}
         try:
             seen = self._device.observe()
@@ -340,28 +352,30 @@ class DeviceSession:
         return header
 
     def _input_at(self, place: Place, vast: Vast | None) -> Tensor:
-        """An input's values; of a vast one those of its parts."""
+        """Return an input's values; for a vast input those of its parts."""
         if vast is None:
             return tensor_at(self._memory, place)
         return values_of_parts(self._memory, input_parts(place, vast))
 
     def _output_at(self, place: Place, vast: Vast | None) -> tuple[Tensor, Tensor]:
-        """An output's values and writers; of a vast one those of its parts."""
+        """Return an output's values and writers; for a vast output those of its parts."""
         if vast is None:
             return tensor_at(self._memory, place).contiguous(), self._memory.writers(place)
         parts = output_parts(place, vast)
         return values_of_parts(self._memory, parts), writers_of_parts(self._memory, parts)
 
     def _digest(self, place: Place) -> str:
+        """Return a tensor's digest, or the reason why the place does not hold a tensor."""
         try:
             return digest(tensor_at(self._memory, place))
         except NoTensor as error:
             return str(error)
 
     def _read(self, message: Message) -> Answer:
-        """Read tensors where a worker says that they are: of each its values and its writers.
+        """Return the values and the writers of each tensor, at the places that a worker named.
 
-        Of a vast output they are those of its parts.
+        For a vast output they are those of its parts. `serials` are the numbers of the tensors'
+        allocations.
         """
         vast = _vast(message)
         tensors: list[Tensor] = []
@@ -380,11 +394,11 @@ class DeviceSession:
         return {"serials": serials}, tensors
 
     def _leaks(self, _: Message) -> Answer:
-        """Sizes in bytes of what host code allocated and did not free."""
+        """Return the sizes in bytes of the allocations that host code did not free."""
         return {"leaks": [allocation.size for allocation in self._memory.leaks()]}, ()
 
     def _lines(self, message: Message) -> Answer:
-        """Which lines of a source file have run, and which have not."""
+        """Return which lines of a source file have run, and which have not."""
         return asdict(self._device.lines(message.header["file"])), ()
 
     def _work(self) -> list[dict[str, Any]]:
@@ -392,7 +406,7 @@ class DeviceSession:
 
 
 def _vast(message: Message) -> Vast | None:
-    """What the trusted side says of inputs that are vast."""
+    """Return the description of a request's vast inputs, or None if they are not vast."""
     plain = message.header.get("vast")
     return Vast(**{key: _plain(value) for key, value in plain.items()}) if plain else None
 

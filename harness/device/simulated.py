@@ -1,4 +1,4 @@
-"""The simulated GPU: modules, launches and what they showed, over simulator/execution/."""
+"""The simulated device: modules, launches and findings, over simulator/execution/."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FAULTS: Mapping[Fault, CudaError] = {
     "misaligned address": CudaError.MISALIGNED_ADDRESS,
 }
 
-# Of memory that is there only where it is touched; its shadow has as much again.
+# Bytes that kernels may touch of sparse memory, including its shadow, which is as large.
 _MOST_TOUCHED = 2 << 30
 
 
@@ -57,7 +57,7 @@ class _Module:
 
 
 class _Stopped(Exception):
-    """A fault of the kernel, which is known by its findings."""
+    """A kernel's fault, which its findings describe."""
 
     def __init__(self, error: CudaError) -> None:
         super().__init__(error.name)
@@ -65,7 +65,7 @@ class _Stopped(Exception):
 
 
 class SimulatedDevice:
-    """Kernels of loaded modules on one memory; `record` is told of each launch."""
+    """An `executor.Device` on the simulator; it adds each launch to `record`."""
 
     broken_by = ""
     properties = DEVICE
@@ -91,62 +91,59 @@ class SimulatedDevice:
     # What the trusted side asks
 
     def observe(self) -> tuple[Finding, ...]:
-        """What was found on the device since the last call.
+        """Return the findings since the last call.
 
         Raises:
-            BaseException: what stopped the machine in a launch, such as an instruction that it has
-                not got; the launch itself could only return a CUDA error to its caller.
+            BaseException: An error stopped the simulator in a launch, such as an instruction that
+                it lacks. The launch itself could only return a CUDA error to its caller.
         """
         failure, self._failure = self._failure, None
         if failure:
-            # What was found before is told at the next call.
+            # The next call returns the findings from before the error.
             raise failure
         seen, self._findings = tuple(self._findings), []
         return seen
 
     def reorder(self, schedule: int | None) -> None:
-        """Run blocks and warps in another order from now on, as `Machine` has it."""
+        """Run blocks and warps in another order of `Machine` from now on; None for the first."""
         self._machine.schedule = self._schedule if schedule is None else schedule
 
     def allow(self, work: int | None) -> None:
-        """Let the next call do so much work, as `budget.work_of` has it; None for any."""
+        """Limit the work of the next call, in units of `budget.work_of`; None for no limit."""
         self._machine.budget = Budget(work)
 
     @property
     def spent(self) -> int:
-        """What the call has taken of it."""
+        """Work that the current call has taken from its budget, in units of `budget.work_of`."""
         return self._machine.budget.spent
 
     def work_near(self, near: Near | None) -> None:
-        """Run of each launch the blocks that may work there, from now on; None for all."""
+        """Run only those blocks of later launches that may work there; None for all blocks."""
         self._machine.near = near
         if near:
             self._machine.budget.most_resident = resident_bytes() + _MOST_TOUCHED
         self.has_left_out_blocks = False
 
     def start_counting(self) -> None:
-        """Counts what kernels do from now on."""
+        """Start to count what kernels do."""
         self._machine.counters = True
         self._counters = {}
 
     def counted(self) -> dict[str, KernelCounters]:
-        """Each kernel's launches since the counting started, summed; ends the counting.
-
-        The keys are mangled names.
-        """
+        """End the counting, and return the sums over each kernel's launches, by mangled name."""
         self._machine.counters = False
         counters, self._counters = self._counters or {}, None
         return counters
 
     def start_timing(self) -> None:
-        """Nothing: the simulated device has no time."""
+        """Do nothing, since the simulated device has no time."""
 
     def timed(self) -> float:
-        """Nothing was timed."""
+        """Return 0, since nothing is timed."""
         return 0.0
 
     def resources(self) -> dict[str, Resources]:
-        """What ptxas says of the kernels of all modules that were loaded, by mangled name."""
+        """Return the resources that ptxas gives the kernels of all modules, by mangled name."""
         return {
             name: resources
             for module in self._modules.values()
@@ -154,35 +151,37 @@ class SimulatedDevice:
         }
 
     def lines(self, file: str) -> Lines:
-        """Which lines of the source files of that name have run so far."""
+        """Return which lines of the source files with that name have run so far."""
         return self._machine.lines(file)
 
     def close(self) -> None:
-        """End the processes that run blocks."""
+        """End the processes that run blocks of launches."""
         self._machine.close()
 
     # What the CUDA runtime asks
 
     def load(self, image: bytes) -> int:
-        """Take a fat binary in; answers the module's number, from 1."""
+        """Load a fat binary, and return the module's number; numbers start at 1."""
         number = len(self._modules) + 1
         code = device_code_of(image)
         self._modules[number] = _Module(code, self._machine.load(code.ptx))
         return number
 
     def parameters(self, module: int, name: str) -> tuple[int, ...]:
-        """How many bytes each of a kernel's parameters has.
+        """Return the size in bytes of each of a kernel's parameters.
 
         Raises:
-            NoSuchKernel: there is none of that name.
+            NoSuchKernel: The kernel or its module does not exist.
         """
         return tuple(parameter.size for parameter in self._kernel(module, name).parameters)
 
     def check(self, module: int, name: str, launch: LaunchRequest) -> None:
-        """Look whether the launch fits the device.
+        """Check that a launch fits the device.
 
         Raises:
-            RefusedLaunch: it does not.
+            NoSuchKernel: The kernel or its module does not exist.
+            RefusedLaunch: CUDA would refuse the launch.
+            UnsupportedCall: The simulator cannot run it.
         """
         self._kernel(module, name)
         limits.check_launch(self._limits(module, name), launch)
@@ -190,19 +189,19 @@ class SimulatedDevice:
             raise UnsupportedCall("clusters of more than one block")
 
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
-        """Run a kernel that `check` has let through.
+        """Run a kernel whose launch has passed `check`.
 
         Args:
-            module: Its module's number.
-            name: Its name, mangled.
-            launch: How.
+            module: The module's number.
+            name: The kernel's mangled name.
+            launch: Its grid, block and shared memory.
             arguments: The bytes of its arguments, one after the other.
 
         Raises:
-            Exception: it did not come to its end.
+            Exception: The kernel did not run to its end.
         """
         if self.has_left_out_blocks:
-            # It may read what blocks that did not run should have written.
+            # The kernel may read values that blocks which did not run should have written.
             raise UnsupportedCall("way to run a kernel after a few blocks of another")
         kernel = self._kernel(module, name)
         values, at = [], 0
@@ -228,15 +227,15 @@ class SimulatedDevice:
         self._record.add("kernel", name)
 
     def symbol(self, module: int, name: str) -> int:
-        """The device address of a variable, 0 for none.
+        """Return the device address of a variable, or 0 for none.
 
         Raises:
-            NoSuchKernel: there is no such module.
+            NoSuchKernel: The module does not exist.
         """
         return self._module(module).loaded.address_of(name)
 
     def describe(self, module: int, name: str) -> KernelFacts:
-        """What cudaFuncGetAttributes tells of a kernel."""
+        """Return a kernel's attributes, as cudaFuncGetAttributes does."""
         self._kernel(module, name)
         code, kernel = self._modules[module].loaded.module, self._limits(module, name)
         resources = kernel.resources()
@@ -252,31 +251,31 @@ class SimulatedDevice:
         )
 
     def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
-        """Check what cudaFuncSetAttribute is to allow a kernel.
+        """Check that a kernel may have that much dynamic shared memory.
 
         Raises:
-            RefusedLaunch: there is not so much.
+            RefusedLaunch: The device has less.
         """
         self._kernel(module, name)
         limits.check_shared_memory(self._limits(module, name), dynamic_bytes)
 
     def occupancy(self, module: int, name: str, launch: LaunchRequest) -> int:
-        """How many of a launch's blocks a multiprocessor holds."""
+        """Return how many of a launch's blocks one multiprocessor can hold."""
         self._kernel(module, name)
         return limits.blocks_that_fit(self._limits(module, name), launch)
 
     def unsupported(self, what: str) -> None:
-        """Note what the simulator does not have, for `observe` to raise."""
+        """Store the name of something that the simulator lacks, for `observe` to raise."""
         self._failure = self._failure or UnsupportedCall(what)
 
     def library(self, function: str) -> None:
-        """Note that a library was called, which would do the work, for `observe` to raise."""
+        """Store a call of a library, which would do the work, for `observe` to raise."""
         self._failure = self._failure or LibraryCall(function)
 
     def refused(self, error: BaseException) -> tuple[int, str]:
-        """The cudaError_t that a call returns which raised `error`, and why, in words.
+        """Return the cudaError_t for a call that raised `error`, and the reason in words.
 
-        What is no fault of the call's own is kept, for `observe` to raise.
+        An error that is not the call's own fault is stored, for `observe` to raise.
         """
         if isinstance(error, _Stopped):
             return error.error, ""
@@ -289,17 +288,18 @@ class SimulatedDevice:
         if isinstance(error, NoSuchKernel):
             return CudaError.INVALID_DEVICE_FUNCTION, ""
         if isinstance(error, BarrierDeadlock | UnmetCondition):
-            # Known by its findings; a GPU would hang, and its watchdog would end the kernel.
+            # The findings describe it. A GPU would hang until its watchdog ends the kernel.
             self._findings += error.findings
             return CudaError.LAUNCH_FAILURE, ""
         self._failure = self._failure or error
         if isinstance(error, KernelTrap):
             failed = error.reason == ASSERTION_FAILED
             return CudaError.ASSERT if failed else CudaError.LAUNCH_FAILURE, ""
-        # It is the simulator that fails, and what the host code does next shall not fail as well.
+        # The simulator has failed, not the submission. The error breaks nothing, so that the host
+        # code's next calls do not fail as well.
         return CudaError.NOT_SUPPORTED, ""
 
-    # How it is answered
+    # Helpers
 
     def _module(self, number: int) -> _Module:
         if number not in self._modules:
@@ -341,12 +341,12 @@ class SimulatedDevice:
 
 @dataclass(frozen=True)
 class Simulator:
-    """Makes simulated devices in this process, which has no memory of one yet.
+    """A factory of simulated devices; the process must not have a device's memory yet.
 
     Attributes:
-        library: The simulator's.
-        schedule: The order of blocks and warps.
-        cores: Processes that may run blocks of one launch side by side.
+        library: The simulator's shared library.
+        schedule: Order of blocks and warps.
+        cores: Number of processes that may run blocks of one launch side by side.
     """
 
     library: ctypes.CDLL
@@ -354,7 +354,7 @@ class Simulator:
     cores: int = 1
 
     def __call__(self, record: Record, assembler: Assembler) -> Executor:
-        """A device that tells `record` of what it does."""
+        """Return a device that adds its work to `record`."""
         gpu_only.implement()
         memory = SimulatedMemory(self.library)
         device = SimulatedDevice(memory, record, assembler, self.schedule, self.cores)

@@ -1,10 +1,16 @@
-"""Streams: what is asked for on several of them runs in an order that CUDA allows.
+"""Order of the work on several streams.
 
-CUDA promises no more than that the work of one stream runs in order, and that one goes on after
-an event that it waits for. So while a worker has other streams than the default one, its work is
-kept until something waits for it, and then runs in one of two orders that are as far apart as that
-allows. What runs too early in one of them reads what is not there yet, and what nobody waits for
-does not run at all.
+CUDA promises two things only. The work of one stream runs in order, and a stream continues after an
+event that it waits for. So if a worker has more streams than the default one, its work is kept
+until something waits for it. It then runs in one of two orders that CUDA allows, as far apart as
+possible:
+
+- the first stream first, and only work that something needs;
+- the last stream first, and all work that may run.
+
+Work that runs too early in one of them reads values that are not there yet. Work that nothing waits
+for does not run at all. All other orders are left out, because their number grows exponentially. So
+with three or more streams, a mistake that needs an order in between is not found.
 """
 
 from __future__ import annotations
@@ -18,36 +24,45 @@ from harness.device.values import Malformed
 from harness.simulator.layout.calls import DEFAULT_STREAM, HOST
 
 _MOST_STREAMS = 4096
-# As many as a GPU's driver queues before it lets the host wait.
+# A GPU's driver queues as many launches before it makes the host wait.
 _MOST_PENDING = 1024
 _MOST_PENDING_BYTES = 64 << 20
 _MOST_TICKETS = 4096
 
 
 class RealStreams(Protocol):
-    """Those of a GPU, on which work that is timed runs side by side."""
+    """A GPU's streams, on which timed work runs side by side."""
 
     def create(self, stream: int, *, is_blocking: bool) -> None:
-        """Have another one; a blocking one and the default one wait for each other."""
+        """Create a stream; a blocking stream and the default stream wait for each other."""
 
     def destroy(self, stream: int) -> None:
-        """Let one go when its work is done."""
+        """Destroy a stream when its work is done."""
 
     def on(self, stream: int) -> AbstractContextManager[None]:
-        """Around work for that stream."""
+        """Return a context in which work goes to that stream."""
 
     def record(self, ticket: int, stream: int) -> None:
-        """Let `ticket` stand for what the stream has been asked for so far."""
+        """Record an event under `ticket` after the work that the stream has so far."""
 
     def wait(self, stream: int, ticket: int) -> None:
-        """Let what the stream is asked for next run after that."""
+        """Make the stream's next work wait for the event under `ticket`."""
 
     def forget_tickets(self) -> None:
-        """None that was given so far is asked for again."""
+        """Drop all tickets; none of them is used again."""
 
 
 @dataclass(frozen=True)
 class _Work:
+    """A piece of work that is kept.
+
+    Attributes:
+        stream: Number of its stream.
+        name: What it is, in words.
+        after: Numbers of the pending work that must run before it.
+        run: Does it.
+    """
+
     stream: int
     name: str
     after: frozenset[int]
@@ -56,11 +71,11 @@ class _Work:
 
 @dataclass
 class _Stream:
-    """One of a worker's.
+    """A worker's stream.
 
     Attributes:
-        is_blocking: Whether it and the default one wait for each other.
-        last: Numbers of the work that what it is asked for next comes after.
+        is_blocking: True if this stream and the default stream wait for each other.
+        last: Numbers of the work that the stream's next work comes after.
     """
 
     is_blocking: bool
@@ -68,11 +83,15 @@ class _Stream:
 
 
 class Streams:
-    """A worker's streams; without any but the default one all is done at once.
+    """A worker's streams, and the work that is pending on them.
+
+    With the default stream alone, all work runs at once. In a timed call, work also runs at once,
+    on real streams. Then only its order is kept, to find work that nothing waits for.
+
+    A ticket stands for an event: for the work that a stream had when the event was recorded.
 
     Args:
-        real: Where work runs as soon as it is asked for, while a call is timed; None for a device
-            that times nothing.
+        real: The GPU's streams for timed calls; None for a device that does not time.
     """
 
     def __init__(self, real: RealStreams | None = None) -> None:
@@ -91,17 +110,17 @@ class Streams:
         """Begin a step.
 
         Args:
-            is_reversed: Whether what streams may do in any order runs the other way around.
-            is_timed: Whether all runs as soon as it may, on real streams.
+            is_reversed: Whether the second of the two orders is used.
+            is_timed: Whether all work runs as soon as it may, on real streams.
         """
         self._is_reversed = is_reversed
         self._real = self._made if is_timed else None
 
     def create(self, *, is_blocking: bool) -> int:
-        """The number of another stream.
+        """Create a stream, and return its number.
 
         Raises:
-            Malformed: there are too many.
+            Malformed: The worker has too many streams.
         """
         if len(self._streams) == _MOST_STREAMS:
             raise Malformed(f"more than {_MOST_STREAMS} streams")
@@ -112,7 +131,11 @@ class Streams:
         return self._last_stream
 
     def destroy(self, number: int) -> None:
-        """Let a stream go; what it was asked for stays asked for."""
+        """Destroy a stream; its pending work stays pending.
+
+        Raises:
+            Malformed: The stream does not exist.
+        """
         stream = self._streams.pop(number, None)
         if stream is None:
             raise Malformed(f"no stream has the number {number}")
@@ -122,24 +145,24 @@ class Streams:
             self._made.destroy(number)
 
     def submit(self, number: int, name: str, run: Callable[[], None], nbytes: int = 0) -> None:
-        """Ask for work.
+        """Run work at once, or keep it until something waits for it.
 
         Args:
             number: The stream, or `HOST`.
-            name: What it is, in words.
-            run: Does it.
-            nbytes: That it keeps until then.
+            name: What the work is, in words.
+            run: Does the work.
+            nbytes: Bytes that the work holds while it is kept.
 
         Raises:
-            BaseException: what the work raises, where it runs at once, and what work raises that
-                has to run first.
+            Malformed: The stream does not exist.
+            BaseException: The work raised it, or other work that had to run first.
         """
         stream = self._known(number)
         if number == HOST or not (self._streams or self._pending):
             run()
             return
         if self._real:
-            # What is kept is only who has to wait for it.
+            # The work is done, but something must still wait for it: an empty piece is kept.
             with self._real.on(number):
                 run()
             run, nbytes = _nothing, 0
@@ -150,7 +173,7 @@ class Streams:
 
     @contextmanager
     def at_once(self, number: int, name: str) -> Iterator[None]:
-        """Around work of a stream that cannot be kept, since its answer is asked for."""
+        """Enclose a stream's work that cannot be kept, because its result is needed now."""
         stream = self._known(number)
         if number == HOST:
             yield
@@ -159,16 +182,16 @@ class Streams:
         with self._real.on(number) if self._real else nullcontext():
             yield
         if number != DEFAULT_STREAM:
-            # Somebody has to wait for it all the same.
+            # Something must wait for it all the same.
             self._keep(stream, _Work(number, name, frozenset(), _nothing))
 
     def when_idle(self, run: Callable[[], None]) -> None:
-        """Do something when no work is left that came before."""
+        """Call `run` when no earlier work is pending."""
         self._when_idle.append(run)
         self._settle()
 
     def record(self, number: int) -> int:
-        """A ticket that stands for all that a stream has been asked for so far."""
+        """Return a ticket for all work that a stream has so far."""
         stream = self._known(number)
         if len(self._tickets) == _MOST_TICKETS:
             self.synchronize()
@@ -180,26 +203,27 @@ class Streams:
         return self._last_ticket
 
     def wait(self, number: int, ticket: int) -> None:
-        """Let what a stream is asked for next run after what the ticket stands for."""
+        """Make a stream's next work come after the ticket's work."""
         stream = self._known(number)
         if self._real:
             self._real.wait(number, ticket)
         stream.last = self._last_of(stream) | self._tickets.get(ticket, frozenset())
 
     def wait_for(self, ticket: int) -> None:
-        """Do what the ticket stands for: the host waits for it."""
+        """Run the ticket's work, because the host waits for it."""
         self._run(self._tickets.get(ticket, ()))
 
     def synchronize(self) -> None:
-        """Do all that is left."""
+        """Run all pending work."""
         self._run(tuple(self._pending))
 
     def end(self) -> tuple[str, ...]:
-        """End a step, after which the caller goes on with the default stream.
+        """End a step: run the work that the default stream waits for, and drop the rest.
+
+        The submission's caller continues on the default stream, so it sees nothing of the rest.
 
         Returns:
-            What was asked for on streams that the default one does not wait for, in words; it is
-            not done.
+            Names of the dropped work.
         """
         try:
             self._run(self._last_of(self._default))
@@ -218,7 +242,7 @@ class Streams:
         return self._streams[number]
 
     def _last_of(self, stream: _Stream) -> set[int]:
-        """What the next work of a stream comes after, so far as it is not done."""
+        """Return the numbers of the pending work that a stream's next work comes after."""
         found = set(stream.last)
         if stream is self._default:
             found = found.union(*(each.last for each in self._streams.values() if each.is_blocking))
@@ -232,22 +256,22 @@ class Streams:
         stream.last = {self._last_work}
 
     def _run(self, wanted: Iterable[int]) -> None:
-        """Do some work, and before it what it comes after."""
+        """Run the wanted work, and before it all work that it comes after."""
         wanted = self._pending.keys() & wanted
-        # In one order nothing runs that need not, in the other everything that may.
+        # One order runs only work that is needed, the other all work that may run.
         allowed = self._pending.keys() if self._is_reversed else self._needed(wanted)
         try:
             while wanted & self._pending.keys():
                 number = self._next(allowed)
                 self._pending.pop(number).run()
         except BaseException:
-            # Nothing runs after what broke the device.
+            # No work runs after an error that broke the device.
             self._drop()
             raise
         self._settle()
 
     def _needed(self, wanted: Collection[int]) -> Collection[int]:
-        """Numbers of some work and of all that it comes after."""
+        """Return the numbers of the wanted work and of all work that it comes after."""
         found: set[int] = set()
         left = list(wanted)
         while left:
@@ -258,7 +282,10 @@ class Streams:
         return found
 
     def _next(self, allowed: Collection[int]) -> int:
-        """Of what may run now the work of the first stream, or of the last."""
+        """Return the work to run next: of the work that may run, the first or last stream's.
+
+        Work may run if it is allowed and comes after no pending work.
+        """
         sign = -1 if self._is_reversed else 1
         ready = (
             (sign * work.stream, number)
@@ -268,7 +295,8 @@ class Streams:
         return min(ready)[1]
 
     def _settle(self) -> None:
-        # What is timed may still run on one of several streams.
+        """If no work is pending, drop the tickets and call what waited for that."""
+        # Timed work may still run on one of several real streams.
         if self._pending or (self._real and self._streams):
             return
         self._pending_bytes = 0
@@ -283,4 +311,4 @@ class Streams:
 
 
 def _nothing() -> None:
-    """What was done at once."""
+    """Do nothing: the work was done at once, and only its order is kept."""

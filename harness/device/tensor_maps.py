@@ -1,4 +1,4 @@
-"""Tensor maps, which a worker fills in as the simulator has them, in the form that a GPU wants."""
+"""Conversion of tensor maps from the simulator's form, which workers fill in, to a GPU's form."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from harness.simulator.actions.tensor_map import MAP_BYTES, MARK
 from harness.simulator.layout.memory import TensorMapEntry
 
 Encode = Callable[[TensorMapEntry], bytes]
-"""The 128 bytes that a driver makes of a map."""
+"""A function that returns the 128 bytes which the driver makes of a map."""
 
 _MARK = MARK.to_bytes(8, "little")
 
 
 def with_real_maps(data: bytes, encode: Encode) -> bytes:
-    """Bytes with each map in them encoded anew.
+    """Return the bytes with each tensor map in them encoded for a GPU.
+
+    A map is recognised by the mark at its beginning, because bytes that come from a worker have no
+    types: a map may lie in a kernel's argument, or in the middle of a copied structure.
 
     Raises:
-        Exception: what `encode` raises.
+        Exception: `encode` raised it.
     """
     at = data.find(_MARK)
     while at >= 0:
@@ -30,7 +33,7 @@ def with_real_maps(data: bytes, encode: Encode) -> bytes:
 
 
 def arguments_of(entry: TensorMapEntry) -> tuple[object, ...]:
-    """What cuTensorMapEncodeTiled takes after the map itself, for ctypes."""
+    """Return the arguments of cuTensorMapEncodeTiled after the map itself, for ctypes."""
     rank = entry.rank
     return (
         ctypes.c_int(entry.type),

@@ -1,4 +1,4 @@
-"""Tensors in the device's memory, as torch's operators and the judge see them."""
+"""Tensors in the device's memory, for torch's operators and for the judge."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 
 
 class NoTensor(ValueError):
-    """There is no such tensor in the device's memory."""
+    """A place that does not hold a tensor."""
 
 
 def tensor_at(memory: DeviceMemory, place: Place) -> Tensor:
-    """The tensor itself, as one of the memory's `torch_device`.
+    """Return the tensor at a place, on the memory's `torch_device`, without a copy.
 
     Raises:
-        NoTensor: it does not lie within one live allocation.
+        NoTensor: The place is not within one live allocation.
     """
     if not place.is_possible:
         raise NoTensor("no such tensor can be")
@@ -44,18 +44,19 @@ def put(
     arrangement: Arrangement = "contiguous",
     skipped: int = 0,
 ) -> Place:
-    """A copy of a tensor in new memory of the device, of which nothing is known as written.
+    """Copy a tensor into new memory of the device, and return its place.
 
-    Torch would have had it there at once, so that the copy's time is no call's.
+    The memory does not count as written yet: the caller knows who made the values. The time of the
+    copy does not count either, because torch would have made the tensor there without a copy.
 
     Args:
-        memory: The device's.
-        value: A dense one, unless it is to be arranged.
-        arrangement: How it shall lie there; `expanded` has the first row alone.
-        skipped: Bytes of the memory before its first element.
+        memory: The device's memory.
+        value: The tensor. If it is not dense and is not arranged, the copy is contiguous.
+        arrangement: Layout of the copy; `expanded` stores the first row alone.
+        skipped: Number of unused bytes in front of the first element.
 
     Raises:
-        harness.simulator.hardware.memory.OutOfDeviceMemory: there is not so much.
+        harness.simulator.hardware.memory.OutOfDeviceMemory: Too little memory is left.
     """
     arranged = arrange(value, arrangement)
     lies_well = arrangement != "contiguous" or is_dense(value.shape, value.stride())
@@ -76,7 +77,7 @@ def put(
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether the elements lie side by side, each at a place of its own."""
+    """Return whether the elements fill one piece of memory, each at an address of its own."""
     expected = 1
     for stride, size in sorted(zip(strides, shape, strict=True)):
         if size != 1:
@@ -87,4 +88,5 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a contiguous tensor of that shape."""
     return torch.empty(tuple(shape), device="meta").stride()

@@ -1,6 +1,7 @@
-"""What crosses as the arguments and results of an operator: `simulator/layout/calls.py` in Python.
+"""Arguments and results of an operator as bytes, in the format of `simulator/layout/calls.py`.
 
-What arrives is a stranger's. All of it is checked; what does not parse is no message.
+The arguments come from untrusted code. Every value is checked, and a message that does not parse is
+refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from harness.device.place import MOST_DIMENSIONS, Place
 from harness.simulator.layout.calls import CONJUGATED, NEGATED, TensorEntry, Value
 from harness.simulator.layout.scalar_types import DTYPES
 
+# Limits of the length of a list or text, and of the depth of lists; checked before they are read.
 _MOST_ITEMS = 1 << 16
 _MOST_LEVELS = 4
 _REAL_BYTES = 8
@@ -26,12 +28,18 @@ T = TypeVar("T")
 
 
 class Malformed(ValueError):
-    """A call that does not fit what it should be; the message says what."""
+    """A message that does not have the format of its call; the text says what is wrong."""
 
 
 @dataclass(frozen=True)
 class OnDevice:
-    """A tensor of the device among the arguments."""
+    """A tensor of the device among the arguments.
+
+    Attributes:
+        place: The tensor's place.
+        is_conjugated: True if the argument is the conjugate of the values at that place.
+        is_negated: True if the argument is the negative of the values at that place.
+    """
 
     place: Place
     is_conjugated: bool = False
@@ -40,22 +48,27 @@ class OnDevice:
 
 @dataclass(frozen=True)
 class Argument:
-    """A result that is an argument: the tensor of that number, now elsewhere if `place` says so."""
+    """A result that is one of the arguments.
+
+    Attributes:
+        number: Index of that tensor among the tensors of the arguments.
+        place: The tensor's new place; None if it has not moved.
+    """
 
     number: int
     place: Place | None = None
 
 
 class Device:
-    """Stands for the device itself, among the arguments."""
+    """A placeholder for the device itself among the arguments."""
 
 
 class Reader:
-    """Takes a message apart.
+    """A reader of the values in one message.
 
     Attributes:
-        told: Bytes of the numbers that came with it so far: those of tensors of the host, and of
-            each number what it takes to write it.
+        told: Bytes of information in the numbers read so far: in tensors of the host
+            (`bytes_to_tell`) and in single numbers (`_bytes_of`).
     """
 
     def __init__(self, data: bytes) -> None:
@@ -64,10 +77,13 @@ class Reader:
         self.told = 0
 
     def value(self, levels: int = _MOST_LEVELS) -> Any:
-        """The next value.
+        """Return the next value.
+
+        Args:
+            levels: Depth of nested lists that the value may have.
 
         Raises:
-            Malformed: there is none.
+            Malformed: The next bytes are not a value.
         """
         kind = self._unpack("B")
         match kind:
@@ -95,7 +111,7 @@ class Reader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing follows."""
+        """True if the whole message has been read."""
         return self._at == len(self._data)
 
     def _number(self, number: T) -> T:
@@ -154,9 +170,10 @@ class Reader:
 
 
 def bytes_to_tell(data: bytes | bytearray) -> int:
-    """Of bytes that come from the host, how many tell something: of equal numbers one is enough.
+    """Return how many bytes of information there are in bytes that came from the host.
 
-    The other half of what remains is how many there are.
+    A repeated number of 8 bytes counts as 16: the number itself, and how often it stands there. So
+    a constant that the host makes does not count as values that the host computed.
 
     >>> bytes_to_tell(bytes(4096)), bytes_to_tell(bytes(4095) + b"1")
     (16, 4096)
@@ -166,14 +183,17 @@ def bytes_to_tell(data: bytes | bytearray) -> int:
 
 
 def bytes_told(values: Sequence[object]) -> int:
-    """Bytes of the numbers among results, which tell the host of values on the device."""
+    """Return the bytes of information that an operator's results give to the host.
+
+    Numbers among the results do so; tensors stay on the device.
+    """
     return sum(
         bytes_told(each) if isinstance(each, list | tuple) else _bytes_of(each) for each in values
     )
 
 
 def _bytes_of(value: object) -> int:
-    """What it takes to write a number; 0 for what is none.
+    """Return the bytes that it takes to write a number, or 0 if the value is not a number.
 
     >>> [_bytes_of(value) for value in (True, 0, 7, -300, 1.0, 0.3, 1j, None)]
     [1, 1, 1, 2, 1, 8, 16, 0]
@@ -191,7 +211,7 @@ def _bytes_of(value: object) -> int:
 
 
 def written(values: Sequence[object]) -> bytes:
-    """Results as bytes."""
+    """Return results as the bytes of an answer."""
     return b"".join(map(_written, values))
 
 

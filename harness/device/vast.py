@@ -1,4 +1,4 @@
-"""The parts of vast tensors in the device's memory; see `problems/vast.py`."""
+"""Parts of vast tensors in the device's memory; see `problems/vast.py`."""
 
 from __future__ import annotations
 
@@ -18,31 +18,33 @@ from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 
 @dataclass(frozen=True)
 class Part:
-    """One part, which is a row of all of them.
+    """One part of a vast tensor.
+
+    All parts together form a tensor with one row for each part.
 
     Attributes:
-        pieces: What of it lies together, in order.
-        shape: Of the row.
+        pieces: The contiguous pieces that the part consists of, in order.
+        shape: Shape of the part's row.
     """
 
     pieces: tuple[Place, ...]
     shape: tuple[int, ...]
 
     def joined(self, tensor_of: Callable[[Place], Tensor]) -> Tensor:
-        """The pieces as one tensor."""
+        """Return the pieces, each as `tensor_of` gives it, joined to one tensor."""
         return torch.cat([tensor_of(piece).flatten() for piece in self.pieces]).view(self.shape)
 
 
 def put_vast(memory: DeviceMemory, value: Tensor, vast: Vast) -> Place:
-    """Give a vast tensor memory, and its parts their values.
+    """Allocate a vast tensor, write the values of its parts, and return its place.
 
     Args:
-        memory: The device's; it is sparse.
-        value: A row for each part.
-        vast: What the whole is.
+        memory: The device's memory, which must be sparse now.
+        value: The values, one row for each part.
+        vast: Description of the whole tensor.
 
     Raises:
-        harness.simulator.hardware.memory.OutOfDeviceMemory: there are not so many addresses.
+        harness.simulator.hardware.memory.OutOfDeviceMemory: Too few addresses are left.
     """
     strides = torch.empty(vast.input_shape, device="meta").stride()
     place = Place(0, vast.input_shape, tuple(strides), NUMBERS[value.dtype])
@@ -55,15 +57,15 @@ def put_vast(memory: DeviceMemory, value: Tensor, vast: Vast) -> Place:
 
 
 def input_parts(place: Place, vast: Vast) -> list[Part]:
-    """Where the input's parts are."""
+    """Return the parts of a vast input."""
     return [_part(place, vast.along, start, vast.part) for start in vast.starts]
 
 
 def output_parts(place: Place, vast: Vast) -> list[Part]:
-    """Where the output's parts are.
+    """Return the parts of a vast output.
 
     Raises:
-        NoTensor: it has another shape, or is not dense.
+        NoTensor: The output has another shape, or is not dense.
     """
     if place.shape != vast.output_shape or not is_dense(place.shape, place.strides):
         raise NoTensor(f"of shape {place.shape}, not {vast.output_shape}")
@@ -71,17 +73,24 @@ def output_parts(place: Place, vast: Vast) -> list[Part]:
 
 
 def values_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
-    """Parts as rows of one tensor; raises as `tensor_at` does."""
+    """Return parts as the rows of one tensor; raises as `tensor_at` does."""
     return torch.stack([part.joined(lambda piece: tensor_at(memory, piece)) for part in parts])
 
 
 def writers_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
-    """Who wrote what `values_of_parts` gives."""
+    """Return who wrote each element of `values_of_parts`; raises as `DeviceMemory.writers` does."""
     return torch.stack([part.joined(memory.writers) for part in parts])
 
 
 def _part(place: Place, along: int, start: int, length: int) -> Part:
-    """One row, or the same positions of each channel of the only row."""
+    """Return one row, or the same positions of each channel if there is only one row.
+
+    Args:
+        place: The whole tensor.
+        along: The long dimension: 0 for rows, otherwise positions or channels of the only row.
+        start: Where the part begins along that dimension.
+        length: Length of the part along that dimension, unless it is a row.
+    """
     if along == 0:
         shape = place.shape[1:]
         return Part((_moved(place, start * place.strides[0], shape),), shape)
@@ -93,13 +102,13 @@ def _part(place: Place, along: int, start: int, length: int) -> Part:
 
 
 def _offsets(place: Place, along: int) -> Iterator[int]:
-    """How many elements behind the first one each channel begins."""
+    """Yield the offset of each channel from the tensor's first element, in elements."""
     strides = place.strides[1:along]
     for indices in product(*map(range, place.shape[1:along])):
         yield sum(index * stride for index, stride in zip(indices, strides, strict=True))
 
 
 def _moved(place: Place, elements: int, shape: tuple[int, ...]) -> Place:
-    """What lies so many elements further on, of the last dimensions."""
+    """Return the tensor that lies `elements` further on and has only the last dimensions."""
     address = place.address + elements * DTYPES[place.dtype].itemsize
     return Place(address, shape, place.strides[len(place.strides) - len(shape) :], place.dtype)
