@@ -1,4 +1,4 @@
-"""The trusted side of the process that runs a submission: start it, ask, check the answers.
+"""The trusted side of the process that runs a submission: start it, ask it, check its answers.
 
-The other side of the conversation is in inside/; what the sandbox allows is in sandbox/.
+The untrusted side is in inside/, and the sandbox in sandbox/.
 """

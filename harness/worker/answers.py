@@ -1,6 +1,7 @@
-"""What the answer to each step must look like; whatever else a worker sends is refused.
+"""The format of a worker's answer to each step; any other answer is refused.
 
-A new key belongs here before any other module reads it: nothing else checks a worker's words.
+Describe a new key here before another module reads it, because no other code checks a worker's
+answers.
 """
 
 from __future__ import annotations
@@ -15,48 +16,53 @@ from harness.messages.channel import Message, ProtocolError
 from harness.messages.kinds import ClaimedKind
 
 Test = Callable[[object], bool]
+"""A function that returns whether a value has some format."""
 
 _MOST_CHARACTERS = 4 << 20
-# Of what is shown as one line: names of kernels made from templates are long.
+# Limit of a text that is shown as one line. Names of kernels made from templates are long.
 _MOST_OF_A_LINE = 16 << 10
 _MOST_ITEMS = 100_000
-# Kept of one answer, so many and so many characters: reports hold those of hundreds of answers.
+# Limits of the findings that are kept from one answer: their number, and their characters. A report
+# has the findings of hundreds of answers.
 _MOST_FINDINGS = 100
 _MOST_OF_ALL_FINDINGS = 64 << 10
 
 
 def is_text(value: object) -> bool:
-    """A text, not too long."""
+    """Return whether the value is a text that is not too long."""
     return isinstance(value, str) and len(value) <= _MOST_CHARACTERS
 
 
 def is_line(value: object) -> bool:
-    """A text for one line, not too long."""
+    """Return whether the value is a text that is short enough for one line."""
     return isinstance(value, str) and len(value) <= _MOST_OF_A_LINE
 
 
 def is_whole(value: object) -> bool:
-    """A whole number."""
+    """Return whether the value is an integer; a bool is not one."""
     return type(value) is int
 
 
 def is_count(value: object) -> bool:
-    """A whole number from 0 on."""
+    """Return whether the value is an integer from 0 on; a bool is not one."""
     return type(value) is int and value >= 0
 
 
 def optional(test: Test) -> Test:
-    """`None`, or what passes the test."""
+    """Return a test for None or a value that passes `test`."""
     return lambda value: value is None or test(value)
 
 
 def one_of(*choices: str) -> Test:
-    """One of some words."""
+    """Return a test for one of some texts."""
     return lambda value: isinstance(value, str) and value in choices
 
 
 def list_of(test: Test, length: int | None = None) -> Test:
-    """A list, all of it passing the test."""
+    """Return a test for a list of values that pass `test`.
+
+    The list must have `length` values, or at most `_MOST_ITEMS` if that is None.
+    """
     return lambda value: (
         isinstance(value, list)
         and (len(value) <= _MOST_ITEMS if length is None else len(value) == length)
@@ -65,7 +71,7 @@ def list_of(test: Test, length: int | None = None) -> Test:
 
 
 def record(**tests: Test) -> Test:
-    """An object that has at least these keys."""
+    """Return a test for an object that has at least these keys, whose values pass their tests."""
     return lambda value: (
         isinstance(value, dict)
         and all(key in value and test(value[key]) for key, test in tests.items())
@@ -123,15 +129,15 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
 
 
 def check(step: str, nonce: str, answer: Message) -> None:
-    """See that a message is the answer to a request.
+    """Check that a message is the answer to a request.
 
     Args:
-        step: What was asked for.
-        nonce: What came with the request.
+        step: The step that was requested.
+        nonce: The request's nonce.
         answer: The message.
 
     Raises:
-        ProtocolError: it is not; the message says why.
+        ProtocolError: The message is not such an answer; the text says why.
     """
     check_nonce(nonce, answer)
     header = answer.header
@@ -146,7 +152,7 @@ def check(step: str, nonce: str, answer: Message) -> None:
 
 
 def check_nonce(nonce: str, answer: Message) -> None:
-    """See that a message answers a request at all; raises as `check` does."""
+    """Check that a message has the request's nonce; raises as `check` does."""
     if answer.header.get("nonce") != nonce:
         raise ProtocolError("a message that answers no request")
 
@@ -157,15 +163,16 @@ def _require_names(names: Sequence[str], count: int) -> None:
 
 
 def findings_of(answer: Message) -> list[Finding]:
-    """The findings in an answer that `check` has seen, the gravest where there are too many.
+    """Return the findings of an answer that has passed `check`.
 
-    Of those that are left out the number is told, by a finding that fails nothing.
+    If there are too many, the most severe ones are kept. A further finding, which fails nothing,
+    gives the number of the others.
     """
     found = [_finding(plain) for plain in answer.header.get("findings", ())]
     if _how_many_fit(found) == len(found):
         return found
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity), reverse=True)
-    # One alone is never too long.
+    # A single finding is never too long to be kept.
     kept = found[: max(_how_many_fit(found), 1)]
     message = f"more findings than are kept: {len(found)} of one call, of which {len(kept)} are"
     rest = Finding("state", message, count=len(found) - len(kept), severity="info")
@@ -173,6 +180,7 @@ def findings_of(answer: Message) -> list[Finding]:
 
 
 def _how_many_fit(findings: Sequence[Finding]) -> int:
+    """Return how many of the first findings are within the limits."""
     lengths = accumulate(
         len(finding.message) + len(finding.kernel) + len(finding.file or "") + len(finding.access)
         for finding in findings
@@ -182,7 +190,7 @@ def _how_many_fit(findings: Sequence[Finding]) -> int:
 
 def _finding(plain: Mapping[str, Any]) -> Finding:
     if not plain["kernel"]:
-        # Of what the others are, nothing has been checked.
+        # A finding about the process has only these keys checked, so no others are read.
         known = ("check", "message", "count", "severity")
         return Finding(**{name: plain[name] for name in known})
     told = {field.name: plain[field.name] for field in fields(Finding)}

@@ -1,4 +1,4 @@
-"""A worker for a baseline: the reference, in which nothing is untrusted, on the GPU itself."""
+"""A worker for a baseline: it runs the reference, which is trusted, directly on the GPU."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker
 
 
 class BaselineWorker(Worker):
-    """Runs as this process does."""
+    """A worker without a sandbox, with the rights of this process."""
 
     def __init__(self, reference: Path, kind: BaselineKind, deadlines: Deadlines) -> None:
-        """Begin one of that kind."""
+        """Start a worker for one kind of baseline."""
         self._kind = kind
         super().__init__(reference, deadlines, TimeLeft(deadlines))
 

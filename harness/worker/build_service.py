@@ -1,6 +1,6 @@
-"""What the trusted side does for a worker: compile, and look into the cache of builds.
+"""Builds that the trusted side makes for a worker, through the cache of builds.
 
-What is asked for is a stranger's: it is looked at closely here, and compiled in a sandbox.
+Requests come from untrusted code. They are checked here, and compiled in a sandbox.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILE_NAME = re.compile(r"[\w+][\w .+-]{0,199}")
 _MOST_ITEMS = 256
 _MOST_FLAG_CHARACTERS = 4096
 _MOST_ASKS = 256
-# Of a worker's builds together: this side holds them, and what people build is a hundredth.
+# Limit of all builds of one worker: this side holds them in memory. Real ones take a hundredth.
 _MOST_BUILT_BYTES = 1 << 30
 _NOTHING = torch.empty(0, dtype=torch.uint8)
 _LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
@@ -38,7 +38,13 @@ _LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
 
 @dataclass(frozen=True)
 class BuildEvent:
-    """A build begins, has ended with an entry of the cache, or was refused for an error."""
+    """A build that begins, has ended, or does not compile.
+
+    Attributes:
+        name: Name of the extension.
+        entry: The finished build in the cache; None if it has not ended.
+        refusal: The compiler's error; empty if there is none.
+    """
 
     name: str
     entry: Entry | None = None
@@ -46,7 +52,7 @@ class BuildEvent:
 
 
 class BuildService:
-    """Serves one worker."""
+    """The builds for one worker."""
 
     def __init__(
         self,
@@ -55,9 +61,17 @@ class BuildService:
         together: Allowance,
         on_build: Callable[[BuildEvent], None],
     ) -> None:
-        """For each build there are so many seconds, and for all of them what is left together."""
+        """Set up the compiler and its sandbox.
+
+        Args:
+            settings: The worker's settings.
+            seconds: Time limit of each build.
+            together: Time that is left for all builds of the check.
+            on_build: Is called when a build begins, ends or fails.
+        """
         sources = {**places(settings.submission), **settings.carried}
-        # Its Python is none of the compilers' business, and would have to be in a build's key.
+        # Compilers do not need the submission's Python. If they saw it, it would have to be part of
+        # each build's key.
         del sources[settings.submission]
         self._toolchain = settings.toolchain
         self._cache = Cache(settings.cache)
@@ -78,20 +92,20 @@ class BuildService:
 
     @property
     def built(self) -> Sequence[bytes]:
-        """The shared objects that the worker got."""
+        """The shared objects that the worker has received."""
         return tuple(self._built.values())
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Of these in the cache, and of what a compiler refuses."""
+        """Folders of the worker's builds in the cache, those that do not compile included."""
         return tuple(dict.fromkeys(self._builder.folders))
 
     def serve(self, header: dict[str, Any]) -> Answer:
-        """Do what a worker asks for.
+        """Answer a worker's request.
 
         Raises:
-            ProtocolError: it is nothing that can be asked for.
-            harness.compiler.compiler.CompileTimeout: a compiler did not end in time.
+            ProtocolError: The request is invalid, or one too many.
+            harness.compiler.compiler.CompileTimeout: A compiler did not end in time.
         """
         self._asked += 1
         if self._asked > _MOST_ASKS:
@@ -101,15 +115,15 @@ class BuildService:
         raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
 
     def resources(self, code: DeviceCode) -> str:
-        """What ptxas says of the kernels of a module; raises as `serve` does."""
+        """Return ptxas's text about the resources of a module's kernels; raises as `serve` does."""
         return resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
 
     def cubin(self, code: DeviceCode) -> bytes:
-        """A module as machine code, empty where ptxas refuses it; raises as `serve` does."""
+        """Return a module as machine code; empty if ptxas refuses it; raises as `serve` does."""
         return assembled(self._toolchain.cuda, self._compiler, self._cache, code)
 
     def name_of(self, header: dict[str, Any]) -> str:
-        """What a request is about, for a message."""
+        """Return the name of the extension that a request is about, for a message."""
         return str(header.get("name"))[:128]
 
     def _build(self, extension: Extension) -> Answer:
@@ -128,15 +142,15 @@ class BuildService:
 
 
 def as_tensor(data: bytes) -> torch.Tensor:
-    """Bytes as a message carries them."""
+    """Return bytes as a uint8 tensor, as a message carries them."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else _NOTHING
 
 
 def extension_of(header: dict[str, Any]) -> Extension:
-    """The extension that a worker asks for.
+    """Return the extension that a worker asks for.
 
     Raises:
-        ProtocolError: it cannot be one; the message says why.
+        ProtocolError: The request does not describe an extension; the text says why.
     """
     name, sources = header.get("name"), header.get("sources")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -159,7 +173,7 @@ def extension_of(header: dict[str, Any]) -> Extension:
 
 
 def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:
-    """A list of short texts."""
+    """Return a header's list of short texts without line breaks; raises as `extension_of` does."""
     found = header.get(key)
     if not isinstance(found, list) or len(found) > _MOST_ITEMS:
         raise ProtocolError(f"a request without a list of {key}")
@@ -171,7 +185,7 @@ def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _is_text(value: object) -> TypeGuard[str]:
-    """Text that a file and a command line can hold."""
+    """Return whether a value is a text that a file and a command line can contain."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:

@@ -1,4 +1,8 @@
-"""A submission's worker, whose device is a process of the trusted side: what is known of it."""
+"""A submission's worker and its device process: claims of the one, evidence of the other.
+
+The worker reports exceptions and where its output is. The device process reports what the device
+did, and reads the output. An answer here combines the two, and evidence replaces a claim.
+"""
 
 from __future__ import annotations
 
@@ -43,20 +47,23 @@ from harness.worker.supervisor import (
 )
 
 _Range = tuple[int, int]
-# Steps that are one and the same to a worker.
+# Steps that are the same request to a worker, so that it does not know which calls are timed.
 _CALLS: tuple[Step, ...] = ("forward", "profile", "time")
 
-# What goes into the answer to one of them.
+# Keys of the evidence that go into the answer to such a step.
 _EVIDENCE = ("inputs", "weights", "work", "spent", "milliseconds", "has_left_out_blocks")
 
-# An input may lie so many bytes further back in its memory, in steps that keep what torch's
-# allocator gives: addresses that 512 divides.
+# Largest distance in bytes of an input from the start of its memory, and the step of such
+# distances. Addresses stay multiples of 512, as those of torch's allocator are.
 _FARTHEST = 1 << 20
 _DISTANCE = 512
 
 
 class DeviceWorker(Worker):
-    """Answers as a `Worker` does; all but exceptions and types is the device process's evidence."""
+    """A `Worker` whose answers contain the device process's evidence.
+
+    Only exceptions and the types of outputs are the worker's own claims.
+    """
 
     _device: DeviceClient
 
@@ -67,13 +74,13 @@ class DeviceWorker(Worker):
         on_build: Callable[[BuildEvent], None],
         left: TimeLeft | None = None,
     ) -> None:
-        """Begin one; what it has compiled is compiled on this side, and `on_build` is told.
+        """Start the worker and its device.
 
         Args:
-            settings: How it builds and on what it runs.
-            deadlines: How long that may take.
-            on_build: Is told of builds.
-            left: What the workers before it have left of the deadlines.
+            settings: How the worker builds and where it runs.
+            deadlines: Its deadlines.
+            on_build: Is called when a build begins, ends or fails.
+            left: The time that is left to the workers of the check; None for all of it.
         """
         left = left or TimeLeft(deadlines)
         self._settings = settings
@@ -82,14 +89,15 @@ class DeviceWorker(Worker):
 
     @property
     def build_folders(self) -> tuple[Path, ...]:
-        """Of what was built for it, in the cache; what a compiler refuses is there, too."""
+        """Folders of the worker's builds in the cache, those that do not compile included."""
         return self._build_service.folders
 
     def _start_process(self, descriptor: int) -> ProcessTree:
         settings = self._settings
         self._is_on_gpu = settings.device == "cuda"
         self._is_broken = False
-        # Forks have the same layout of addresses: a stranger's worker shall not know its device's.
+        # All forks of one server have the same layout of addresses. An untrusted worker must not
+        # know the addresses in its device process, so that process is started anew.
         starts_anew = self._is_on_gpu or settings.untrusted
         process = shared_process(
             None if self._is_on_gpu else settings.libraries.machine,
@@ -102,7 +110,8 @@ class DeviceWorker(Worker):
         self._set: list[str] = []
         self._inputs: list[_Range] = []
         self._outputs: list[tuple[int | None, _Range]] = []
-        # The worker can read what it prints itself, and shall not read there what kernels print.
+        # Kernels print to a file of their own. In the worker's output file, the worker could read
+        # values of the device that are not in the record.
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._device = process.begin(self._printed, settings.schedule, settings.cores)
         worker_socket = self._device.worker_socket
@@ -112,7 +121,7 @@ class DeviceWorker(Worker):
             worker_socket.close()
 
     def close(self) -> None:
-        """Kill the worker and everything that it started, and end its device."""
+        """Kill the worker and all processes that it started, and end its device."""
         self._device.close()
         self._printed.close()
         super().close()
@@ -125,10 +134,18 @@ class DeviceWorker(Worker):
         seconds: float | None = None,
         max_tensor_bytes: int = MAX_TENSOR_BYTES,
     ) -> Message:
-        """Ask for one step and wait for its answer and the evidence of what was done.
+        """Request one step, and return its answer combined with the device's evidence.
+
+        A step that is a call has these keys in its header, besides those for the worker:
+
+        - `in_new_memory`: whether inputs lie elsewhere than in the call before;
+        - `arrangement`: their layout;
+        - `vast`: their description, if they are vast;
+        - `schedule`, `budget`: the device's order and its limit of work.
 
         Raises:
-            WorkerFailure: worker or device did not answer in time, died, or answered nonsense.
+            WorkerFailure: The worker or the device did not answer in time, died, or gave an invalid
+                answer.
         """
         header = dict(header or {})
         self._vast: Vast | None = header.pop("vast", None)
@@ -140,7 +157,8 @@ class DeviceWorker(Worker):
         elif step in _CALLS:
             is_new = bool(header.pop("in_new_memory", False))
             how = header.pop("arrangement", "contiguous")
-            # A GPU's memory that was freed is the next that is asked for.
+            # On a GPU, new memory is often the memory that was just freed. A random distance from
+            # its start gives the inputs other addresses all the same.
             skipped = [_any_distance() for _ in tensors] if is_new and self._is_on_gpu else []
             told = self._ask_device(
                 step,
@@ -161,7 +179,7 @@ class DeviceWorker(Worker):
         known = {key: header.pop(key) for key in ("schedule", "budget") if key in header}
         counting, timing = step == "profile", step == "time"
         self._ask_device(step, limit, "begin", counting=counting, timing=timing, **known, **vast)
-        # That this call is counted or timed the worker is not told.
+        # The worker does not learn that this call is counted or timed.
         asked: Step = "forward" if step in _CALLS else step
         answer = super().request(asked, header, (), seconds, max_tensor_bytes)
         parameters = {name: self._parameters[name] for name in self._set}
@@ -171,7 +189,7 @@ class DeviceWorker(Worker):
             self._fail(step, "protocol", f"the worker sent {evidence['malformed']}")
         return self._joined(step, limit, answer, evidence, max_tensor_bytes)
 
-    # What the worker says, and what the device knows
+    # The worker's claims, and the device's evidence
 
     def _joined(
         self,
@@ -184,10 +202,10 @@ class DeviceWorker(Worker):
         header = {**answer.header}
         header["findings"] = [*header.get("findings", ()), *evidence["findings"]]
         if "failure" in evidence:
-            # What stopped the device is the reason; what it led to is not.
+            # The error that stopped the device is the reason, and the worker's exception follows.
             header["fault"] = evidence["failure"]
         elif self._is_broken and "fault" not in header:
-            # Its host code asked for no error.
+            # The host code has not asked CUDA for the error.
             message = f"CUDA error: {evidence['broken_by']}"
             header["fault"] = {"kind": "exception", "message": message, "detail": ""}
         if "fault" in header:
@@ -211,7 +229,10 @@ class DeviceWorker(Worker):
     def _with_outputs(
         self, step: Step, limit: float, header: dict[str, Any], max_tensor_bytes: int
     ) -> Message:
-        """The answer with each output's values and who wrote them."""
+        """Return the answer with the values and the writers of each output.
+
+        It also marks an output that shares memory with an input or an earlier output.
+        """
         places = [each["place"] for each in header["outputs"]]
         found = self._read(step, limit, places, max_tensor_bytes)
         if "wrong" in found.header:
@@ -219,7 +240,8 @@ class DeviceWorker(Worker):
             return Message(header)
         now = list(zip(found.header["serials"], map(_range_of, places), strict=True))
         for output, (serial, here) in zip(header["outputs"], now, strict=True):
-            # Who has been in this very allocation before holds it still.
+            # Each allocation has its own serial number. The same number means that the earlier
+            # output's allocation was never freed. An address alone could be that of new memory.
             before = [where for known, where in self._outputs if known == serial]
             if _overlap(here, self._inputs):
                 output["shares"] = "its input"
@@ -231,25 +253,29 @@ class DeviceWorker(Worker):
     def _values(
         self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
     ) -> tuple[Tensor, ...]:
+        """Return the values of parameters, on the CPU."""
         found = self._read(step, limit, places, most)
         if "wrong" in found.header:
             self._fail(step, "protocol", f"the worker named a parameter: {found.header['wrong']}")
-        # The next message may overwrite what is on a GPU.
+        # The next message may overwrite tensors on a GPU.
         return tuple(tensor.cpu() for tensor in found.tensors[::2])
 
     @property
     def _told_of_vast(self) -> dict[str, Any]:
-        """What the device is told of the step's inputs, where they are vast."""
+        """Key of the device's requests that describes vast inputs; empty if they are not vast."""
         return {"vast": asdict(self._vast)} if self._vast else {}
 
     def _read(
         self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
     ) -> Message:
-        """Read tensors, of vast ones their parts."""
+        """Return the values and the writers of tensors; for vast tensors those of their parts.
+
+        The size is checked first, because the places are the worker's claim.
+        """
         vast = self._vast
         counts = [vast.numbers_of_output if vast else math.prod(each["shape"]) for each in places]
         size = sum(count * _width(each) for count, each in zip(counts, places, strict=True))
-        # Of each element there is a byte that tells who wrote it.
+        # Each element has one byte more, for its writer.
         with_writers = size + sum(counts)
         if size > most:
             words = f"tensors of {size} bytes, where {most} are the most to be expected"
@@ -279,9 +305,10 @@ class DeviceWorker(Worker):
         )
 
     def _within(self, step: Step, limit: float, ask: Callable[[float], Message]) -> Message:
-        """Ask the device something until an end that is given.
+        """Send the device a request by `ask`, which gets the deadline, and return the answer.
 
-        A worker can keep the device busy, with kernels or half a call: that is its time, too.
+        This time counts as the worker's, because a worker can keep its device busy: with kernels,
+        or with half a call.
         """
         within = self._left.steps.limit(limit)
         start, self._served_seconds = time.monotonic(), 0.0
@@ -302,10 +329,11 @@ class DeviceWorker(Worker):
 
     @property
     def is_spent(self) -> bool:
-        """Whether it can be asked for nothing more, since a kernel has broken its device."""
+        """True if a kernel has broken the device, so that the worker can serve no request."""
         return self._is_broken
 
     def _serve_device(self, header: dict[str, Any]) -> Answer:
+        """Answer the device's request for ptxas; empty if ptxas does not end in time."""
         code = DeviceCode(header["ptx"], tuple(header["options"]))
         start = time.monotonic()
         try:
@@ -318,7 +346,7 @@ class DeviceWorker(Worker):
             self._served_seconds += time.monotonic() - start
 
     def _await_message(self, deadline: float) -> float:
-        """Answer what the device asks for, until the worker says something."""
+        """Answer the device's requests until the worker sends a message; return the deadline."""
         waiting = select.poll()
         waiting.register(self._channel, select.POLLIN)
         waiting.register(self._device, select.POLLIN)
@@ -331,11 +359,12 @@ class DeviceWorker(Worker):
             try:
                 self._device.serve(self._serve_device, deadline)
             except (Disconnected, ProtocolError):
-                # Its worker ends for want of it, and that is told.
+                # The device is gone. The worker cannot go on without it, and its end is reported.
                 waiting.unregister(self._device)
             deadline += self._pause_since(start)
 
     def _served(self, header: dict[str, Any]) -> Answer:
+        """Answer a worker's request for a build, and allow the device to load its modules."""
         before = set(self._build_service.built)
         try:
             served = self._build_service.serve(header)
@@ -361,7 +390,7 @@ def _width(place: Mapping[str, Any]) -> int:
 
 
 def _range_of(place: Mapping[str, Any]) -> _Range:
-    """Its first byte, and the one after its last."""
+    """Return a tensor's first address and the address after its last byte; (0, 0) if empty."""
     if 0 in place["shape"]:
         return (0, 0)
     pairs = zip(place["shape"], place["strides"], strict=True)

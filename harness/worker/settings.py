@@ -1,4 +1,4 @@
-"""How a submission's worker runs, and what of it the worker itself is told."""
+"""Settings of a submission's worker, and the part of them that the worker itself gets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,23 @@ from harness.system.device import Device
 
 @dataclass(frozen=True)
 class Settings:
-    """How a worker builds and on what it runs: for the trusted side."""
+    """How a worker builds and where it runs, for the trusted side.
+
+    Attributes:
+        submission: The submission's file.
+        device: The device on which its kernels run.
+        architecture: Architecture that its kernels are compiled for.
+        cache: Folder of builds.
+        toolchain: Compilers.
+        libraries: The simulator's shared libraries.
+        properties: The device's properties.
+        schedule: The simulator's order of blocks and warps.
+        cores: Number of processes that may run blocks of one launch side by side on the simulator.
+        readable: Files and folders that the submission may read besides its own.
+        carried: Readable files from another machine: the file here, and its path there.
+        untrusted: Whether nothing may run outside of a sandbox.
+        run: Name of the run, in which a failed build is not tried again; see `Request.run`.
+    """
 
     submission: Path
     device: Device
@@ -25,38 +41,37 @@ class Settings:
     toolchain: Toolchain
     libraries: Libraries
     properties: DeviceProperties = DEVICE
-    """The device's."""
     schedule: int = 0
-    """The simulator's order of blocks and warps."""
     cores: int = 1
-    """Processes that may run blocks of one launch side by side on the simulator."""
     readable: tuple[Path, ...] = ()
-    """Files and folders that the submission may read beside its own."""
     carried: Mapping[Path, Path] = field(default_factory=dict)
-    """What it may read that came from another machine: files, each with where it lies there."""
     untrusted: bool = False
-    """Whether nothing may run unless it is in a sandbox."""
     run: str = ""
-    """Whose failed builds are not tried again: `Request.run`."""
 
     @property
     def target(self) -> Target:
-        """What extensions are compiled for: a device process runs their PTX, on a GPU too."""
+        """Target that extensions are compiled for: PTX for a device process, also on a GPU."""
         return Target("simulator", self.architecture)
 
     def instructions(self, limits: Limits, device: int) -> Instructions:
-        """What the worker is told of all this; `device` is as there."""
+        """Return the worker's own part of the settings; the arguments are as in `Instructions`."""
         return Instructions(self.submission, self.libraries, device, self.properties, limits)
 
 
 @dataclass(frozen=True)
 class Instructions:
-    """What a worker is told on its command line."""
+    """Settings that a worker gets on its command line.
+
+    Attributes:
+        submission: The submission's file, at its path in the sandbox.
+        libraries: The simulator's shared libraries.
+        device: Descriptor of the connection to the device process.
+        properties: The device's properties.
+        limits: Limits that the worker imposes on itself.
+    """
 
     submission: Path
     libraries: Libraries
     device: int
-    """The descriptor on which the device process answers."""
     properties: DeviceProperties
     limits: Limits
-    """What it shall impose on itself."""

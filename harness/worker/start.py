@@ -1,4 +1,4 @@
-"""Start a submission's worker in a sandbox, with a device process behind its CUDA runtime."""
+"""Start of a submission's worker in a sandbox, connected to its device process."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ _MODULE = "harness.worker.inside.main"
 def start_worker(
     settings: Settings, descriptor: int, output: IO[bytes], device: int
 ) -> ProcessTree:
-    """The process of a submission's worker.
+    """Start a submission's worker, and return its process.
+
+    The worker is forked from a process that has imported torch. If that is not possible, it is
+    started anew.
 
     Args:
-        settings: Its.
-        descriptor: On which it serves this side.
-        output: Where what it prints goes.
-        device: The descriptor on which its device process answers.
+        settings: The worker's settings.
+        descriptor: The worker's end of its connection to this side.
+        output: File for the worker's printed output.
+        device: The worker's end of its connection to its device process.
     """
     libraries = settings.libraries
     limits = Limits.for_this_machine(settings.cores)
-    # CUDA's own libraries may lie beside the toolkit.
+    # CUDA's own libraries may be beside the toolkit.
     readable = [*settings.readable, libraries.runtime, libraries.device, libraries.bindings]
     readable.append(settings.toolchain.cuda.home)
     placed = {**places(settings.submission), **settings.carried}
@@ -52,8 +55,12 @@ def start_worker(
 
 
 def programs_of(libraries: Libraries) -> Programs:
-    """What a worker and its simulated device run, neither of which need import torch then."""
-    # A real CUDA runtime that torch brings along must find that its functions are there already.
+    """Return the programs for a fork server: a worker and its simulated device.
+
+    The server imports torch once, so that neither of them has to.
+    """
+    # The simulator's runtime is loaded first. Its functions then take precedence over those of a
+    # real CUDA runtime that torch loads.
     return Programs((libraries.runtime,), (_MODULE, DEVICE_MODULE))
 
 
@@ -64,7 +71,13 @@ def _forked(
     output: IO[bytes],
     descriptors: Sequence[int],
 ) -> ProcessTree:
-    """A worker that need not import torch, which takes longer than most cases."""
+    """Fork a worker from a process that has imported torch.
+
+    The import takes longer than most cases do.
+
+    Raises:
+        CannotFork: No fork is possible here.
+    """
     channel, device = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(descriptors))
     words = [str(channel), codec.encode(replace(told, device=device))]
     server, title = fork_servers.get(programs_of(libraries)), told.submission.stem

@@ -1,4 +1,4 @@
-"""The trusted side of a worker: start it, give it deadlines, and see to its end."""
+"""The trusted side of a worker: start it, set its deadlines, and end it."""
 
 from __future__ import annotations
 
@@ -48,23 +48,28 @@ _EXIT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Seconds that a step may take before its worker is killed."""
+    """Seconds after which a worker is killed.
+
+    Attributes:
+        start: For the start of a worker.
+        build: For each extension. A build does not count towards the step that requested it.
+        step: For the import of the submission, its construction, or one call.
+        first_call: For a baseline's first call, in which cuDNN tries algorithms or torch compiles.
+        all_steps: For all steps of a check together, even if its worker was replaced. Starts do not
+            count.
+        all_builds: For all builds of a check together.
+    """
 
     start: float = 120.0
     build: float = 900.0
-    """For each extension; the time of a build does not count towards the step that asked for it."""
     step: float = STEP_SECONDS
-    """For importing the submission, constructing it, or one call."""
     first_call: float = 300.0
-    """For a baseline's first call, in which cuDNN tries algorithms or torch compiles."""
     all_steps: float = CHECK_SECONDS
-    """For all steps together, but for the start, wherever a worker was replaced meanwhile."""
     all_builds: float = BUILD_SECONDS
-    """For all builds together."""
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Self:
-        """What the options of `cli.option_types.add_limits` ask for."""
+        """Return the deadlines from the options of `cli.option_types.add_limits`."""
         return cls(
             step=options.step_seconds,
             all_steps=options.check_seconds,
@@ -73,7 +78,11 @@ class Deadlines:
 
 
 class TimeLeft:
-    """What is left of the deadlines that several workers of one check have together."""
+    """Time that is left to the workers of one check together.
+
+    A check replaces a worker that has failed. Without common limits, each new worker would have all
+    of the time again.
+    """
 
     def __init__(self, deadlines: Deadlines) -> None:
         self.steps = Allowance(deadlines.all_steps)
@@ -81,10 +90,10 @@ class TimeLeft:
 
 
 class WorkerFailure(RuntimeError):
-    """A worker did not answer, or not sensibly; it is dead by now.
+    """A worker that gave no answer, or an invalid one; it is dead by now.
 
     Attributes:
-        step: what it was asked to do.
+        step: The step that was requested.
         cause: `timeout`, `crash` or `protocol`.
     """
 
@@ -97,19 +106,24 @@ class WorkerFailure(RuntimeError):
 
 
 class BuildTimeout(TimeoutError):
-    """A build took too long; the text is what was built."""
+    """A build that took too long; the text is the extension's name."""
 
 
 class Worker(ABC):
-    """One worker process. Use as a context manager; leaving it kills the process and its tree."""
+    """One worker process, as a context manager; leaving it kills the process and its tree.
+
+    The worker may run untrusted code. So each request has a deadline and a new nonce, and each
+    answer is checked. After the first failure the worker is killed, because an answer that comes
+    late must not be taken for the answer to a later request.
+    """
 
     def __init__(self, file: Path, deadlines: Deadlines, left: TimeLeft) -> None:
-        """Begin it.
+        """Start the process.
 
         Args:
-            file: What it runs.
-            deadlines: Its own.
-            left: What the workers before it have left of them.
+            file: The file that it runs.
+            deadlines: Its deadlines.
+            left: The time that is left to the workers of the check.
         """
         self._file = file
         self._deadlines = deadlines
@@ -123,17 +137,19 @@ class Worker(ABC):
 
     @abstractmethod
     def _start_process(self, descriptor: int) -> ProcessTree:
-        """The process, which is to serve this side on the descriptor."""
+        """Start the process, which serves this side on the descriptor, and return it."""
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
     def start(self) -> None:
-        """Wait until the process, which has begun already, can be asked for something.
+        """Wait until the process accepts requests.
+
+        The constructor has started it already, so that several workers can start side by side.
 
         Raises:
-            WorkerFailure: it cannot.
+            WorkerFailure: The process does not accept requests.
         """
         self._attempt("start", self._deadlines.start, None)
 
@@ -142,12 +158,12 @@ class Worker(ABC):
 
     @property
     def is_spent(self) -> bool:
-        """Whether it can be asked for nothing more."""
+        """True if the worker can serve no further request."""
         return False
 
     @cached_property
     def source(self) -> str:
-        """The file's text."""
+        """Text of the worker's file."""
         return self._file.read_text(errors="replace")
 
     def request(
@@ -158,10 +174,17 @@ class Worker(ABC):
         seconds: float | None = None,
         max_tensor_bytes: int = MAX_TENSOR_BYTES,
     ) -> Message:
-        """Ask for one step and wait for its answer, for so many seconds or the step's deadline.
+        """Request one step, and return its answer.
+
+        Args:
+            step: The step.
+            header: Further keys of the request.
+            tensors: The request's tensors.
+            seconds: Time limit; None for `Deadlines.step`.
+            max_tensor_bytes: Limit of the answer's tensors.
 
         Raises:
-            WorkerFailure: it did not answer in time, died, or answered nonsense.
+            WorkerFailure: The worker did not answer in time, died, or gave an invalid answer.
         """
         asked = {**(header or {}), "step": step, "nonce": secrets.token_hex(16)}
         return self._attempt(
@@ -169,7 +192,7 @@ class Worker(ABC):
         )
 
     def close(self) -> None:
-        """Kill the worker and everything that it started."""
+        """Kill the worker and all processes that it started."""
         self._channel.close()
         self._process.end()
         self._output.close()
@@ -182,9 +205,10 @@ class Worker(ABC):
         tensors: Sequence[torch.Tensor] = (),
         max_tensor_bytes: int = 0,
     ) -> Message:
-        """Send a request, if there is one, and await its answer; a worker that fails is killed.
+        """Send a request, if there is one, and return its answer; kill a worker that fails.
 
-        An answer that comes late must not be taken for that to the next request.
+        The worker's time counts towards the time that is left for all steps. The time that it waits
+        for this side does not.
         """
         limit = seconds if step == "start" else self._left.steps.limit(seconds)
         start, self._paused = time.monotonic(), 0.0
@@ -227,30 +251,34 @@ class Worker(ABC):
     def _fail(
         self, step: Step, cause: Literal["timeout", "crash", "protocol"], words: str
     ) -> NoReturn:
-        """Give the worker up for what it, or what it needs, has done."""
+        """Kill the worker, because it or its device has failed."""
         self._give_up(WorkerFailure(step, cause, f"{words} while {_PHRASE[step]}"))
 
     def _give_up(self, failure: WorkerFailure) -> NoReturn:
+        """Kill the worker, and raise the failure."""
         self._process.kill()
         raise failure
 
     @abstractmethod
     def _check(self, step: Step, nonce: str, answer: Message) -> None:
-        """See that a message is the answer to a request.
+        """Check that a message is the answer to a request.
 
         Raises:
-            ProtocolError: it is not.
+            ProtocolError: The message is not such an answer.
         """
 
     def _ask(self, asked: dict[str, Any], tensors: Sequence[torch.Tensor], deadline: float) -> None:
         if self._channel.has_unread():
             raise ProtocolError("a message that nobody asked for")
-        # A worker that died says why when its answer is awaited.
+        # If the worker has died, waiting for the answer gives the reason.
         with contextlib.suppress(Disconnected):
             self._channel.send(asked, tensors, deadline)
 
     def _answer(self, deadline: float, max_tensor_bytes: int) -> Message:
-        """The next message that is no request; the time that requests take does not count."""
+        """Return the next message that is not a request of the worker.
+
+        The time that this side takes for the worker's requests is added to the deadline.
+        """
         while True:
             deadline = self._await_message(deadline)
             message = self._channel.receive(deadline, max_tensor_bytes)
@@ -263,26 +291,26 @@ class Worker(ABC):
                 self._channel.send(header, tensors, deadline)
 
     def _await_message(self, deadline: float) -> float:
-        """Do what is to be done until the worker says something; answers the new deadline."""
+        """Wait until the worker sends a message, and return the deadline, which may have moved."""
         return deadline
 
     def _pause_since(self, start: float) -> float:
-        """The time since then, in which the worker had to wait for this side."""
+        """Return the seconds since `start`, and count them as time in which the worker waited."""
         seconds = time.monotonic() - start
         self._paused += seconds
         return seconds
 
     def _served(self, header: dict[str, Any]) -> Answer:
-        """Do what a worker asks for.
+        """Answer a worker's request.
 
         Raises:
-            ProtocolError: it is nothing that can be asked for.
-            BuildTimeout: a build took too long.
+            ProtocolError: The request is invalid.
+            BuildTimeout: A build took too long.
         """
         raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
 
     def _epitaph(self, step: Step) -> str:
-        """How the process ended, and the last thing it printed."""
+        """Return how the process ended, and the last line that it printed."""
         if not self._process.wait(_EXIT_SECONDS):
             return f"the worker hung up while {_PHRASE[step]}"
         last = last_line(self._output)
@@ -291,7 +319,7 @@ class Worker(ABC):
 
 
 def last_line(output: IO[bytes]) -> str:
-    """The last thing that a process printed into a file, or the end of it."""
+    """Return the last line that a process printed into a file, or the end of that line."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _OUTPUT_TAIL_BYTES))
     text = output.read().decode(errors="replace").strip()
