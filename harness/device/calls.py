@@ -1,8 +1,8 @@
 """Answers to the calls of a worker's CUDA runtime, in the format of `simulator/layout/calls.py`.
 
-Everything that tells the host a value of the device, or brings a value from the host, is added to
-the record in bytes. Otherwise a submission could compute its output on the host, and send it in
-pieces that no copy shows: as arguments of kernels, as sizes, or as texts of errors.
+Each call that gives the host a value of the device, or brings one from the host, adds its bytes to
+the record. Otherwise a submission could compute its output on the host without a visible copy. It
+could send the values as arguments of kernels, as sizes, or as texts of errors.
 """
 
 from __future__ import annotations
@@ -101,8 +101,11 @@ class Calls:
         self._record = record
         self._trusted = trusted
         self._fresh = fresh
+        # Starts of the allocations that the trusted side holds; true if the worker has freed one.
         self._kept: dict[int, bool] = {}
+        # Starts of the allocations that the trusted side made, until both sides have freed them.
         self._given: set[int] = set()
+        # Bytes of each kernel's last launch, by its module and name.
         self._arguments: dict[tuple[int, bytes], bytes] = {}
         self._operators = Operators(executor.memory, record)
         self._modules = 0
@@ -311,7 +314,8 @@ class Calls:
         self._submit(
             readable(kernel), lambda: self._device.launch(module, kernel, request, arguments)
         )
-        # Words that are the same as in the kernel's last launch carry no information.
+        # Words that are the same as in the kernel's last launch carry no information. The first
+        # launch is compared with zeros.
         told = data[_NUMBER.size :]
         known = self._arguments.get((module, name), bytes(len(told)))
         self._arguments[module, name] = told

@@ -1,4 +1,4 @@
-"""A GPU's memory, and what is known about the writers of its content.
+"""A GPU's memory, with a partial record of the writers of its content.
 
 A GPU has no shadow of its memory. The writer of an element is inferred instead:
 
@@ -268,6 +268,7 @@ class GpuMemory:
 
     def _is_by_others(self, address: int, nbytes: int) -> bool:
         """Return whether something other than a kernel wrote all of a range."""
+        # The ranges are visited in order of their starts; a gap before `end` stops the advance.
         at, end = address, address + nbytes
         for start, last in sorted(self._known_of(address).others):
             if start <= at < last:

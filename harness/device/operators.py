@@ -170,6 +170,7 @@ class _Call:
             _checked(str(argument.real_type), self._resolved(each))
             for argument, each in zip(self._schema.arguments, arguments, strict=True)
         ]
+        # The worker sends a number for a tensor that torch has made from a number.
         for number, argument in enumerate(self._schema.arguments):
             if isinstance(self._arguments[number], _NUMBER) and "Tensor" in str(argument.type):
                 self._arguments[number] = self._wrapped(self._arguments[number])
@@ -437,6 +438,8 @@ def products(name: str, tensors: Sequence[Tensor], output: Tensor) -> int:
         return 0
     has: Callable[[str], bool] = name.__contains__
     if has("conv"):
+        # Each element of the output sums one product for each weight of its filter. In a transposed
+        # convolution, each element of the input is multiplied by all weights of its channel.
         weight = tensors[1]
         each = weight.numel() // max(weight.shape[0], 1) if weight.dim() else 1
         return each * (tensors[0].numel() if has("transpose") else output.numel())

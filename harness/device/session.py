@@ -213,6 +213,8 @@ class DeviceSession:
                 self._inputs = [self._put_vast(value, vast) for value in message.tensors]
             except OutOfDeviceMemory as error:
                 return {"no_room": str(error)}, ()
+        # New values at the same addresses make a cached result wrong that is found by address.
+        # Inputs in new memory make an address wrong that was kept from an earlier call.
         elif fits and not message.header["in_new_memory"]:
             for place, value in zip(self._inputs, message.tensors, strict=True):
                 tensor_at(self._memory, place).copy_(value)

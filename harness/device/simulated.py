@@ -50,6 +50,15 @@ _MOST_TOUCHED = 2 << 30
 
 @dataclass
 class _Module:
+    """A loaded module.
+
+    Attributes:
+        code: Its device code.
+        loaded: The module in the simulator.
+        usage: Resources of its kernels; None until one is needed, because ptxas takes time.
+        limits: Limits of its kernels' launches, by mangled name; made when they are needed.
+    """
+
     code: DeviceCode
     loaded: LoadedModule
     usage: Mapping[str, Resources] | None = None

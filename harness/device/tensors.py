@@ -46,8 +46,8 @@ def put(
 ) -> Place:
     """Copy a tensor into new memory of the device, and return its place.
 
-    The memory does not count as written yet: the caller knows who made the values. The time of the
-    copy does not count either, because torch would have made the tensor there without a copy.
+    The memory does not count as written yet: the caller records the writer of the values. The time
+    of the copy does not count, because torch would have made the tensor there without a copy.
 
     Args:
         memory: The device's memory.

@@ -16,7 +16,7 @@ from harness.system.device import Device
 
 @dataclass(frozen=True)
 class Settings:
-    """How a worker builds and where it runs, for the trusted side.
+    """Settings of a worker's builds and of its device, for the trusted side.
 
     Attributes:
         submission: The submission's file.

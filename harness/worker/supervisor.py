@@ -210,6 +210,7 @@ class Worker(ABC):
         The worker's time counts towards the time that is left for all steps. The time that it waits
         for this side does not.
         """
+        # A start does not count: it is the harness's own work, mostly the import of torch.
         limit = seconds if step == "start" else self._left.steps.limit(seconds)
         start, self._paused = time.monotonic(), 0.0
         try:

@@ -1,4 +1,5 @@
-"""The untrusted side: what runs in the sandbox beside the submission, and imports it.
+"""The untrusted side of a worker: the code that imports the submission and runs beside it.
 
-Nothing here can be relied on; the side that asks, and checks the answers, is worker/.
+The submission can change anything here, so that nothing here can be relied on. The trusted side,
+which asks and checks the answers, is worker/.
 """

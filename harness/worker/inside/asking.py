@@ -1,4 +1,4 @@
-"""The worker's side of asking for builds, in the middle of a step."""
+"""The worker's requests for builds, in the middle of a step."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from harness.messages.channel import Channel
 
 
 class Asking:
-    """The worker's side of `build_service.py`."""
+    """The client of the trusted side's `BuildService`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        # A submission may build in several threads.
+        # A submission may build in several threads, but only one request can be open at a time.
         self._lock = threading.Lock()
 
     def build(self, extension: Extension) -> bytes:
-        """The extension's shared object.
+        """Return an extension's shared object.
 
         Raises:
-            ExtensionBuildError: it does not compile.
+            ExtensionBuildError: The extension does not compile.
         """
         with self._lock:
             self._channel.send({"ask": "build", **asdict(extension)})

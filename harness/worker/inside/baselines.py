@@ -1,4 +1,4 @@
-"""The reference as it is timed: a worker of its own, in which nothing untrusted runs.
+"""The worker that times the reference; no untrusted code runs in it.
 
 `python -m harness.worker.inside.baselines DESCRIPTOR REFERENCE KIND`
 """
@@ -29,7 +29,7 @@ from harness.worker.inside.serving import Steps, serve
 
 
 class BaselineSession:
-    """One kind of baseline, with TF32 and without."""
+    """One kind of baseline, with and without TF32."""
 
     def __init__(self, reference: Path, kind: BaselineKind) -> None:
         self._problem = load(reference)
@@ -42,18 +42,18 @@ class BaselineSession:
         self._forwards: dict[str, Callable[..., object]] = {}
 
     def steps(self) -> Steps:
-        """By the name that the trusted side asks for."""
+        """Return the steps, by the names in the trusted side's requests."""
         return {"construct": self._construct, "weights": self._set_weights, "time": self._time}
 
     def _construct(self, message: Message) -> Answer:
         header = message.header
         self._model = self._problem.model(*header["positional"], **header["named"]).cuda()
-        # What torch compiles depends on whether TF32 is allowed.
+        # Code that torch compiles depends on whether TF32 is allowed.
         self._forwards = {
             precision: torch.compile(self._model) if self._kind == "torch.compile" else self._model
             for precision in BASELINE_PRECISIONS
         }
-        # Its parameters have the names that the trusted side knows.
+        # The trusted side knows the parameters' names, since it has loaded the reference itself.
         return {"names": [], "findings": []}, ()
 
     def _set_weights(self, message: Message) -> Answer:
@@ -64,10 +64,11 @@ class BaselineSession:
         return {}, ()
 
     def _time(self, message: Message) -> Answer:
-        """A call on the inputs in the window; its output is put there behind them."""
+        """Time one call on the inputs in the window, and put its output there behind them."""
         header = message.header
         forward = self._forward(header["precision"])
-        # Memory that another process has opened was seen to be read more slowly than one's own.
+        # Memory that two processes have open was measured to be slower to read than memory of one
+        # process alone.
         inputs = [each.clone() for each in self._window.at(header["handle"], header["placed"])]
         arguments = self._problem.forward_arguments(inputs)
         self._cache.empty()
@@ -83,7 +84,7 @@ class BaselineSession:
         }, ()
 
     def _forward(self, precision: str) -> Callable[..., object]:
-        """The model, once torch is set to that precision."""
+        """Set torch to that precision, and return the model's forward for it."""
         torch.backends.cudnn.benchmark = self._kind == "cudnn.benchmark"
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"

@@ -1,4 +1,4 @@
-"""The `cuda` device of a worker whose memory and kernels are another process's."""
+"""A worker's `cuda` device, whose memory and kernels are in the device process."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ from harness.worker.inside.symbols import symbols_of_a_gpu
 from harness.worker.inside.torch_cuda import SimulatedCuda, cuda_error
 
 Place = dict[str, Any]
-"""`harness.device.tensors.Place` as plain data."""
+"""A `harness.device.place.Place` as plain data."""
 
 
 class ClientDevice:
-    """The device of this process; make one, before anything else uses torch's `cuda`."""
+    """The `cuda` device of this process; it must be made before any other use of `torch.cuda`."""
 
     def __init__(self, libraries: Libraries, descriptor: int, properties: DeviceProperties) -> None:
-        """On the socket `descriptor` the device process answers.
+        """Connect to the device process, and install the device in torch.
+
+        Args:
+            libraries: The simulator's shared libraries.
+            descriptor: Descriptor of the connection to the device process.
+            properties: The device's properties.
 
         Raises:
-            OSError: nobody answers there.
+            OSError: The device process does not answer.
         """
-        # simulated.py has loaded it: extensions find its functions as if they were linked with it.
+        # The runtime is loaded already, before torch. Extensions find its functions as if they were
+        # linked with it.
         self._runtime = ctypes.CDLL(str(libraries.runtime))
         if self._runtime.sim_connect(descriptor):
             raise OSError("the device process does not answer")
@@ -39,38 +45,37 @@ class ClientDevice:
         self._cuda.install()
 
     def recover(self, multiprocessors: int | None = None) -> None:
-        """Forget errors, those as well that leave real hardware unusable until the process ends.
+        """Clear all errors, even those after which real hardware needs a new process.
 
         Args:
-            multiprocessors: How many the device says that it has; None for as many as it has.
+            multiprocessors: Number of multiprocessors that the device reports; None for its own.
         """
         self._runtime.sim_recover()
         self._cuda.pretend(multiprocessors)
 
     def raise_unread_error(self) -> None:
-        """Tell of a call that failed, where the caller has not looked.
+        """Raise the error of a failed call that the submission has not checked.
 
         Raises:
-            torch.AcceleratorError: cudaGetLastError() of this thread would have told an error.
+            torch.AcceleratorError: cudaGetLastError() returns an error in this thread.
         """
         error = self._runtime.cudaGetLastError()
         if error:
             raise cuda_error(self._runtime, error, f" ({NOBODY_ASKED})")
 
     def check(self, library: bytes) -> None:
-        """Look at an extension before it is loaded.
+        """Check that an extension needs no functions of a real GPU's libraries.
 
         Raises:
-            ImportError: it needs functions of a GPU's libraries that the simulator has not got; the
-                words are those of the dynamic linker, which has nothing to say where torch has
-                loaded such libraries.
+            ImportError: It needs one that the simulator lacks. The text is the dynamic linker's.
+                The linker itself does not raise it if torch has loaded such libraries.
         """
         missing = symbols_of_a_gpu(library)
         if missing:
             raise ImportError(f"undefined symbol: {missing[0]}")
 
     def tensor_at(self, place: Place) -> Tensor:
-        """What the trusted side has put into the device's memory."""
+        """Return the tensor that the trusted side has put there in the device's memory."""
         found: Tensor = torch.ops.harness.tensor_at(
             place["address"], place["shape"], place["strides"], DTYPES[place["dtype"]]
         )
@@ -78,12 +83,12 @@ class ClientDevice:
 
 
 def places_of(tensors: Sequence[Tensor]) -> list[Place]:
-    """Where tensors are on the device."""
+    """Return the places of tensors on the device."""
     return [place_of(tensor) for tensor in tensors]
 
 
 def place_of(tensor: Tensor) -> Place:
-    """Where a tensor is on the device."""
+    """Return the place of a tensor on the device."""
     return {
         "address": tensor.data_ptr() if tensor.numel() else 0,
         "shape": list(tensor.shape),

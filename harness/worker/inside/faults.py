@@ -1,6 +1,6 @@
-"""Say what an exception of a submission means, in the words of a report.
+"""Conversion of a submission's exception to a report's fault.
 
-Runs in the worker, so what it says is the worker's claim.
+It runs in the worker, so the result is the worker's claim.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from harness.compiler.extension import ExtensionBuildError
 from harness.messages.kinds import ClaimedKind
 from harness.simulator.hardware.errors import UnsupportedCall
 
-# Shorter string literals turn up in messages that are not the submission's own.
+# Shorter string literals also occur in messages that are not the submission's own.
 _TELLING_LITERAL = 8
-# A call through pybind11 that fails names its types and its arguments.
+# pybind11's message for a failed call contains all types and arguments.
 _MOST_OF_A_LINE = 1000
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a step of a submission did not end well."""
+    """The reason why a step of a submission failed.
+
+    Attributes:
+        kind: Kind of the reason.
+        message: One line.
+        detail: The compiler's output, or the traceback within the submission.
+    """
 
     kind: ClaimedKind
     message: str
-    """One line."""
     detail: str = ""
-    """The compiler's output, or the traceback within the submission."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for a message."""
+        """Return plain data for a message."""
         return asdict(self)
 
 
-# Told by a submission's own check of a call: then CUDA has refused, and not the submission.
+# Texts of CUDA's errors in a submission's own exception. It comes from the submission's check of a
+# call, so CUDA has refused, not the submission.
 _CUDA_ERROR = re.compile(
     r"CUDA error|\bcudaError[A-Z]|invalid configuration argument|(^|: )invalid argument$"
     r"|invalid (device (function|symbol|pointer|ordinal)|resource handle|pitch argument)"
@@ -49,15 +54,15 @@ _CUDA_ERROR = re.compile(
     re.MULTILINE,
 )
 
-# What CUDA says of a launch, and of cudaFuncSetAttribute, that asks for too much shared memory.
+# CUDA's error for a launch, or for cudaFuncSetAttribute, with too much shared memory.
 _LAUNCH_REFUSED = re.compile(r"\binvalid argument\b|\bcudaErrorInvalidValue\b")
 
 
 def name_tensors_by_shape() -> None:
-    """Have torch write a tensor as its dtype and shape: in a message its numbers hide the rest.
+    """Make torch print a tensor as its dtype and shape, since its numbers would hide the message.
 
-    pybind11 writes the arguments of a call that fits no signature, and submissions write tensors
-    into their own exceptions.
+    Tensors are printed in two places: in pybind11's message for arguments that fit no signature,
+    and in exceptions of submissions.
     """
 
     def named(self: torch.Tensor, *, tensor_contents: object = None) -> str:
@@ -69,7 +74,7 @@ def name_tensors_by_shape() -> None:
 
 
 def describe(error: BaseException, submission: Path) -> Fault:
-    """What `error`, raised while the submission's code ran, means."""
+    """Return the fault for an exception that was raised while the submission's code ran."""
     if isinstance(error, ExtensionBuildError):
         library = _missing_library(error.output)
         if library:
@@ -79,7 +84,7 @@ def describe(error: BaseException, submission: Path) -> Fault:
         return Fault("unsupported", _one_line(error))
     undefined = _undefined_symbol(error)
     if undefined and not _OF_LIBRARIES.match(undefined):
-        # What it calls of libraries has other names.
+        # Functions of libraries have other names.
         why = f"its extension declares {undefined} and does not define it"
         return Fault("exception", why, _encodable(str(error)))
     missing = undefined or _missing_part(error)
@@ -102,12 +107,12 @@ _LIBRARIES = "cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc|nccl|nvjpeg|cutl
 
 
 def _missing_library(output: str) -> str | None:
-    """What a compiler says where the submission uses a library that is not here."""
+    """Return the message for a build that uses a missing library; None for any other output."""
     header = re.search(rf"fatal error: ((?:{_LIBRARIES})[\w./]*): No such file", output)
     if header:
         return f"there is no {header[1]}: of CUDA's libraries only the runtime is here"
     name = rf"((?:{_LIBRARIES})\w*)"
-    # What the host compiler puts around names depends on the locale.
+    # The quotation marks that the host compiler puts around names depend on the locale.
     unknown = re.search(rf'identifier "{name}" is undefined|\W{name}\W was not declared', output)
     if unknown:
         return f"the harness's device has no {unknown[1] or unknown[2]}"
@@ -115,7 +120,7 @@ def _missing_library(output: str) -> str | None:
 
 
 _OF_LIBRARIES = re.compile(rf"_*(?:{_LIBRARIES}|cuda|cu[A-Z]|nv[a-zA-Z]|at::|c10::|torch::)")
-"""How the names begin of functions that are CUDA's or torch's, not the submission's own."""
+"""Beginning of the names of CUDA's and torch's functions, which are not the submission's own."""
 
 _PARTS_OF_TORCH = {
     "Torch not compiled with CUDA enabled": "such part of torch.cuda",
@@ -123,11 +128,11 @@ _PARTS_OF_TORCH = {
     "pin_memory=True requires a CUDA": "pinned memory for torch",
     "Cannot access accelerator device": "torch.accelerator",
 }
-"""What it is that a CPU-only torch means in these words."""
+"""Parts of messages of a CPU-only torch, each with the missing part that it is about."""
 
 
 def _undefined_symbol(error: BaseException) -> str | None:
-    """What a loader says where a library lacks a symbol."""
+    """Return the function that a loader did not find; None for any other error."""
     symbol = re.search(r"undefined symbol: (\w+)", str(error))
     if not symbol or not isinstance(error, ImportError | OSError):
         return None
@@ -136,7 +141,7 @@ def _undefined_symbol(error: BaseException) -> str | None:
 
 
 def _missing_part(error: BaseException) -> str | None:
-    """What a CPU-only torch says where it lacks what CUDA has."""
+    """Return the part of CUDA that a CPU-only torch lacks; None for any other error."""
     dummy = re.search(r"Tried to instantiate dummy base class (\w+)", str(error))
     if dummy:
         return f"torch.cuda.{dummy[1]}"
@@ -150,7 +155,7 @@ def _missing_part(error: BaseException) -> str | None:
 
 
 def demangled(symbol: str) -> str:
-    """A C++ name as people write it, where it is one."""
+    """Return a C++ symbol as its name in the source; any other symbol as it is."""
     demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
     demangle.restype = ctypes.c_void_p
     text = demangle(symbol.encode(), None, None, None)
@@ -158,29 +163,31 @@ def demangled(symbol: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
+    """Return an exception's text as one line of limited length."""
     is_key = isinstance(error, KeyError) and error.args
     try:
         text = str(error.args[0] if is_key else error)
-    except Exception as own:  # a stranger's __str__
+    except Exception as own:  # an untrusted __str__
         text = f"its text cannot be had ({type(own).__name__[:_MOST_OF_A_LINE]})"
     return _encodable(" ".join(text.split())[:_MOST_OF_A_LINE])
 
 
 def _encodable(text: str) -> str:
-    """What a terminal and a file can hold: names of files may have bytes that are no characters."""
+    """Return text that a file can contain: names of files may have bytes that no character has."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def _own_frames(error: BaseException, submission: Path) -> list[traceback.FrameSummary]:
+    """Return the frames of a traceback that are in the submission's file."""
     frames = traceback.extract_tb(error.__traceback__)
     return [frame for frame in frames if Path(frame.filename) == submission]
 
 
 def _is_refusal(error: BaseException, submission: Path) -> bool:
-    """Whether the submission itself says no: its own `raise` or `assert`, or its TORCH_CHECK.
+    """Return whether the submission itself refuses: by `raise`, `assert` or TORCH_CHECK.
 
-    An exception that some other code raised because of a mistake in the submission is not one, and
-    neither is one that tells of an error of CUDA.
+    Other code's exception, which a mistake in the submission has caused, is not a refusal. Neither
+    is an exception with one of CUDA's errors.
     """
     if _CUDA_ERROR.search(str(error)) or not isinstance(error, Exception):
         return False
@@ -189,6 +196,7 @@ def _is_refusal(error: BaseException, submission: Path) -> bool:
         return False
     if re.match(r"(raise|assert)\b", frames[-1].line or ""):
         return True
+    # A TORCH_CHECK has no line of Python. Its message contains a string literal of the source.
     literals = re.findall(r'"((?:[^"\\\n]|\\.)+)"', submission.read_text(errors="replace"))
     return isinstance(error, RuntimeError) and any(
         literal in str(error) for literal in literals if len(literal) >= _TELLING_LITERAL

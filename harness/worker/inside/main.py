@@ -25,7 +25,7 @@ def main() -> None:
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     told = codec.decode(sys.argv[2], Instructions)
     told.limits.impose()
-    # The submission sees a command line of its own.
+    # The submission sees only its own path as the command line.
     sys.argv = [str(told.submission)]
     torch.set_num_threads(1)
     steps = Session(told, Asking(channel)).steps()

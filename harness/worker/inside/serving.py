@@ -1,4 +1,4 @@
-"""The loop of a worker: a step is asked for, done and answered."""
+"""A worker's loop: receive a request for a step, do the step, and answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from harness.messages.channel import Answer, Channel, Disconnected, Message
 from harness.worker.inside.faults import Fault
 
 Steps = Mapping[str, Callable[[Message], Answer]]
-"""By the name that the trusted side asks for."""
+"""A worker's steps, by the names in the trusted side's requests."""
 
 
 def serve(channel: Channel, steps: Steps, describe: Callable[[BaseException], Fault]) -> None:
-    """Serve the supervisor until it hangs up; `describe` says what an exception means."""
+    """Serve the supervisor until it hangs up.
+
+    Args:
+        channel: Connection to the supervisor.
+        steps: The steps.
+        describe: Returns the fault for a step's exception.
+    """
     channel.send({"nonce": ""})
     try:
         while True:

@@ -1,7 +1,7 @@
-"""The submission's side of a check: import it, construct it, run it.
+"""The submission's side of a check: import, construct and run the submission.
 
-Everything here runs beside untrusted code; what it reports is a claim, and what it returns is
-judged elsewhere.
+All of this runs beside untrusted code. Its reports are claims, and the trusted side judges the
+outputs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.worker.settings import Instructions
 
 
 class Session:
-    """One submission in this process."""
+    """One submission's steps in this process."""
 
     def __init__(self, told: Instructions, asking: Asking) -> None:
         self._submission = told.submission
@@ -46,12 +46,13 @@ class Session:
         self._imported: list[Finding] = []
 
     def _build(self, extension: Extension) -> bytes:
+        """Return an extension's shared object, built by the trusted side and checked here."""
         library = self._asking.build(extension)
         self._device.check(library)
         return library
 
     def steps(self) -> dict[str, Callable[[Message], Answer]]:
-        """By the name that the trusted side asks for."""
+        """Return the steps, by the names in the trusted side's requests."""
         return {
             "import": self.import_submission,
             "construct": self.construct,
@@ -75,17 +76,17 @@ class Session:
         return {}, ()
 
     def construct(self, message: Message) -> Answer:
-        """Make a `ModelNew` on the device; answers its parameters and buffers."""
+        """Construct `ModelNew` on the device, and answer with its parameters and buffers."""
         torch.manual_seed(message.header["seed"])
         self._model = None
         self._numbers = dict(message.header["numbers"])
         self._values.forget()
-        # Each case gets a device that works, whatever became of it in the one before.
+        # Each case gets a working device, even if the case before has broken it.
         self._device.recover(message.header["multiprocessors"])
         header = message.header
         model = self._module.ModelNew(*header["positional"], **header["named"])
         self._model = model.cuda()
-        # What was found at import is of every case.
+        # Findings of the import belong to every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
         state = self._state()
         told, tensors = self._values.told(tuple(state.values()))
@@ -101,15 +102,16 @@ class Session:
         return {}, ()
 
     def run(self, message: Message) -> Answer:
-        """Call the model on inputs that lie in the same storage at every call of one shape.
+        """Call the model on inputs at the places that the trusted side names.
 
-        A call that is checked, counted or timed is asked for by one and the same message.
+        The request is the same for a call that is checked, counted or timed.
         """
         model, inputs = self._forward(), self._values.inputs(message)
         arguments = forward_arguments(inputs, self._numbers)
         with torch.no_grad():
             output = model(*arguments)
-        # As who reads the output does: work on streams that this one does not wait for may be left.
+        # A user's code that reads the output waits for the current stream alone. Work on streams
+        # that this one does not wait for may be left, and is a finding.
         torch.cuda.current_stream().synchronize()
         self._device.raise_unread_error()
         thorough = bool(message.header.get("is_last"))
@@ -118,7 +120,7 @@ class Session:
         return {**header, "findings": list(map(asdict, findings))}, tensors
 
     def forget(self, _: Message) -> Answer:
-        """Let the model go, so that what its C++ has not freed is left."""
+        """Drop the model, so that only memory that its C++ has not freed is left."""
         self._model = None
         self._values.forget()
         gc.collect()
@@ -129,13 +131,14 @@ class Session:
         return self._model
 
     def _state(self) -> dict[str, torch.Tensor]:
+        """Return the model's parameters and buffers, by name."""
         assert self._model is not None, "construct comes first"  # noqa: S101
         state = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
-        # What no message carries, such as complex numbers, is no counterpart of any weight.
+        # Messages cannot carry some dtypes, such as complex ones. No weight has such a counterpart.
         return {name: value for name, value in state.items() if value.dtype in DTYPES.values()}
 
 
 def _module_name(path: Path) -> str:
-    """The file's own, unless by it others mean another module: torch.py is not torch."""
+    """Return the file's name, with a suffix if another module has it: torch.py is not torch."""
     is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
     return f"{path.stem}_of_submission" if is_taken else path.stem

@@ -1,6 +1,7 @@
-"""A worker whose CUDA runtime is the simulator's.
+"""A worker that is started anew, with the simulator's CUDA runtime.
 
-`python -m harness.worker.inside.simulated RUNTIME DESCRIPTOR SETTINGS`; the last two are main.py's.
+`python -m harness.worker.inside.simulated RUNTIME DESCRIPTOR INSTRUCTIONS`; the last two arguments
+are those of main.py.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import sys
 
 
 def main() -> None:
-    """Load the runtime before torch: one that was built for CUDA loads the real one.
+    """Load the simulator's runtime, then run the worker.
 
-    The dynamic linker gives what is loaded later the functions that were there first.
+    The runtime must be loaded before torch, because a torch that was built for CUDA loads the real
+    one. The dynamic linker resolves a name to the library that was loaded first.
     """
     ctypes.CDLL(sys.argv.pop(1), mode=ctypes.RTLD_GLOBAL)
     runpy.run_module("harness.worker.inside.main", run_name="__main__")

@@ -1,7 +1,8 @@
-"""What a submission may change beyond its own: settings of torch, functions of others, the stream.
+"""Watch of the process's state: torch's settings, functions of modules, the current stream.
 
-Nothing of it can reach the trusted side. It is looked at all the same: a submission that changes it
-aims at evaluators, this one or another. It runs beside the submission, so what it says is a claim.
+No change of it reaches the trusted side. It is watched all the same, because a submission that
+changes it is written against an evaluator, this one or another. The watch runs beside the
+submission, so its findings are claims.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _MODULES = (
     statistics,
     time,
 )
-# What importing torch's compiler changes, as `torch.library.custom_op` and `torch.compile` do: it
-# puts one function into a wrapper, and sets a variable.
+# Importing torch's compiler, as `torch.library.custom_op` and `torch.compile` do, wraps this
+# function and sets this variable of the environment. Neither change is a finding.
 _WRAPPED_BY_COMPILER = ("torch", "manual_seed")
 _CACHE_OF_COMPILER = "TORCHINDUCTOR_CACHE_DIR"
 _PACKAGE = __name__.partition(".")[0]
@@ -49,7 +50,7 @@ def _flag(holder: str, name: str) -> Callable[[], object]:
     return lambda: getattr(getattr(torch.backends, holder), name)
 
 
-# What makes other code less precise, slower, or another thing altogether.
+# Settings that make other code less precise or slower, or change its meaning.
 _GRAVE: Mapping[str, Callable[[], object]] = {
     "torch.backends.cuda.matmul.allow_tf32": lambda: torch.backends.cuda.matmul.allow_tf32,
     "torch.backends.cudnn.allow_tf32": _flag("cudnn", "allow_tf32"),
@@ -63,7 +64,7 @@ _GRAVE: Mapping[str, Callable[[], object]] = {
     "the current stream": lambda: torch.cuda.current_stream().cuda_stream,
     "the current device": torch.cuda.current_device,
 }
-# What is usual, and harms nobody.
+# Settings that submissions often change, without harm.
 _LIGHT: Mapping[str, Callable[[], object]] = {
     "torch.backends.cudnn.benchmark": _flag("cudnn", "benchmark"),
     "torch.backends.cudnn.deterministic": _flag("cudnn", "deterministic"),
@@ -74,10 +75,13 @@ _LIGHT: Mapping[str, Callable[[], object]] = {
 
 
 class StateWatch:
-    """Compares what is now with what was at the last look; make it before the submission comes."""
+    """A comparison of the process's state with its state at the last look.
+
+    It must be made before the submission is imported.
+    """
 
     def __init__(self) -> None:
-        """Look for the first time."""
+        """Take the first look."""
         self._modules = {module.__name__: sys.modules.get(module.__name__) for module in _MODULES}
         holders: list[tuple[str, object]] = [(m.__name__, m) for m in _MODULES]
         holders += [(f"{c.__module__}.{c.__name__}", c) for c in _CLASSES]
@@ -92,13 +96,13 @@ class StateWatch:
         self._threads = set(threading.enumerate())
 
     def changes(self, when: str, *, random: bool = False, thorough: bool = True) -> list[Finding]:
-        """Findings of what has changed since the last look; each is told once.
+        """Return findings of the changes since the last look; each change is found once.
 
         Args:
-            when: During what.
-            random: Whether to tell of the random generator as well.
-            thorough: Whether to look at the harness's own modules too, which are hundreds; what is
-                replaced there, and stays so, is found at the next thorough look.
+            when: When the change happened, for messages, such as "during import".
+            random: Whether to report a use of the random generator, too.
+            thorough: Whether to look at the harness's own modules, too. These are hundreds. A
+                lasting change there is found at the next thorough look.
         """
         found = [
             *self._replaced(when, thorough),
@@ -147,18 +151,25 @@ class StateWatch:
 
 
 class _Functions:
-    """The functions of a module or a class, as they were at the last look."""
+    """The functions of a module or a class at the last look.
+
+    A function that is replaced, or gets other code, is a change. Comparisons use `is`, because an
+    untrusted class may define `==`.
+    """
 
     def __init__(self, name: str, holder: object) -> None:
         self._name = name
         self._now: Mapping[str, object] = vars(holder)
-        # What a class inherits is replaced by adding to it.
+        # An inherited function is replaced when the class gets one of the same name.
         self._inherited = [vars(base) for base in getattr(holder, "__mro__", ())[1:]]
         self._known = {key: _known(value) for key, value in self._now.items() if callable(value)}
         self._remember()
 
     def are_as_remembered(self) -> bool:
-        """Whether nothing at all was touched: hundreds of modules are looked at after each call."""
+        """Return whether nothing at all has changed.
+
+        This test is quick, because it is made for hundreds of modules after a call.
+        """
         return (
             len(self._now) == len(self._keys)
             and all(map(operator.is_, self._now, self._keys))
@@ -167,7 +178,7 @@ class _Functions:
         )
 
     def replaced(self) -> Iterator[str]:
-        """Names of those that are others now; each is told once."""
+        """Yield the names of the functions that were replaced since the last look."""
         now, known = self._now, self._known
         for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
             is_wrapped = (self._name, key) == _WRAPPED_BY_COMPILER and _wraps(
@@ -183,23 +194,25 @@ class _Functions:
         self._remember()
 
     def _remember(self) -> None:
+        """Store names, values and code for `are_as_remembered`."""
         self._keys, self._values = list(self._now), list(self._now.values())
         self._coded = [value for value in self._values if isinstance(value, FunctionType)]
         self._codes = [value.__code__ for value in self._coded]
 
 
 def _known(value: object) -> tuple[object, object]:
-    """What tells a function from another one, and from itself with other code."""
+    """Return what identifies a function together with its code."""
     return value, getattr(value, "__code__", None)
 
 
 def _is(value: object, known: tuple[object, object]) -> bool:
-    # Not by ==, which a stranger's class may define.
+    """Return whether a value is the known one, with the same code."""
+    # `==` would call a method that an untrusted class may define.
     return all(now is before for now, before in zip(_known(value), known, strict=True))
 
 
 def _wraps(value: object, known: tuple[object, object]) -> bool:
-    """Whether it is a wrapper of torch's with the very function in it."""
+    """Return whether a value is torch's own wrapper around the known function."""
     code = getattr(value, "__code__", None)
     inside = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     is_torch_own = any(code is constant for constant in _compile._disable_dynamo.__code__.co_consts)
@@ -207,7 +220,7 @@ def _wraps(value: object, known: tuple[object, object]) -> bool:
 
 
 def _own() -> Iterator[tuple[str, object]]:
-    """The harness's modules in this process, and their classes."""
+    """Yield the names and objects of the harness's modules in this process and their classes."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == _PACKAGE:
             yield name, module
@@ -217,10 +230,11 @@ def _own() -> Iterator[tuple[str, object]]:
 
 
 def _read(settings: Mapping[str, Callable[[], object]]) -> dict[str, str]:
+    """Return the settings' values as text."""
     values = {}
     for name, read in settings.items():
         try:
             values[name] = str(read())
-        except Exception as error:  # torch refuses some mixtures of its own settings
+        except Exception as error:  # torch refuses to read some combinations of its settings
             values[name] = str(error)
     return values

@@ -1,7 +1,8 @@
-"""Which of an extension's symbols only the libraries of a real GPU have.
+"""Search for an extension's symbols that only the libraries of a real GPU have.
 
-A torch that was built for CUDA loads those libraries, and the dynamic linker would take them where
-the simulator lacks a function: a call would find no GPU, and nobody would know why.
+A torch that was built for CUDA loads those libraries. If the simulator lacks a function, the
+dynamic linker would take the real one. The call would fail for want of a GPU, and the message would
+not name the missing function.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Where(ctypes.Structure):
 
 
 def symbols_of_a_gpu(library: bytes) -> list[str]:
-    """Undefined symbols of a shared object that this process would take from CUDA's libraries."""
+    """Return the undefined symbols of a shared object that CUDA's libraries would provide here."""
     table = ELFFile(io.BytesIO(library)).get_section_by_name(".dynsym")
     if not isinstance(table, SymbolTableSection):
         return []
@@ -40,6 +41,7 @@ def symbols_of_a_gpu(library: bytes) -> list[str]:
 
 
 def _is_of_a_gpu(name: str) -> bool:
+    """Return whether this process finds a symbol in one of CUDA's libraries."""
     process = ctypes.CDLL(None)
     try:
         address = ctypes.cast(process[name], ctypes.c_void_p)

@@ -1,7 +1,7 @@
-"""`torch.cuda` of the simulated device: the Python half of what device.cpp registers.
+"""`torch.cuda` of a worker's device: the Python half of what device.cpp registers.
 
-A CPU-only torch has the module but raises in most of its functions. What submissions and
-`nn.Module.cuda()` need is replaced; the rest goes on raising.
+A CPU-only torch has the module, but most of its functions raise. The functions that submissions and
+`nn.Module.cuda()` need are replaced here. The others still raise.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _DISABLE_TIMING, _BLOCKING_SYNC = 2, 1
 
 
 def cuda_error(runtime: ctypes.CDLL, error: int, remark: str = "") -> Exception:
-    """What torch raises for a cudaError_t, with the runtime's reason."""
+    """Return the exception that torch raises for a cudaError_t, with the runtime's reason."""
     why = runtime.sim_explanation(error).decode()
     text = f"CUDA error: {runtime.cudaGetErrorString(error).decode()}"
     return torch.AcceleratorError(f"{text}{f' ({why})' if why else ''}{remark}")
 
 
 class Calls:
-    """Calls of the CUDA runtime that raise what torch raises."""
+    """Calls of the CUDA runtime that raise the same exceptions as torch's own."""
 
     def __init__(self, runtime: ctypes.CDLL) -> None:
         runtime.sim_current_stream.restype = ctypes.c_void_p
@@ -47,17 +47,17 @@ class Calls:
         """Call a function that returns a cudaError_t; pointers and handles are c_void_p.
 
         Raises:
-            torch.AcceleratorError: it failed.
+            torch.AcceleratorError: The call failed.
         """
         error = getattr(self.runtime, name)(*arguments)
         if error:
-            # Torch takes an error that it raises out of the thread's state.
+            # torch also clears an error that it raises from the thread's state.
             self.runtime.cudaGetLastError()
             raise cuda_error(self.runtime, error)
 
 
 class Event:
-    """A CUDA event, with torch's interface; it exists from its first record on, as torch's."""
+    """A CUDA event with torch's interface; like torch's, the first record creates it."""
 
     calls: ClassVar[Calls]
 
@@ -74,22 +74,22 @@ class Event:
 
     @property
     def cuda_event(self) -> int:
-        """What C++ calls cudaEvent_t; 0 before the first record."""
+        """The event's cudaEvent_t; 0 before the first record."""
         return self._handle.value or 0
 
     def record(self, stream: Stream | None = None) -> None:
-        """Take the time."""
+        """Record the event on a stream; None for the current stream."""
         if not self._handle:
             self.calls("cudaEventCreateWithFlags", ctypes.byref(self._handle), self._flags)
         self.calls("cudaEventRecord", self._handle, _handle_of(self.calls, stream))
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let a stream go on after the event."""
+        """Make a stream's next work wait for the event; None for the current stream."""
         if self._handle:
             self.calls("cudaStreamWaitEvent", _handle_of(self.calls, stream), self._handle, 0)
 
     def query(self) -> bool:
-        """Whether the event has happened; it has, since this waits for it."""
+        """Wait for the event, and return True."""
         if self._handle:
             self.calls("cudaEventQuery", self._handle)
         return True
@@ -100,10 +100,10 @@ class Event:
             self.calls("cudaEventSynchronize", self._handle)
 
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from this event to `end`, by this machine's clock.
+        """Return the milliseconds from this event to `end`, by this machine's clock.
 
         Raises:
-            ValueError: one of them was not made for timing, or not recorded.
+            ValueError: One of them was not made for timing, or not recorded.
         """
         if (self._flags | end._flags) & _DISABLE_TIMING:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -118,7 +118,7 @@ class Stream:
     """A CUDA stream.
 
     Attributes:
-        cuda_stream: what C++ calls cudaStream_t; 0 is the default stream.
+        cuda_stream: The stream's cudaStream_t; 0 is the default stream.
     """
 
     calls: ClassVar[Calls]
@@ -141,7 +141,7 @@ class Stream:
 
     @property
     def stream_id(self) -> int:
-        """Torch's name of the stream."""
+        """The stream's number in torch."""
         return self.cuda_stream
 
     def __enter__(self) -> Stream:
@@ -159,24 +159,24 @@ class Stream:
         return hash(self.cuda_stream)
 
     def query(self) -> bool:
-        """Whether everything is done; it is, since this waits for it."""
+        """Wait for the stream's work, and return True."""
         self.calls("cudaStreamQuery", ctypes.c_void_p(self.cuda_stream))
         return True
 
     def synchronize(self) -> None:
-        """Wait for what was asked of the stream."""
+        """Wait for the stream's work."""
         self.calls("cudaStreamSynchronize", ctypes.c_void_p(self.cuda_stream))
 
     def wait_stream(self, stream: Stream) -> None:
-        """Go on after what another stream has been asked for so far."""
+        """Make this stream's next work wait for the work that another stream has so far."""
         self.wait_event(stream.record_event())
 
     def wait_event(self, event: Event) -> None:
-        """Go on after an event."""
+        """Make this stream's next work wait for an event."""
         event.wait(self)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Record an event here."""
+        """Record an event on this stream, a new one for None, and return it."""
         event = event or cast(Any, torch.cuda).Event()
         event.record(self)
         return event
@@ -188,7 +188,7 @@ def _handle_of(calls: Calls, stream: Stream | None) -> ctypes.c_void_p:
 
 
 class SimulatedCuda:
-    """The functions of `torch.cuda`, over the simulator's runtime library."""
+    """The functions of `torch.cuda`, over the harness's CUDA runtime."""
 
     def __init__(self, runtime: ctypes.CDLL, properties: DeviceProperties) -> None:
         self._calls = Calls(runtime)
@@ -200,7 +200,7 @@ class SimulatedCuda:
         self._streams: dict[int, Stream] = {0: self._stream(cuda_stream=0)}
 
     def install(self) -> None:
-        """Put them into `torch.cuda` of this process, which cannot be undone."""
+        """Install the functions in this process's `torch.cuda`; this cannot be undone."""
         cuda = cast(Any, torch.cuda)
         for name, function in {
             **self._about_the_device(),
@@ -215,26 +215,27 @@ class SimulatedCuda:
         for name in ("range_push", "range_pop", "mark"):
             setattr(cuda.nvtx, name, lambda *_arguments: None)
         cuda.nvtx.range = _nvtx_range
-        # What a submission makes of it is seen; device.cpp has switched cuDNN off, whatever it is.
+        # A plain attribute takes the place of torch's property, so that a submission's change to it
+        # is seen. It has no effect: device.cpp has switched cuDNN off.
         cast(Any, type(torch.backends.cudnn)).enabled = True
-        # The C++ method accepts streams of torch's own class alone.
+        # The C++ method accepts only streams of torch's own class.
         cast(Any, torch.Tensor).record_stream = lambda _tensor, _stream: None
-        # Copies are done at once from any memory of the host.
+        # Pinned memory is not needed, because copies from any memory of the host are done at once.
         cast(Any, torch.Tensor).pin_memory = lambda tensor, _device=None: tensor.clone()
 
     def pretend(self, multiprocessors: int | None) -> None:
-        """Answer that the device has so many multiprocessors; None for as many as it has."""
+        """Report that number of multiprocessors as the device's; None for its own."""
         count = multiprocessors or self._real.multi_processor_count
         self._device = replace(self._real, multi_processor_count=count)
         self._runtime.sim_pretend_multiprocessors(count)
 
     def properties(self, device: object = None) -> DeviceProperties:
-        """What `torch.cuda.get_device_properties` gives."""
+        """Return the result of `torch.cuda.get_device_properties`."""
         check_device(device)
         return self._device
 
     def capability(self, device: object = None) -> tuple[int, int]:
-        """What `torch.cuda.get_device_capability` gives."""
+        """Return the result of `torch.cuda.get_device_capability`."""
         found = self.properties(device)
         return found.major, found.minor
 
@@ -286,44 +287,44 @@ class SimulatedCuda:
         }
 
     def manual_seed(self, seed: int) -> None:
-        """Begin the device's random numbers anew."""
+        """Seed the device's random numbers."""
         self._runtime.sim_seed(int(seed) % 2**64)
 
     def synchronize(self, device: object = None) -> None:
         """Wait for the device.
 
         Raises:
-            torch.AcceleratorError: a kernel has broken the context.
+            torch.AcceleratorError: A kernel has broken the context.
         """
         check_device(device)
         self._calls("cudaDeviceSynchronize")
 
     def current_stream(self, device: object = None) -> Stream:
-        """The calling thread's stream."""
+        """Return the calling thread's stream."""
         check_device(device)
         return self.external_stream(self._runtime.sim_current_stream() or 0)
 
     def default_stream(self, device: object = None) -> Stream:
-        """The stream of a thread that has chosen none."""
+        """Return the stream of a thread that has not chosen one."""
         check_device(device)
         return self._streams[0]
 
     def external_stream(self, handle: int, device: object = None) -> Stream:
-        """The stream that C++ knows by this handle."""
+        """Return the stream with that cudaStream_t."""
         check_device(device)
         if handle not in self._streams:
             self._streams[handle] = self._stream(cuda_stream=handle)
         return self._streams[handle]
 
     def set_stream(self, stream: Stream | None) -> None:
-        """Make `stream` the calling thread's."""
+        """Make `stream` the calling thread's stream; None changes nothing."""
         if stream is not None:
             self._streams[stream.cuda_stream] = stream
             self._runtime.sim_set_current_stream(stream.cuda_stream)
 
     @contextmanager
     def stream(self, stream: Stream | None) -> Iterator[None]:
-        """Make `stream` the calling thread's for a while."""
+        """Make `stream` the calling thread's stream within the context; None changes nothing."""
         outer = self.current_stream()
         self.set_stream(stream)
         try:
@@ -332,22 +333,22 @@ class SimulatedCuda:
             self.set_stream(outer)
 
     def memory_allocated(self, device: object = None) -> int:
-        """Bytes that are allocated, by tensors or cudaMalloc."""
+        """Return the bytes that are allocated, by tensors or cudaMalloc."""
         check_device(device)
         return int(self._runtime.sim_live_bytes())
 
     def max_memory_allocated(self, device: object = None) -> int:
-        """The most bytes that were allocated at a time."""
+        """Return the most bytes that were allocated at a time."""
         check_device(device)
         return int(self._runtime.sim_peak_bytes())
 
     def reset_peak_memory_stats(self, device: object = None) -> None:
-        """Forget what was allocated before."""
+        """Restart the peak at the bytes that are allocated now."""
         check_device(device)
         self._runtime.sim_reset_peak()
 
     def mem_get_info(self, device: object = None) -> tuple[int, int]:
-        """Bytes that are free, and all."""
+        """Return the free bytes and all bytes of the device's memory."""
         check_device(device)
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self._calls("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
@@ -355,6 +356,8 @@ class SimulatedCuda:
 
 
 def _missing(what: str) -> object:
+    """Return a function that raises `UnsupportedCall` for that part of torch."""
+
     def refuse(*_arguments: object, **_options: object) -> None:
         raise UnsupportedCall(what)
 
@@ -367,23 +370,26 @@ def _nvtx_range(*_arguments: object, **_options: object) -> Iterator[None]:
 
 
 class DeviceContext:
-    """A device, or a tensor's, as the current one for a while: there is but one."""
+    """A context in which a device, or a tensor's device, is current; it has no effect.
+
+    There is only one device.
+    """
 
     def __init__(self, device: object) -> None:
         check_device(device.device if isinstance(device, torch.Tensor) else device)
 
     def __enter__(self) -> None:
-        """Change nothing."""
+        """Do nothing."""
 
     def __exit__(self, *_: object) -> None:
-        """Change nothing."""
+        """Do nothing."""
 
 
 def check_device(device: object) -> None:
-    """Let None, the one device and torch's -1 for the current one pass.
+    """Accept None, the only device, and torch's -1 for the current device.
 
     Raises:
-        torch.AcceleratorError: there is no such device.
+        torch.AcceleratorError: The device does not exist.
     """
     if device is None:
         return

@@ -1,6 +1,6 @@
-"""How inputs, weights and outputs come to a submission and go: on the device.
+"""A submission's inputs, weights and outputs, which stay on the device.
 
-The trusted side has put them there, and reads them there: only their places are told.
+The trusted side writes and reads them there. Messages contain only their places.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.worker.inside.client_device import ClientDevice, place_of, places_o
 
 
 class Values:
-    """Of one submission."""
+    """The tensors of one submission's calls."""
 
     def __init__(self, device: ClientDevice) -> None:
         self._device = device
@@ -23,28 +23,29 @@ class Values:
         self._outputs: list[Tensor] = []
 
     def forget(self) -> None:
-        """Let inputs and outputs go."""
+        """Drop the inputs and outputs."""
         self._inputs, self._outputs = [], []
 
     def told(self, tensors: Sequence[Tensor]) -> Answer:
-        """Where the tensors are."""
+        """Return an answer with the places of tensors."""
         return {"places": places_of(tensors)}, ()
 
     def given(self, message: Message) -> Sequence[Tensor]:
-        """What lies at the message's places."""
+        """Return the tensors at the message's places."""
         return [self._device.tensor_at(place) for place in message.header["places"]]
 
     def inputs(self, message: Message) -> Sequence[Tensor]:
-        """What lies at the message's places: the same tensors where they are the same places."""
-        # They have been read; and one that comes twice the trusted side knows by its allocation.
+        """Return the tensors at the message's places; the same objects for the same places."""
+        # The trusted side has read the last outputs. It finds an output that is returned twice by
+        # the serial number of its allocation.
         self._outputs = []
-        # A submission may have moved or resized the last ones.
+        # The submission may have moved or resized the last inputs.
         if places_of(self._inputs) != message.header["places"]:
             self._inputs = list(self.given(message))
         return self._inputs
 
     def checked(self, output: object, inputs: Sequence[Tensor]) -> Answer:
-        """Where the output is, or each of several in a tuple or a list."""
+        """Return an answer with the type and place of the output, or of each in a tuple or list."""
         outputs = output if isinstance(output, tuple | list) else [output]
         told = [self._told_of(each, inputs) for each in outputs]
         return {"type": _kind(output), "outputs": told}, ()
@@ -58,7 +59,8 @@ class Values:
         is_here = output.device.type == "cuda" and output.layout == torch.strided
         plain = output.resolve_conj().resolve_neg() if is_here else output
         self._outputs.append(plain)
-        # Its memory the trusted side sees; not that it is an input which has got other memory.
+        # The trusted side finds an output that shares an input's memory. It does not see that the
+        # output is an input object whose memory was replaced.
         is_input = bool(output.numel()) and any(output is each for each in inputs)
         return {
             "type": _kind(output),
