@@ -87,7 +87,7 @@ def _part(place: Place, along: int, start: int, length: int) -> Part:
 
     Args:
         place: The whole tensor.
-        along: The long dimension: 0 for rows, otherwise positions or channels of the only row.
+        along: Number of the long dimension: 0 for rows, any other for positions.
         start: Where the part begins along that dimension.
         length: Length of the part along that dimension, unless it is a row.
     """
