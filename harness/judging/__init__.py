@@ -1,4 +1,4 @@
-"""What an output means: the oracle, the precision class, the verdict, and the mistake's name.
+"""Judgement of outputs: the oracle, precision classes, verdicts and diagnoses.
 
-It talks to a worker and never imports a submission; how reports look is in records/.
+This package talks to a worker and never imports a submission. The format of reports is in records/.
 """

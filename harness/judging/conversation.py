@@ -1,4 +1,4 @@
-"""What is said to a worker that constructs and calls one case's model, and what its faults mean."""
+"""Requests to a worker that constructs and calls one case's model."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from harness.problems.values import initialisation_seed
 from harness.worker.answers import findings_of
 from harness.worker.supervisor import Step, Worker
 
-# What an answer may bring: elements of any type with a byte for each that says whether it was
-# written, more of them than right, and for small ones whatever a mistake makes of them.
+# Bytes that an answer may have for each expected element: a number of any dtype, a byte that says
+# what wrote it, and more elements than expected. The slack lets a mistake return any small output.
 _MORE_ELEMENTS = 32
 _SLACK_BYTES = 64 << 20
 
 MOST_ELEMENTS = MAX_TENSOR_BYTES // _MORE_ELEMENTS
-"""Of an answer of which it is not known how large a right one is."""
+"""The expected number of elements if the size of a right answer is unknown."""
 
 
 class StepFault(RuntimeError):
-    """A step did not do what it was asked for; the message is one line.
+    """A step that a worker could not do; the message is one line.
 
     Attributes:
-        stop: What that means.
-        findings: What was found before.
+        stop: The meaning of the fault.
+        findings: Findings that preceded it.
     """
 
     def __init__(self, stop: verdict.Stop, findings: Sequence[Finding] = ()) -> None:
@@ -42,10 +42,10 @@ class StepFault(RuntimeError):
 
 
 class Conversation:
-    """With one worker, about one case.
+    """The requests to one worker about one case.
 
     Attributes:
-        places: Where ModelNew has each of the reference's weights, once they are matched.
+        places: ModelNew's parameter for each of the reference's weights; empty before `match`.
     """
 
     def __init__(self, worker: Worker, case: Case) -> None:
@@ -70,15 +70,18 @@ class Conversation:
         """Have the worker do one step.
 
         Args:
-            step: Which.
-            header: What it has to know.
-            tensors: What it has to have.
-            elements: About how many elements a right answer has.
-            seconds: How long it may take, if not as long as any step.
+            step: Name of the step.
+            header: Plain data for the step.
+            tensors: Tensors for the step.
+            elements: Approximate number of elements in a right answer.
+            seconds: Deadline in seconds; None for the step's usual one.
+
+        Returns:
+            The worker's answer.
 
         Raises:
-            StepFault: It answered with a fault.
-            WorkerFailure: It died, took too long, or answered nonsense.
+            StepFault: The worker answered with a fault.
+            WorkerFailure: The worker died, took too long, or answered nonsense.
         """
         most = _MORE_ELEMENTS * elements + _SLACK_BYTES
         answer = self._worker.request(step, dict(header), tensors, seconds, max_tensor_bytes=most)
@@ -88,10 +91,10 @@ class Conversation:
         return answer
 
     def construct(self, *, elements: int = 0) -> Message:
-        """Have the model constructed; raises as `ask` does.
+        """Have the worker construct the model; raise as `ask` does.
 
         Args:
-            elements: About how many elements its weights have.
+            elements: Approximate number of elements in the model's weights.
         """
         seed, call = initialisation_seed(self._case), self._case.constructor_call
         header = {
@@ -104,14 +107,14 @@ class Conversation:
         return self.ask("construct", header, elements=elements)
 
     def match(self, weights: Mapping[str, Tensor], constructed: Message) -> bool:
-        """Find where ModelNew has each of the reference's weights.
+        """Find ModelNew's parameter for each of the reference's weights.
 
         Args:
-            weights: As the reference initialises them.
+            weights: The weights as the reference initialises them.
             constructed: The answer to `construct`.
 
         Returns:
-            Whether ModelNew has initialised all of them as the reference.
+            True if ModelNew has initialised all of them as the reference does.
 
         Raises:
             StepFault: A weight has no counterpart.
@@ -127,10 +130,10 @@ class Conversation:
         )
 
     def send_weights(self, weights: Mapping[str, Tensor]) -> dict[str, str]:
-        """Put the reference's weights into the model; raises as `ask` does.
+        """Copy the reference's weights into the model; raise as `ask` does.
 
         Returns:
-            Digests of what the model has now, by its names.
+            Digests of the model's weights after that, by ModelNew's names.
         """
         given = {}
         for name, weight in weights.items():

@@ -1,4 +1,4 @@
-"""Which of a submission's failures tells most, where its cases fail in different ways."""
+"""Kinds of failures, grouped by message: a report shows one kind and counts the others."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from harness.problems.grid import OWN
 from harness.records.report import CaseReport, OtherFailure
 
-# Numbers differ from case to case; those in names and after a file's name do not.
+# Numbers differ from case to case. Digits in names and line numbers after a file's name do not.
 _NUMBER = re.compile(r"(?<![:\w])\d+(?:[.,]\d+)*%?")
 _LIST = re.compile(r"([\[(])#(, ?#)*([\])])")
-# Where it happened first, and how often.
+# The block and thread of a finding, and how often it occurred.
 _PLACE = re.compile(r", block \(#\) thread \(#\)( and # more)?")
 
 
 def of_one_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
-    """Those that fail as the problem's own configuration does, or else as most do.
+    """Return the failures of the own configuration's kind, or else of the most frequent kind.
 
     Args:
-        cases: What failed, in the order of the grid; at least one.
+        cases: The failing cases, in the order of the grid; at least one.
     """
     groups = _groups(cases)
     own = (group for group in groups if any(case.label in OWN for case in group))
@@ -27,7 +27,12 @@ def of_one_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
 
 
 def others(cases: Sequence[CaseReport], shown: Sequence[CaseReport]) -> tuple[OtherFailure, ...]:
-    """The other kinds, most frequent first."""
+    """Return the other kinds of failure, most frequent first.
+
+    Args:
+        cases: All failing cases.
+        shown: The cases of the kind that the report shows.
+    """
     known = {case.id for case in shown}
     rest = [group for group in _groups(cases) if group[0].id not in known]
     rest.sort(key=len, reverse=True)
@@ -42,7 +47,7 @@ def _groups(cases: Sequence[CaseReport]) -> list[list[CaseReport]]:
 
 
 def kind_of(message: str) -> str:
-    """A message without what differs from case to case.
+    """Return a message without the parts that differ from case to case.
 
     >>> kind_of("ModelNew has no conv1d [64, 3]; 2 of 4 elements (50.00%) in k at a.py:18")
     'ModelNew has no conv1d [#]; # of # elements (#) in k at a.py:18'

@@ -1,4 +1,4 @@
-"""How torch's operators are called by those who write submissions."""
+"""The names by which submissions call torch's operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from harness.device.operator_names import plain_name
 
-# What people call, by what it has become when the device sees it.
+# Pairs of patterns: an operator's name on the device, and the names by which sources call it.
 _CALLED: Sequence[tuple[str, str]] = (
     (
         r"conv",
@@ -23,7 +23,9 @@ _CALLED: Sequence[tuple[str, str]] = (
 
 
 def called_as(name: str, source: str) -> str:
-    """How a submission's text calls an operator of the device, with the operator's own name.
+    """Return an operator's name in a submission's source, followed by its own name.
+
+    If the source does not name the operator, return its own name only.
 
     >>> called_as("aten::slow_conv_transpose2d", "return F.conv_transpose1d(x, self.weight)")
     'conv_transpose1d (aten::slow_conv_transpose2d)'
@@ -32,8 +34,8 @@ def called_as(name: str, source: str) -> str:
     """
     for operator, words in _CALLED:
         if re.search(operator, plain_name(name)):
-            # A module that is only made, such as a container of weights, is named if nothing is
-            # called.
+            # A name before a parenthesis comes first. A name that is only mentioned, such as a
+            # module that holds weights, comes second.
             called = re.search(rf"\b({words})\(", source) or re.search(rf"\b({words})\b", source)
             if called and called[1] != plain_name(name):
                 return f"{called[1]} ({name})"

@@ -1,4 +1,4 @@
-"""Judge the parts of a vast output, so far as they were written."""
+"""Judgement of vast outputs: only the parts that were written are compared."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from harness.simulator.native.bindings import UNWRITTEN
 
 
 def missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str:
-    """Say what of an output's parts should have been written and was not; empty for nothing.
+    """Describe parts of an output that should have been written and were not; empty for none.
 
     Args:
-        output: Its parts, as rows.
-        vast: Where they are.
-        is_whole: Whether all blocks have run. Else the blocks that may write a part have; if they
-            write all the parts that 32 bits count, and nothing beyond, they write elsewhere there.
+        output: The parts of the output, as rows.
+        vast: The positions of the parts.
+        is_whole: True if all blocks ran. If not, only the blocks that may write a part ran, and an
+            unwritten part may be another block's. One pattern is reported then: all parts within
+            the first 2^32 numbers are written, and none beyond them.
     """
     unwritten = output.writers == UNWRITTEN
     if is_whole:
@@ -38,19 +39,20 @@ def missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str:
 def judge_parts(
     problem: Problem, case: Case, run: Run, values: Values, output: Output
 ) -> Comparison:
-    """Compare what is written of an output's parts with the oracle.
+    """Compare the written elements of an output's parts with the oracle.
 
-    What is not may be another block's work, of which nothing is known.
+    An unwritten element may belong to a block that did not run. It gets the oracle's value, so that
+    it counts as right.
 
     Args:
         problem: The reference; its rows are independent of each other.
         case: The case.
-        run: Of which the values are.
-        values: A row for each part.
-        output: Its parts, as rows.
+        run: The run of the values.
+        values: Inputs with one row for each part.
+        output: The parts of the output, as rows.
 
     Returns:
-        As `compare`.
+        The result of `compare`.
     """
     right = expected(problem, case, values.weights, values.inputs)
     if right.value.shape != output.value.shape:

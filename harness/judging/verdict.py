@@ -1,4 +1,4 @@
-"""From what happened in a step to what it means, in one line."""
+"""The meaning of what happened in a step: a verdict, and a message of one line."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from harness.worker.supervisor import Step, WorkerFailure
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a step ended what was being done.
+    """The reason why a step stopped.
 
     Attributes:
-        verdict: What it makes of the case, or of all of them.
-        message: One line.
-        detail: Several lines for who wants to know more.
-        is_cause: Whether it explains what was found in memory, and not the other way round.
-        is_refusal: Whether the submission itself says no.
+        verdict: The verdict on the case, or on all cases.
+        message: The reason in one line.
+        detail: Further lines, such as a compiler's output.
+        is_cause: True if the reason explains the findings in memory, and not the other way round.
+        is_refusal: True if the submission itself refuses.
     """
 
     verdict: Verdict
@@ -38,10 +38,10 @@ class Stop:
 
 
 def of_import_fault(fault: Mapping[str, Any]) -> Stop:
-    """What an exception at import means that a worker reported: there, nothing can be declined.
+    """Return the meaning of an exception at import, where nothing can be declined.
 
     Args:
-        fault: `worker.faults.Fault` as plain data.
+        fault: A `worker.inside.faults.Fault` as plain data.
     """
     stop = of_fault(fault)
     if stop.verdict != "declined":
@@ -50,17 +50,22 @@ def of_import_fault(fault: Mapping[str, Any]) -> Stop:
 
 
 def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "construct") -> Stop:
-    """What an exception means that a worker reported.
+    """Return the meaning of a fault that a worker reported.
+
+    A submission may decline a configuration in its constructor, except for the problem's own
+    configuration. In three situations it may also decline in `forward`:
+
+    - A kernel of that case may need more shared memory than a block has. The submission may refuse
+      the case, or let CUDA refuse the launch.
+    - The case has more rows or channels than a grid has blocks along y and z.
+    - No constructor receives the sizes of the reference. If an input has more numbers than a grid
+      has blocks along y and z, the submission may also test whether a launch was refused. Any size
+      of such a reference may be the grid's y.
 
     Args:
-        fault: `worker.faults.Fault` as plain data.
-        case: What it was raised for. Nobody may decline the problem's own configuration; what needs
-            more shared memory than there is may be declined by letting CUDA refuse the launch, and
-            more rows or channels than a grid has blocks along y and z by saying so. Where no more
-            is known of the reference, who asks whether a launch was refused says that, too, of more
-            numbers than that: any of their sizes may be along y.
-        step: What was asked for. Declining is for the constructor: who constructs a model says that
-            it is one.
+        fault: A `worker.inside.faults.Fault` as plain data.
+        case: The case in which the fault occurred; None at import.
+        step: The step that the worker was asked for.
     """
     kind = fault.get("kind")
     message = str(fault.get("message", "no message"))
@@ -74,6 +79,7 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
         return Stop("not run", why, detail)
     if kind == "library":
         return Stop("failed", f"own work: {message}", detail, is_cause=True)
+    # This test precedes the tests for declining: the own configuration must not be refused.
     if kind == "refusal" and case and case.label in OWN:
         return Stop("failed", f"{DECLINES_OWN}: {message}", detail)
     if kind in ("refusal", "launch refused") and case and _overfills(case):
@@ -96,7 +102,7 @@ def _overfills(case: Case) -> bool:
 
 def _has_more_rows_than_blocks(case: Case) -> bool:
     rows = [size for shape in case.input_shapes for size in shape[:-1]]
-    # An output's channels are among the arguments, if anywhere.
+    # The number of output channels can only be among the arguments.
     channels = [value for value in case.arguments.values() if isinstance(value, int)]
     return max(rows + channels, default=0) > MOST_BLOCKS
 
@@ -112,21 +118,26 @@ def _may_refuse(case: Case) -> bool:
 
 
 def of_changed_file(became: str) -> Stop:
-    """What it means that a worker may have imported something else than was to be checked."""
+    """Return an error: the worker may have imported another file than the one to be checked."""
     return Stop("error", f"the file was {became} before the worker had read it; check it again")
 
 
 def of_failure(failure: WorkerFailure) -> Stop:
-    """What it means that a worker had to be given up."""
+    """Return an error for a worker that died, exceeded a deadline or sent nonsense."""
     return Stop("error", str(failure))
 
 
 def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
-    """What it tells of the mistake which calls of a case went wrong, where it tells anything.
+    """Describe what the wrong calls of a case have in common; empty if that says nothing.
+
+    All calls use one instance, and each kind of call shows another kind of kept state. If only the
+    first run's values are right, something of the first call is kept. If every right call has the
+    first weights, and every call with them is right, something computed from these weights is kept.
+    If only repeated values are wrong, outputs are kept.
 
     Args:
-        calls: All of them, as they followed one another on one instance.
-        wrong: The names of those with a wrong output.
+        calls: All calls of the case, in their order.
+        wrong: Names of the calls with a wrong output.
     """
     if not wrong:
         return ""
@@ -135,7 +146,8 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
         return f"Wrong only with {WORDS[arranged[0].arrangement]}."
     if all(call.kind != "first" for call in calls if call.name in wrong):
         return f"Wrong only when values came back, or nearly: {', '.join(wrong)}."
-    # Touched inputs lie in new memory, where who goes by an address is right once more.
+    # Touched inputs lie in new memory. A submission that recognises values by their address is
+    # right there.
     in_one_memory = [call for call in calls if call.kind != "touched"]
     right = [call for call in in_one_memory if call.name not in wrong]
     first = calls[0]
@@ -149,9 +161,10 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
 
 
 def name_wrong_inputs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
-    """Name the calls of a case that went wrong, where the first went well: no mistake's name.
+    """Name the inputs of the wrong calls if the first call was right; else return "".
 
-    A mistake may show with some inputs alone. Who knows which one it is says that instead.
+    Some mistakes show with some inputs only. A diagnosis that names the mistake says more than
+    this.
     """
     if not wrong or calls[0].name in wrong:
         return ""

@@ -1,4 +1,4 @@
-"""Which parameter of a submission stands for which weight of the reference, and how it lies."""
+"""Matching of a submission's parameters with the reference's weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 
 
 class WeightsMismatchError(ValueError):
-    """The submission has no place for one of the reference's weights; the message is one line."""
+    """A weight of the reference without a parameter in the submission; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a submission has one of the reference's weights.
+    """The parameter or buffer in which a submission keeps one of the reference's weights.
 
     Attributes:
-        name: Of its parameter or buffer.
-        shape: Of that.
-        dtype: As well.
+        name: Name of the parameter or buffer.
+        shape: Its shape.
+        dtype: Its dtype.
         order: The weight's dimensions, in the order in which they lie there.
     """
 
@@ -31,11 +31,11 @@ class Place:
     order: tuple[int, ...]
 
     def laid(self, weight: Tensor) -> Tensor:
-        """The weight as the submission has it."""
+        """Return the weight in the submission's layout, shape and dtype."""
         return weight.permute(self.order).reshape(self.shape).to(self.dtype)
 
 
-# Where a weight of that name may have its place, among parameters that stand for no other one.
+# Yields the possible places of a weight, from its name, its value and the unmatched parameters.
 _Find = Callable[[str, Tensor, Mapping[str, Tensor]], Iterator[Place]]
 
 
@@ -44,18 +44,23 @@ def match_weights(
 ) -> dict[str, Place]:
     """Find the submission's parameter for each of the reference's weights.
 
-    Both are as initialised after the same seed. Where all names are the reference's, names decide,
-    as in `load_state_dict`. Else a parameter stands for the weight that it has the values of; what
-    has none of these, or the same number everywhere, is paired by name, or else by shape. Of
-    several, one of the same name is preferred, then one whose last name part is the same, then the
-    first.
+    Both models were initialised after the same seed. If the submission has all of the reference's
+    names, names decide, as in `load_state_dict`. Otherwise three rules are applied in this order:
+
+    1. A parameter that has the values of a weight stands for it. A weight that is the same whole
+       number everywhere is left to the other rules.
+    2. A parameter of the same name stands for the weight.
+    3. A parameter of the same shape stands for the weight.
+
+    Of several candidates the first in this order is taken: the same name, the same shape, the same
+    last part of the name.
 
     Args:
         reference: Weights by their name in `Model`'s state_dict.
         theirs: The submission's parameters and buffers by name.
 
     Returns:
-        A place for each name of the reference.
+        A place for each of the reference's names.
 
     Raises:
         WeightsMismatchError: A weight has no counterpart.
@@ -63,6 +68,9 @@ def match_weights(
     free = dict(theirs)
     places: dict[str, Place] = {}
     is_named = all(name in theirs and _fits(theirs[name], w) for name, w in reference.items())
+    # Values come before shapes, because two biases may have one shape. KernelBench seeds both
+    # models and copies nothing, so equal values after the same seed show which parameters
+    # correspond.
     finds: tuple[_Find, ...] = (_by_name,) if is_named else (_by_values, _by_name, _by_shape)
     for find in finds:
         for name, weight in reference.items():
@@ -95,15 +103,16 @@ def _by_shape(_: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[Pl
 
 
 def _unlike(place: Place, name: str, weight: Tensor) -> tuple[bool, ...]:
+    """Return a sort key; the candidate that resembles the weight most has the smallest."""
     last = name.rpartition(".")[2]
     is_other = place.name.rpartition(".")[2] != last
     return place.name != name, place.shape != tuple(weight.shape), is_other
 
 
 def _fits(value: Tensor, weight: Tensor) -> bool:
-    """Whether the shapes are the same, or are but for dimensions of 1 that one of them has more of.
+    """Return whether shapes are equal, or differ only in how many dimensions of size 1 they have.
 
-    Of as many dimensions, those of 1 stand in another place by mistake.
+    With equally many dimensions, a size of 1 in another position is a mistake of the submission.
     """
     if value.dim() == weight.dim():
         return value.shape == weight.shape
@@ -115,19 +124,21 @@ def _as_it_is(weight: Tensor, own: str, value: Tensor) -> Place:
 
 
 def _with_values(weight: Tensor, own: str, value: Tensor) -> Place | None:
-    """A place that has the weight's values, whatever the order and the number of its dimensions."""
+    """Return a place with the weight's values, in any order and number of dimensions, or None."""
     first = weight.flatten()[:1]
     whole = first.round() if first.is_floating_point() else first
-    # A whole number everywhere is had without a draw.
+    # A weight with one whole number everywhere, such as zeros, was not drawn. Other parameters have
+    # the same values.
     if value.dtype != weight.dtype or bool((weight == whole).all()):
         return None
-    # The first stays the first, however the dimensions lie.
+    # A cheap test before the permutations: every one of them leaves the first number where it is.
     if value.numel() != weight.numel() or not torch.equal(value.flatten()[:1], first):
         return None
     for order in itertools.permutations(range(weight.dim())):
         place = Place(own, tuple(value.shape), value.dtype, order)
         moved = [dim for dim in order if weight.shape[dim] > 1]
-        # With as many dimensions and only those of 1 moved it is as it was in memory: a mistake.
+        # If only dimensions of size 1 moved and their number is the same, memory is unchanged. Such
+        # a shape is a mistake of the submission and not another layout.
         is_other = moved != sorted(moved) or value.dim() != weight.dim()
         if (is_other or _fits(value, weight)) and torch.equal(place.laid(weight), value):
             return place
