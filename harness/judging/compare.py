@@ -1,4 +1,4 @@
-"""Compare a submission's output with the oracle: a precision class, or a mismatch."""
+"""Comparison of a submission's output with the oracle: a precision class, or a mismatch."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,11 +12,12 @@ from harness.problems.bounds import Arithmetic, Expected
 from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
 
 POISON = 0x7FB1DEAD
-"""Bits of the signalling NaN that the simulator fills fresh device memory with."""
+"""The bits of the signalling NaN with which the simulator fills fresh device memory."""
 
+# No input is larger. A kernel may return such a number in place of an infinity, see `_unsound`.
 _STANDS_FOR_INFINITY = 1e30
-# Of what rounding made at most in a few trials. Right results in float16 and bfloat16 are off by
-# less than that (docs/figures.md).
+# A multiple of the largest error that rounding made in a few trials. Right results in float16 and
+# bfloat16 stay below that error itself (docs/figures.md).
 _FAR_BEYOND_TRIALS = 4.0
 
 
@@ -28,17 +29,16 @@ def compare(
     is_beyond_half: bool = False,
     with_limits: bool = False,
 ) -> Comparison:
-    """Judge one output.
+    """Compare one output with the oracle.
 
     Args:
-        actual: What the submission gave, on any device.
-        expected: The oracle's answer.
-        exact: Whether the run's numbers are exact in float32 (`Run.is_exact`): then the fp32
-            class allows no error at all.
-        is_beyond_half: Whether float16 overflows (`Run.is_beyond_half`): then no better class
-            allows an output that is not finite.
-        with_limits: Whether to tell what the other classes allow where most is allowed, and which
-            of the classes tell anything.
+        actual: The submission's output, on any device.
+        expected: The oracle's output.
+        exact: True if the run's numbers are exact in float32 (`Run.is_exact`). The fp32 class then
+            allows no error at all.
+        is_beyond_half: True if float16 overflows in the run (`Run.is_beyond_half`). An output that
+            is not finite is then of class fp16 at best.
+        with_limits: True to fill `Comparison.limits` and `Comparison.telling`.
 
     Returns:
         The precision class and the worst error, or what is wrong.
@@ -50,7 +50,7 @@ def compare(
     at_best: Precision = "fp32"
     is_half = expected.dtype is torch.float16
     if is_half:
-        # The right value of what has overflown is to stand in its place.
+        # The right value replaces an overflown element below, and float16 may not hold it.
         actual = actual.float()
     if (is_half or is_beyond_half) and not bool(actual.isfinite().all()):
         overflown = ~actual.isfinite() & ~_poisoned(actual)
@@ -58,27 +58,31 @@ def compare(
             overflown &= actual == expected.value.half()
         actual = torch.where(overflown, expected.value.to(actual.dtype), actual)
         at_best = "fp16" if bool(overflown.any()) else at_best
-    # The last one alone: of a native output each takes much of a GPU's memory.
+    # Only the last bound is kept. Each bound of a native output takes much of a GPU's memory.
     bound = lru_cache(maxsize=1)(expected.bound)
     unsound = _unsound(actual, expected.value)
     if unsound.any():
-        # A right kernel may overflow there, or divide by what rounding makes 0.
+        # The bound is infinite if a right kernel may overflow, or divide by a number that rounding
+        # makes 0.
         unknown = bound(CLASSES[0]).isinf() & ~_poisoned(actual)
         actual = torch.where(unsound & unknown, expected.value.to(actual.dtype), actual)
         unsound = unsound & ~unknown
     if unsound.any():
         message = _describe_unsound(actual, expected.value, unsound)
         return Comparison(None, None, _mismatch(message, unsound, actual, expected.value))
-    # Where the oracle is not finite, the output agrees with it already.
+    # If the oracle is not finite, `_unsound` has already found that the output agrees with it.
     error = (actual.double() - expected.value.double()).abs()
     error = torch.where(expected.value.isfinite(), error, 0.0)
     share = _share_of_bound(error, bound(CLASSES[0]))
     worst = float(share.max()) if share.numel() else 0.0
     limits, telling = _of_classes(bound, expected.value) if with_limits else ({}, None)
     for each in CLASSES:
+        # The first class whose bound holds in every element is the tightest. A bound that grew as
+        # large as the output accepts any output, so there the error is compared with trials of
+        # rounding.
         bit_equal = not exact or each.name != "fp32" or not error.any()
         if bit_equal and bool((error <= bound(each)).all()):
-            # What may overflow, trials without overflow cannot tell.
+            # Trials do not overflow. They say nothing about a run in which float16 does.
             is_told = is_beyond_half or _tells(bound(each), expected.value)
             wrong = None if is_told else _far_beyond_trials(error, expected)
             why = f"by more than {_FAR_BEYOND_TRIALS:.0f} times what rounding makes in trials"
@@ -95,17 +99,20 @@ def compare(
 
 
 def _tells(allowed: Tensor, value: Tensor) -> bool:
-    """Whether zeros would be wrong in half of the elements that are none, if so much is allowed."""
+    """Return whether a bound rejects zeros in at least half of the elements that are not 0.
+
+    A looser bound accepts almost anything, so that a class with it says nothing.
+    """
     wrong = int((allowed < value.double().abs()).count_nonzero())
     return 2 * wrong >= int(value.count_nonzero()) > 0
 
 
 def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
-    """Give what may be off: by the bound, and where that tells nothing, by trials too.
+    """Return the allowed error: the bound, or the limit by trials if the bound says nothing.
 
     Args:
-        expected: The oracle's answer.
-        arithmetic: What the bound is for.
+        expected: The oracle's output.
+        arithmetic: The arithmetic of the bound.
 
     Returns:
         Absolute errors, float64, of the output's shape.
@@ -118,7 +125,10 @@ def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
 
 
 def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
-    """Which elements are, where half of those are that are not 0; None where they are not."""
+    """Return a mask of the elements far beyond trials, or None if they are few.
+
+    They are few if they make up at most half of the elements that are not 0.
+    """
     value = expected.value
     if expected.tried is None:
         return None
@@ -127,16 +137,17 @@ def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
 
 
 def _share_of_bound(error: Tensor, bound: Tensor) -> Tensor:
-    """Errors as shares of their bounds; one where none is allowed is beyond any."""
+    """Return errors as shares of their bounds; infinite where an error has a bound of 0."""
     return torch.where(error > 0, error / bound, 0.0)
 
 
 def _of_classes(
     bound: Callable[[Arithmetic], Tensor], value: Tensor
 ) -> tuple[dict[Precision, float], Precision | None]:
-    """The other classes' bounds over the fp32 class's, where that is largest; the last that tells.
+    """Return the limits of the other classes, and the loosest class that says anything.
 
-    None where none does.
+    A limit is the bound of a class over that of fp32, at the element with the largest fp32 bound.
+    The class is None if no class says anything.
     """
     if not value.numel():
         return {}, None
@@ -154,13 +165,16 @@ def _of_classes(
 
 
 def classify(comparisons: Iterable[Comparison]) -> Precision | None:
-    """Give the tightest class that holds in every comparison; None if one has none, or for none."""
+    """Return the tightest class that holds in every comparison; None if there is none.
+
+    There is none if a comparison has no class, or if there is no comparison.
+    """
     classes = [comparison.precision for comparison in comparisons]
     return None if None in classes else loosest(classes)
 
 
 def loosest(classes: Iterable[Precision | None]) -> Precision | None:
-    """Give the loosest of some classes; None where there is none."""
+    """Return the loosest of some classes, or None if there is none."""
     return max(filter(None, classes), key=PRECISIONS.index, default=None)
 
 
@@ -173,10 +187,10 @@ def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
 
 
 def _unsound(actual: Tensor, value: Tensor) -> Tensor:
-    """Mark the elements of which only one side is finite, or that are other infinities.
+    """Mark elements that are finite on one side only, or differ although neither side is finite.
 
-    What is larger than any number that is drawn stands for an infinity: of nothing at all the
-    largest is -inf, or what a kernel starts from.
+    A finite number beyond 1e30 in absolute value stands for an infinity of its sign. An example is
+    the maximum of nothing: the reference gives -inf, and a kernel the number that it starts from.
     """
     disagree = actual.isfinite() != value.isfinite()
     other = ~value.isfinite() & (actual.double().nan_to_num(0.0) != value.nan_to_num(0.0))

@@ -1,4 +1,4 @@
-"""Judge one output against the oracle, in slices of the batch where the whole is too much."""
+"""Judgement of one output against the oracle, in slices of the batch if the output is large."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.problems.runs import Run
 from harness.problems.values import Values
 from harness.records.comparison import Comparison, Mismatch
 
-# The oracle keeps about four float64 tensors of an output's size at a time.
+# The oracle keeps about four float64 tensors of the output's size at a time.
 _MAX_ELEMENTS = 1 << 25
 
 
@@ -34,16 +34,16 @@ def judge(
     *,
     with_limits: bool = False,
 ) -> Comparison:
-    """Compare a run's output with the oracle.
+    """Compare the output of a run with the oracle.
 
     Args:
         problem: The reference.
         case: The case.
         run: One of the case's runs.
         values: The run's weights and inputs, on the CPU.
-        actual: What the submission gave, on the CPU.
-        device: Where the oracle computes.
-        with_limits: As in `compare`; of an output in slices, those of the first.
+        actual: The submission's output, on the CPU.
+        device: The device on which the oracle computes.
+        with_limits: As in `compare`. An output in slices has the limits of its first slice.
 
     Returns:
         The precision class and the worst error, or what is wrong.
@@ -74,22 +74,23 @@ def judge_with_bits(
     *,
     with_limits: bool = False,
 ) -> tuple[Comparison, tuple[Rounding, ...]]:
-    """Compare as `judge` does, and find the operands that the errors tell to be rounded.
+    """Compare as `judge` does, and find the operands whose rounding shows in the errors.
 
-    Both from one oracle's output. None are found where an output is not of the fp32 class anyway,
-    or so large that it is judged in slices.
+    One output of the oracle serves both. An output that is not of the fp32 class is not searched
+    for rounded operands, and neither is one of more than 2^25 elements.
 
     Args:
-        problem: As in `judge`, and the others too.
+        problem: The reference.
         case: The case.
-        run: A plain one.
-        values: The run's, on the CPU.
-        actual: What the submission gave, on the CPU.
-        device: Where the oracle computes.
+        run: A plain run of the case.
+        values: The run's weights and inputs, on the CPU.
+        actual: The submission's output, on the CPU.
+        device: The device on which the oracle computes.
         with_limits: As in `judge`.
 
     Returns:
-        What `judge` gives, of the class that operands of so few bits have; and these operands.
+        The result of `judge`, with the class of the rounded operands if there are any; and these
+        operands.
     """
     if actual.numel() > _MAX_ELEMENTS:
         return judge(problem, case, run, values, actual, device, with_limits=with_limits), ()
@@ -108,7 +109,7 @@ def judge_with_bits(
 
 
 def _is_sliced(problem: Problem, values: Values, actual: Tensor) -> bool:
-    """Whether an output is so large that the oracle takes a few rows of the batch at a time."""
+    """Return whether the oracle computes a few rows of the batch at a time, as for a large output."""
     rows = values.inputs[0].shape[:1] if values.inputs else torch.Size()
     can_be_sliced = problem.family.rows_are_independent and rows and actual.shape[:1] == rows
     return bool(can_be_sliced) and actual.numel() > _MAX_ELEMENTS
@@ -126,7 +127,7 @@ def _compared(actual: Tensor, right: Expected, run: Run, *, with_limits: bool) -
 
 
 def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Comparison:
-    """One comparison from those of consecutive rows, each with its first row."""
+    """Merge the comparisons of consecutive rows, each given with its first row."""
     wrong = list(_mismatches(parts))
     worst = [part.worst for _, part in parts if part.worst is not None]
     if not wrong:

@@ -1,22 +1,24 @@
-"""Whether a submission has rounded its operands to fewer bits than float32's, by its errors.
+"""Detection of operands that a submission rounds to fewer bits than float32 has, by its errors.
 
-The bound of a sum grows with the number of its terms, and what is lost of operands with the root of
-it: where sums are long, operands of fewer bits hide under the bound. But what they lose is known to
-the last bit, and so is what that makes of each output. An error that comes of it agrees with that,
-and an error of float32's sums does not.
+The bound of a sum grows with the number of its terms. The loss from rounded operands grows with the
+root of that number. In long sums, operands of fewer bits therefore hide under the bound. But their
+loss is known to the last bit, and so is its effect on each output. An error that comes from rounded
+operands agrees with that effect. An error of float32's sums does not.
 
-Let r be what rounding to some bits adds to an operand, J r what that makes of the output, and e the
-output's error. The statistic is T = <r, J'e> / |r * J'e|, with * element by element. Given all
-else, each element of r has either sign with equal probability: operands are drawn evenly between
-any two numbers of so few bits. Sums of continuous products are rounded by what lies 2^-24 below the
-partial sum, which does not depend on such a sign; so T is a sum of given numbers with random signs,
-and Hoeffding's inequality (1963) has P(T > t) <= exp(-t t / 2). For t = 8.5 that is 2.1e-16. With
-26 roundings of each of two operands, 90,000 calls together accuse an honest submission with a
-probability of less than 1e-9.
+Let r be the amount by which rounding to some bits changes an operand, J r its effect on the output,
+and e the output's error. The statistic is T = <r, J'e> / |r * J'e|, with * element by element.
 
-Where that independence holds but nearly, as of products of split operands whose smallest are left
-out, what there is of r in e is a small share of it. So e must have at least half of what r makes:
-s = <r, J'e> / |J r|^2 is 1 for who rounds so, and at most 1/4 for who keeps a bit more.
+Given all else, each element of r has either sign with equal probability, because operands are drawn
+evenly between any two numbers of so few bits. float32 rounds sums of continuous products by digits
+2^-24 below the partial sum, which do not depend on these signs. So for an honest sum, T is a sum of
+given numbers with random signs. Hoeffding's inequality (1963) gives P(T > t) <= exp(-t t / 2),
+which is 2.1e-16 for t = 8.5. There are 26 roundings of each of two operands. In 90,000 calls
+together, an honest submission is accused with a probability of less than 1e-9.
+
+The independence is only approximate for products of split operands that leave out the smallest
+products. There, r makes up a small share of e. So the test also requires that e has at least half
+of what r makes. The share s = <r, J'e> / |J r|^2 is 1 for a kernel that rounds in this way. It is
+at most 1/4 for a kernel that keeps one bit more.
 """
 
 from __future__ import annotations
@@ -35,29 +37,31 @@ from harness.problems.factors import Factor
 from harness.records.comparison import Precision
 
 How = Literal["nearest", "zero"]
-"""Where numbers are rounded to."""
+"""The rounding mode: to the nearest number, or towards zero."""
 
 _HOWS: tuple[How, ...] = ("nearest", "zero")
-# The fp32 class has operands of two parts of 11 bits each (3xTF32), which may lose the 22nd.
+# The fp32 class admits operands of two parts of 11 bits each (3xTF32), which may lose the 22nd bit.
+# Operands of 21 bits and more are therefore not looked for.
 _FEWEST_BITS, _MOST_BITS = 8, 20
 _BITS = range(_FEWEST_BITS, _MOST_BITS + 1)
+# Thresholds of T and of s.
 _DEVIATIONS = 8.5
 _LEAST_SHARE = 0.5
 _FLOAT32_BITS = 24
-# Numbers at a time, by the type of device: few enough for a processor's cache, and enough to be
-# worth a GPU's launches.
+# Size of a chunk in numbers, by type of device. It is small enough for a CPU's cache, and large
+# enough for a GPU's launches to be worth it.
 _AT_A_TIME = {"cpu": 1 << 13, "cuda": 1 << 20}
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """An operand of fewer bits than it was given.
+    """An operand with fewer bits than the submission was given.
 
     Attributes:
-        operand: Its name.
-        bits: Of the mantissa, the leading one included.
-        how: To the nearest number of so many bits, or towards zero.
-        deviations: T, as above.
+        operand: Name of the operand.
+        bits: Bits of the mantissa, with the leading one.
+        how: The rounding mode.
+        deviations: The statistic T of the module's docstring.
     """
 
     operand: str
@@ -67,25 +71,25 @@ class Rounding:
 
 
 def roundings(factors: Sequence[Factor], error: Tensor) -> tuple[Rounding, ...]:
-    """Find the operands that were rounded, and how; of each the rounding that tells most.
+    """Find the operands that were rounded, and how; for each operand the most evident rounding.
 
     Args:
         factors: The operands of a reference, drawn from continuous distributions.
-        error: The output less the exact one, float64, of the output's shape.
+        error: The output minus the exact output, float64, of the output's shape.
     """
     found = (_rounding(factor, error) for factor in factors)
     return tuple(each for each in found if each)
 
 
 def class_of(found: Sequence[Rounding]) -> Precision:
-    """Give the tightest class with operands of so few bits."""
+    """Return the tightest class that admits operands of so few bits."""
     roundoff = 2.0 ** (1 - min(each.bits for each in found))
     looser = (each.name for each in CLASSES[1:] if roundoff <= each.roundoff)
     return next(looser, CLASSES[-1].name)
 
 
 def describe(found: Iterable[Rounding]) -> Iterator[str]:
-    """Say of each operand what its errors tell, given what any calls have shown."""
+    """Yield one note for each rounded operand, from the roundings of any number of calls."""
     by_operand = sorted(found, key=lambda each: (each.operand, -each.deviations))
     for operand, of_one in groupby(by_operand, key=lambda each: each.operand):
         most = next(of_one)
@@ -99,7 +103,7 @@ _WORDS = {"nearest": "to nearest", "zero": "towards zero"}
 
 
 def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
-    # No sum of fewer signs is so large.
+    # T of n numbers is at most the root of n (Cauchy-Schwarz), so fewer numbers cannot reach it.
     if factor.values.numel() < _DEVIATIONS**2:
         return None
     weighed = factor.adjoint(error)
@@ -111,21 +115,25 @@ def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
             return None
         added = _added(factor.values.double(), bits, how)
         share = float((added * weighed).sum() / factor.image(added).square().sum())
-        # A small share of a coarser rounding may stand out more, and hides no finer one.
+        # A coarser rounding with a small share may have the largest T. The next one is tried then.
         if share > _LEAST_SHARE:
             return found
     return None
 
 
 def deviations(values: Tensor, weighed: Tensor) -> Tensor:
-    """Compute T for each rounding: float64, (len(_HOWS), len(_BITS)).
+    """Compute T for each rounding.
 
     Args:
         values: An operand, float32.
-        weighed: J'e, float64, of its shape.
+        weighed: J'e, float64, of the operand's shape.
+
+    Returns:
+        T, float64, of shape (len(_HOWS), len(_BITS)).
     """
     mantissa, exponent = torch.frexp(values.flatten())
-    # A whole number of 24 bits, and what a one in its last bit makes.
+    # The mantissa as an integer of 24 bits, and the effect of a one in its last bit. What each
+    # rounding adds follows from the low bits of that integer, in units of the last bit.
     whole = (mantissa.abs() * 2.0**_FLOAT32_BITS).int()
     last = torch.ldexp(weighed.flatten() * values.flatten().sign(), exponent - _FLOAT32_BITS)
     largest = float(last.abs().max())
@@ -149,13 +157,14 @@ def deviations(values: Tensor, weighed: Tensor) -> Tensor:
 
 
 def _added(values: Tensor, bits: int, how: How) -> Tensor:
-    """Give what rounding adds to numbers, less what it adds to all that are not representable.
+    """Return what rounding adds to numbers, without the mean of that.
 
-    Rounding towards zero takes half of the last bit off them on average, which is as an error of
-    the whole sum; a tie is rounded to either side.
+    The mean is over numbers that are not representable. Rounding towards zero takes half of the
+    last bit off them on average, which acts like an error of the whole sum. A tie may round to
+    either side and counts as 0.
 
     Args:
-        values: Float64.
+        values: Numbers, float64.
         bits: As in `Rounding`.
         how: As in `Rounding`.
     """

@@ -1,4 +1,4 @@
-"""What failing cases have in common, in one sentence, and which of them is the smallest."""
+"""The property that failing cases have in common, and the smallest failing case."""
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -7,18 +7,26 @@ from dataclasses import dataclass
 from harness.problems import families
 from harness.problems.grid import Case
 
-# With fewer failures, or fewer cases that are right, some accidental property or pair of
-# properties nearly always fits.
+# With fewer failures, or fewer right cases, some property or pair of properties nearly always fits
+# by accident.
 _ENOUGH_FOR_ONE = 2
 _ENOUGH_FOR_PAIR = 4
+# Least separation of a reported property: the share of failing cases that have it, minus the share
+# of passing cases that have it.
 _WORTH_SAYING = 0.5
-# Of those without the property: where most of them fail too, it tells nothing.
+# Largest share of failures among the cases without a reported property.
 _MOST_OTHERS = 0.25
 
 
 @dataclass(frozen=True)
 class _Property:
-    """Something true of some cases: its words, those for its opposite, and whom it holds for."""
+    """A property of some cases.
+
+    Attributes:
+        words: Description of the property.
+        opposite: Description of its opposite.
+        holds: Ids of the cases that have it.
+    """
 
     words: str
     opposite: str
@@ -29,12 +37,12 @@ def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> 
     """Find the simplest property that separates failing cases from the others.
 
     Args:
-        cases: The cases with a verdict of their own: passed or failed, not declined.
-        failed: Ids of those that failed.
+        cases: The cases that passed or failed; declined ones are left out.
+        failed: Ids of the failing cases.
 
     Returns:
-        One sentence, such as "all 23 with stride > 1 fail; none with stride 1", or "" when
-        nothing simple separates them.
+        One sentence, such as "all 23 with stride > 1 fail; none with stride 1". It is empty if
+        nothing simple separates the cases.
     """
     every = frozenset(case.id for case in cases)
     failures = every & frozenset(failed)
@@ -44,6 +52,9 @@ def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> 
         return f"all {len(every)} cases fail" if len(every) > 1 else ""
     if len(failures) < _ENOUGH_FOR_ONE or len(every - failures) < _ENOUGH_FOR_ONE:
         return ""
+    # One property that fits exactly comes first, then two of them, then one that nearly fits. Every
+    # step is tried only if the simpler one failed, since a sentence with fewer conditions helps
+    # more.
     properties = list(_properties(cases))
     for one in properties:
         if one.holds == failures:
@@ -57,7 +68,7 @@ def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> 
 
 
 def smallest(cases: Collection[Case]) -> Case:
-    """Give the case that is easiest to follow by hand: the least work, then the plainest.
+    """Return the case that is easiest to follow by hand: the least work, then the plainest one.
 
     Args:
         cases: At least one case.
@@ -79,7 +90,7 @@ def _size(case: Case) -> tuple[int, int, str]:
 def _nearest(
     properties: Sequence[_Property], every: frozenset[str], failures: frozenset[str]
 ) -> str:
-    """Describe the property that separates best, if it does so well enough to help."""
+    """Describe the property that separates best; return "" if it separates too poorly."""
     passes = every - failures
 
     def separation(one: _Property) -> float:
@@ -99,8 +110,8 @@ def _nearest(
 
 
 def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
-    """Give what can be said of the cases, what is said most simply first."""
-    # All are of one problem, and so of one family.
+    """Yield the properties of the cases, the simplest first."""
+    # All cases belong to one problem, and so to one family.
     family = families.named(cases[0].family)
     facts = {case.id: family.facts(case) for case in cases}
     names = list(dict.fromkeys(name for fact in facts.values() for name in fact))
@@ -114,14 +125,14 @@ def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
 
 
 def _of_switch(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    """Give both sides of a parameter that is on or off."""
+    """Yield both sides of a parameter that is on or off."""
     holds = _where_true(values)
     yield _Property(name, f"without {name}", holds)
     yield _Property(f"no {name}", f"with {name}", frozenset(values) - holds)
 
 
 def _of_relation(words: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    """Give what is true of some; its opposite has no words."""
+    """Yield a property whose opposite has no description."""
     yield _Property(words, "of the others", _where_true(values))
 
 
