@@ -1,4 +1,4 @@
-"""What the answer to a call shows beside its numbers: whether it is an output, and whose work."""
+"""Checks of a call's answer beside its numbers: its kind, and whose work it is."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ _TENSOR = "torch.Tensor"
 
 @dataclass(frozen=True)
 class Output:
-    """One of those that a call returned.
+    """One output of a call.
 
     Attributes:
-        value: On the CPU or a GPU, as it was read.
-        writers: Who wrote each element; uint8 of the value's shape, as the device says.
-        address: Of its first element.
+        value: The numbers, on the CPU or a GPU, where they were read.
+        writers: What wrote each element: `UNWRITTEN`, `OTHER` or `KERNEL`; uint8 of the value's
+            shape.
+        address: Address of the first element.
     """
 
     value: Tensor
@@ -43,11 +44,11 @@ class Output:
 
 
 def wrong_kind(answer: Message, outputs: int | None) -> str | None:
-    """What keeps an answer from being an output at all.
+    """Return why an answer does not have outputs of the right kind, or None.
 
     Args:
-        answer: To a call.
-        outputs: How many the reference gives, as `Problem.outputs` has it.
+        answer: The answer to a call.
+        outputs: Number of outputs that the reference returns, as in `Problem.outputs`.
     """
     header = answer.header
     if header.get("wrong"):
@@ -68,7 +69,7 @@ def wrong_kind(answer: Message, outputs: int | None) -> str | None:
 
 
 def _wrong(told: Mapping[str, Any]) -> str:
-    """What keeps one output from being one; empty for nothing."""
+    """Return why one output is not of the right kind, or ""."""
     if told["type"] != _TENSOR:
         return f"forward returned {told['type']}, not a tensor"
     if told["device"] != "cuda":
@@ -81,10 +82,10 @@ def _not_sent(answer: Message) -> str | None:
 
 
 def outputs_of(answer: Message) -> Sequence[Output]:
-    """The outputs in an answer that is of the right kind.
+    """Return the outputs in an answer of the right kind.
 
     Raises:
-        StepFault: The device has not said who wrote them, as it does always.
+        StepFault: The answer does not say what wrote each element, which the device always says.
     """
     values, writers = answer.tensors[::2], answer.tensors[1::2]
     if [each.shape for each in values] != [each.shape for each in writers]:
@@ -95,7 +96,7 @@ def outputs_of(answer: Message) -> Sequence[Output]:
 
 
 def describe_unwritten(unwritten: Tensor) -> str:
-    """Say which elements of an output nobody wrote; at least one is true."""
+    """Describe the elements of an output that nothing wrote; at least one has to be True."""
     first = tuple(int(i) for i in unwritten.nonzero()[0])
     return (
         f"{int(unwritten.sum())} of {unwritten.numel()} output elements were never written, "
@@ -104,10 +105,14 @@ def describe_unwritten(unwritten: Tensor) -> str:
 
 
 class OwnWork:
-    """Whether calls of one case are a submission's own work."""
+    """The judge of whether calls of one case are a submission's own work.
+
+    Attributes:
+        need: Work that a call of the case takes; None if unknown.
+    """
 
     def __init__(self, problem: Problem, case: Case, source: str) -> None:
-        """`source` is the submission's text, by whose words operators are called."""
+        """Prepare to judge calls of a case; `source` is the submission's text."""
         self._problem = problem
         self._case = case
         self._source = source
@@ -125,11 +130,11 @@ class OwnWork:
         """Judge one call by its answer.
 
         Args:
-            answer: With the device's record of it.
-            outputs: What it returned; several are looked at as one.
-            operands: What it was given.
-            is_dense: Whether kernels may not leave elements out.
-            is_first: Whether it is the first call of the model.
+            answer: The answer, with the device's record of the call.
+            outputs: The outputs of the call; several are judged as one.
+            operands: Sizes of what the call was given.
+            is_dense: True if kernels must not leave out elements.
+            is_first: True for the first call of the model.
         """
         output, writers = outputs[0].value, outputs[0].writers
         if len(outputs) > 1:
@@ -138,7 +143,8 @@ class OwnWork:
         written = writers if is_dense else None
         during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
         if is_first:
-            # What is built for the sizes at hand is built when they are first seen.
+            # Device code for the sizes at hand may be built in the first call, which sees them
+            # first.
             during = tuple(work for work in during if work.name != IN_MODULES)
         if self.need is None:
             own = self._operations
@@ -146,10 +152,10 @@ class OwnWork:
         return judge_work(self.need, during, before, output, written, self._source)
 
     def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:
-        """Whether kernels have to write anything of the right outputs.
+        """Return whether kernels have to write any element of the right outputs.
 
-        Of a transposed convolution whose inputs all fall into the padding, zeros are the output,
-        and nothing is added to them.
+        They do not if inputs of zeros give the same outputs. An example is a transposed convolution
+        whose inputs all fall into the padding: its output is zeros, and nothing is added to them.
         """
         if self.need is not None or any(bool((each.writers == KERNEL).any()) for each in outputs):
             return True
@@ -165,6 +171,7 @@ class OwnWork:
 
     @cached_property
     def _operations(self) -> Sequence[Operation]:
+        """The operators that the reference calls; empty if it cannot be run for that."""
         with suppress(Exception):  # a reference may need values to know what it does
             return operations_of(self._problem, self._case)
         with suppress(Exception):  # or a GPU

@@ -1,4 +1,4 @@
-"""Which failing cases get a picture, and what the diagnosed mistake would have given there."""
+"""Choice of the failing cases that get a picture, and the diagnosed mistake's output in them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from harness.problems.values import runs_for, values_for
 from harness.records.picture import Picture
 from harness.records.report import Report
 
-# Of what fails in other ways than the case that is shown.
+# The most pictures of other kinds of failure than the one that is shown.
 _MOST_OTHER_PICTURES = 3
-# Of a picture that tells much: more rows and columns tell no more.
+# Rows and columns of a picture that shows enough; more of them show no more.
 _MANY_ROWS, _MANY_COLUMNS = 8, 48
-# Below so many elements nothing is seen, though some are right.
+# Fewer elements show nothing, even if some are right.
 _ENOUGH = 100
+# The page at address 0, which a kernel reads through a null pointer.
 _NULL_PAGE = range(4096)
-# Cases that passed, of which it is enough to see a few.
+# The most passed cases that are looked at.
 _PASSED = 3
 
 
 def illustrated(
     report: Report, outcomes: Sequence[CaseOutcome], problem: Problem, known: Diagnosis | None
 ) -> Report:
-    """Add pictures of the case that is shown, of a larger one, and of one of each other kind."""
+    """Return the report with pictures: its smallest failure, a larger one, and other kinds."""
     others_shown = [other.case for other in report.other_failures][:_MOST_OTHER_PICTURES]
     wanted = {report.smallest_failure, _most_telling(outcomes), *others_shown}
     wrong = {o.case.id: o for o in outcomes if (o.wrong or o.other) and o.case.id in wanted}
@@ -47,7 +48,10 @@ def illustrated(
 
 
 def _most_telling(outcomes: Sequence[CaseOutcome]) -> str:
-    """Id of the failing case whose output shows most: of some size, and right in places."""
+    """Return the id of the failing case whose output shows most, or "" if there is no output.
+
+    An output shows much if it is of some size, fits into a map, and is right in places.
+    """
 
     def tells(outcome: CaseOutcome) -> tuple[bool, bool, bool, int, str]:
         wrong = outcome.wrong or outcome.other
@@ -59,8 +63,8 @@ def _most_telling(outcomes: Sequence[CaseOutcome]) -> str:
         is_partly_right = not mismatch or mismatch.count < mismatch.total
         return is_whole, area >= _ENOUGH, is_partly_right, area, outcome.case.id
 
-    # Those of which numbers are known to be wrong tell more than others, and where no output came
-    # the smallest tells all.
+    # An output with wrong numbers shows more than one of another shape, or one with stores beside
+    # it. If a case gave no output, the smallest such case shows everything.
     others = [o for o in outcomes if o.other and o.other.actual.numel()]
     drawn = [o for o in outcomes if o.wrong] or others
     return max(drawn, key=tells).case.id if drawn else ""
@@ -78,10 +82,11 @@ def _picture(outcome: CaseOutcome, problem: Problem, known: Diagnosis | None) ->
 def _mistaken(
     outcome: CaseOutcome, wrong: WrongOutput, known: Diagnosis | None
 ) -> MistakenOutput | None:
-    """What the diagnosed mistake gives for the same values."""
+    """Return the output of the diagnosed mistake for the same values, or None if unknown."""
     if outcome.wrong is None:
         if not wrong.actual.numel():
-            # No number of it can come of what is not there.
+            # The call gave no output. The diagnosed mistake reads an operand that does not exist,
+            # so it has no numbers either.
             return MistakenOutput(known.name, is_from_outside=True) if known else None
         if wrong.beside:
             return MistakenOutput("stores beside the output alone")
@@ -97,7 +102,11 @@ def _mistaken(
 def absent_operand(
     failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Diagnosis | None:
-    """Recognise kernels that read a parameter where the model has none."""
+    """Recognise kernels that read a parameter that the model does not have in the failing cases.
+
+    Every failing case stops at a null pointer. The parameter is the only one that the passed cases
+    have and the failing ones do not.
+    """
     stopped = [outcome.other for outcome in failed if outcome.other and not outcome.wrong]
     if len(stopped) < len(failed) or not stopped:
         return None

@@ -1,9 +1,9 @@
-"""Whether a submission does its own work: what happened on the device, against what is needed.
+"""Judgement of own work by products: what happened on the device, against what the output takes.
 
-The simulated device records every operator of torch, kernel and copy of a call, and who wrote each
-element of the output. What counts is products: of some families it is known how many of them an
-output takes, and what forms them does the work. Moving data, casting and padding are nobody's work;
-adding a bias and scaling an input are a small share of it.
+The device records every operator of torch, kernel and copy of a call, and what wrote each element
+of the output. For some families it is known how many products an output takes. Whatever forms these
+products does the work. Moving data, casting and padding are not work. Adding a bias and scaling an
+input are a small share of it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from harness.problems.families.family import Need
 
 CHECK: Final[Check] = "own work"
 
-# Torch may form less than this share of the products, or so many for each number that goes in or
-# comes out: a few passes over input, weight and output are preparation, however small the case.
+# Torch may form up to this share of the products, or up to this many for each number that goes in
+# or comes out. A few passes over input, weight and output are preparation, however small the case
+# is.
 _MOST_SHARE = 0.25
 _MOST_PASSES = 4
-# The least arithmetic of kernels, in operations for each product: algorithms that save products
-# save a few times, not more.
+# Kernels do at least this many operations for each product. Algorithms that save products need a
+# few times fewer, but not less than that.
 _LEAST_OPERATIONS = 0.25
-# An output that came from the host is told apart from tables and sizes. So little of it that no
-# precision class holds may come: four bits of each number.
+# Largest share of an output's bytes that may come from the host: four bits of each number, with
+# which no precision class holds. The smallest limit leaves room for tables and sizes.
 _MOST_OF_OUTPUT = 1 / 8
 _LEAST_HOST_BYTES = 4096
-# Of inputs whose numbers go to the host in fewer bits: eight of each.
+# Largest share of the inputs' bytes that may go to the host: eight bits of each number.
 _MOST_OF_INPUTS = 1 / 4
 _NUMBER_BYTES = 4
 _MODE = re.compile(r"\bself\.training\b")
@@ -44,7 +45,12 @@ _MODE = re.compile(r"\bself\.training\b")
 
 @dataclass(frozen=True)
 class Judged:
-    """What was made of one call: findings, and the share of the work that its kernels did."""
+    """The judgement of one call.
+
+    Attributes:
+        findings: Signs that the call is not the submission's own work.
+        share: The share of the work that the submission's kernels did; None if unknown.
+    """
 
     findings: tuple[Finding, ...]
     share: float | None
@@ -58,18 +64,19 @@ def judge_work(
     writers: Tensor | None,
     source: str = "",
 ) -> Judged:
-    """Judge one call.
+    """Judge whether one call is a submission's own work.
 
     Args:
-        need: What it takes.
-        during: What was done from the call's beginning to its end.
-        before: What was done since the call before.
-        output: What it returned, on the CPU.
-        writers: Who wrote each element of it, as `SimulatedDevice.writers` has it.
-        source: The submission's text, by whose words operators are called.
+        need: Work that the call takes.
+        during: Work that was done from the call's beginning to its end.
+        before: Work that was done since the previous call.
+        output: Output of the call, on the CPU.
+        writers: What wrote each element of the output, as `writers` of the device's memory has it
+            (harness/device/executor.py). None if that says nothing.
+        source: The submission's text, in whose words findings name operators.
 
     Returns:
-        What makes it not the submission's own work.
+        Findings if the call is not the submission's own work, and the share of own work.
     """
     if not output.numel() or not need.products:
         return Judged((), None)
@@ -97,12 +104,12 @@ def judge_work(
 
 
 def judge_arithmetic(need: Need | None, operations: int, when: str = "") -> tuple[Finding, ...]:
-    """Judge what the kernels of a call counted.
+    """Judge the arithmetic of a call's kernels.
 
     Args:
-        need: What the call takes.
-        operations: Floating-point operations of all its kernels.
-        when: In which call, if not in every one.
+        need: Work that the call takes; None if unknown.
+        operations: Floating-point operations of all kernels of the call.
+        when: Beginning of the message, if only some calls are meant.
     """
     if need is None or operations >= _LEAST_OPERATIONS * need.products:
         return ()
@@ -116,12 +123,12 @@ def judge_arithmetic(need: Need | None, operations: int, when: str = "") -> tupl
 def changed_values(
     told: Mapping[str, Any], inputs: Sequence[Tensor], weights: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """Findings of inputs and weights that a call has changed in place.
+    """Return findings for inputs and weights that a call changed in place.
 
     Args:
-        told: The worker's answer, with digests of what they are after the call.
-        inputs: What they were.
-        weights: Digests of what these were, by the names that the worker uses.
+        told: The worker's answer, with digests of inputs and weights after the call.
+        inputs: Inputs before the call.
+        weights: Digests of the weights before the call, by the worker's names.
     """
     found = []
     if told["inputs"] != [digest(each) for each in inputs]:
@@ -134,7 +141,7 @@ def changed_values(
 
 
 def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
-    """What a worker told, checked already (harness/worker/answers.py)."""
+    """Return the work in a worker's answer, which harness/worker/answers.py has checked."""
     return tuple(Work(**{field.name: each[field.name] for field in fields(Work)}) for each in plain)
 
 
@@ -167,14 +174,20 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
 
 
 def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
-    """Products and sums of a few bits can be had from tables, several times for each product."""
+    """Yield a message if torch looked up more numbers than there are products.
+
+    A table can replace products and sums of a few bits, with several lookups for each product.
+    """
     looked_up = sum(w.elements for w in everything if w.worker == "operator" and looks_up(w.name))
     if looked_up > need.products + _MOST_PASSES * need.numbers:
         yield f"operators of torch looked up {looked_up:,} numbers for {need.products:,} products"
 
 
 def no_kernel(source: str) -> str:
-    """What is said where nothing was launched: to who computes in one mode alone, in which it was.
+    """Return the message for a call in which no kernel was launched.
+
+    It mentions the training mode if the source does: a submission may launch kernels in one mode
+    only, and a new model is in training mode.
 
     Args:
         source: The submission's text.
@@ -186,7 +199,7 @@ def no_kernel(source: str) -> str:
 
 
 def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
-    """Say that an output came from the host."""
+    """Yield messages if the output, or code that may contain it, came from the host."""
     most = max(_MOST_OF_OUTPUT * output.nbytes, _LEAST_HOST_BYTES)
     came, built = (
         sum(work.elements for work in during if work.name == name)
@@ -199,12 +212,14 @@ def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
 
 
 def of_operands_on_host(during: Iterable[Work], inputs: int, weights: int) -> Iterator[str]:
-    """Say that work on the host has the operands there; weights alone may be laid out there.
+    """Yield a message if so much went to the host that the work can be done there.
+
+    The weights alone may go there, since a submission may change their layout on the host.
 
     Args:
-        during: What was done from the call's beginning to its end.
-        inputs: Their bytes.
-        weights: Theirs.
+        during: Work that was done from the call's beginning to its end.
+        inputs: Bytes of the inputs.
+        weights: Bytes of the weights.
     """
     went = sum(work.elements for work in during if work.name == TO_HOST)
     if went >= max(weights + _MOST_OF_INPUTS * inputs, _LEAST_HOST_BYTES):
@@ -224,5 +239,5 @@ def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:
 
 
 def percent(share: float) -> str:
-    """A share of a whole, which is never more than all of it, in three digits."""
+    """Return a share as a percentage of three digits, 100 % at most."""
     return f"{100 * min(share, 1.0):.3g} %"

@@ -109,7 +109,7 @@ def judge_with_bits(
 
 
 def _is_sliced(problem: Problem, values: Values, actual: Tensor) -> bool:
-    """Return whether the oracle computes a few rows of the batch at a time, as for a large output."""
+    """Return whether the output is so large that the oracle computes it in slices of the batch."""
     rows = values.inputs[0].shape[:1] if values.inputs else torch.Size()
     can_be_sliced = problem.family.rows_are_independent and rows and actual.shape[:1] == rows
     return bool(can_be_sliced) and actual.numel() > _MAX_ELEMENTS

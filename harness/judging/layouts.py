@@ -1,4 +1,4 @@
-"""What a submission must make of inputs that are not contiguous: what its text says it does."""
+"""Layouts of inputs, and the words in a submission's text that promise to handle them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from harness.problems.runs import Arrangement
 from harness.problems.source_numbers import without_comments
 
-# Who asks for strides, or has inputs copied, does so for inputs that lie otherwise; who asks for an
-# address's remainder does so for those that do not start where allocations do.
+# A submission that asks for strides, or has inputs copied, means to handle inputs in other layouts.
+# A submission that tests an address's remainder means to handle inputs that start elsewhere than
+# allocations do.
 _MENTIONS_STRIDES = re.compile(r"contiguous|\.stride\(")
 _MENTIONS_ALIGNMENT = re.compile(r"uintptr_t|is_?aligned", re.IGNORECASE)
-# So does who asks whether there is anything to do, before a launch of no blocks fails.
+# A submission that tests for an empty input means to handle it, before a launch of no blocks fails.
 _MENTIONS_NOTHING = re.compile(
     r"numel\(\)\s*(?:==|<=)\s*0\b|\b(?:total|batch|rows|count)\w*\s*(?:==|<=)\s*0\b"
 )
 
-# So does who compares sizes with what 32 bits hold, or multiplies in 64 what has fewer.
+# A submission that compares sizes with 32-bit limits, or multiplies smaller integers in 64 bits,
+# means to handle sizes beyond 32 bits.
 _WIDE = r"(?:u?int64_t|size_t|(?:unsigned\s+)?long\s+long)"
 _MENTIONS_BITS = re.compile(
     r"numeric_limits<\s*u?int(?:32_t)?\s*>::max|\bU?INT(?:32)?_MAX\b|\b(?:2147483647|4294967295)\b"
@@ -45,18 +47,18 @@ WORDS: Mapping[Arrangement, str] = {
     "long": "an output of 2^28 positions",
     "wide": "a row of more than 2^32 numbers",
 }
-"""What a report calls them."""
+"""Descriptions of the layouts in reports."""
 
 
 def promises(source: str, arrangement: Arrangement) -> bool:
-    """Whether a submission's text says that it takes such inputs.
+    """Return whether a submission's text says that it handles inputs of some layout.
 
-    KernelBench's own are always contiguous, and have rows. So a kernel that takes no others has no
-    mistake, unless it means to take them.
+    KernelBench's own inputs are always contiguous and have rows. A kernel that handles no others is
+    right, unless it means to handle them.
 
     Args:
         source: The submission's text.
-        arrangement: How the inputs lie.
+        arrangement: The layout of the inputs.
     """
     code = without_comments(source)
     return bool(_MENTIONS.get(arrangement, _MENTIONS_STRIDES).search(code))

@@ -1,6 +1,7 @@
-"""Make a picture of a wrong output: where it is wrong, by how much, and what a mistake would give.
+"""Pictures of wrong outputs: where they are wrong, by how much, and what a mistake would give.
 
-Only what a report shows of a submission that failed is drawn: the oracle answers once more for it.
+Only outputs that a report shows of a failing submission are drawn, because the oracle computes each
+of them once more.
 """
 
 from __future__ import annotations
@@ -22,37 +23,38 @@ from harness.problems.values import Values
 from harness.records.picture import CODES, LEVELS, Element, Picture, Rows, View
 
 MOST_ROWS, MOST_COLUMNS = 32, 96
-"""Of cells; a larger output is shown reduced."""
+"""The most cells of a map; a larger output is shown reduced."""
 _MOST_PAGES = 8
-# Of a view; a page that fills it is shown alone.
+# The most cells of a view. A page that fills it is shown alone.
 _MOST_CELLS = 3072
 _DETAIL_ROWS, _DETAIL_COLUMNS = 16, 64
 _MOST_WRONG, _MOST_RIGHT = 30, 10
-# Rows of what was written before an output, or behind it; what is farther off is not drawn.
+# The most rows for stores before an output, and behind it. Stores that are farther off are not
+# drawn.
 _MOST_BESIDE = 4
 _NOTHING, _UNWRITTEN, _OUTSIDE = CODES.index(" "), CODES.index("u"), CODES.index("o")
 _FIRST_WRONG = CODES.index("0")
 _LAST_DIGIT = CODES.index("9")
 _ZERO = LEVELS.index(".")
-# Where each level from `.` to `d` ends.
+# The upper ends of the levels from `.` to `d`, as shares of the largest expected value.
 _STEPS = (1 / 64, 1 / 16, 1 / 8, 1 / 2, 1.0 + 1e-6)
 
 
 @dataclass(frozen=True)
 class WrongOutput:
-    """An output that the oracle did not accept, with what it was computed from.
+    """An output that the oracle did not accept, with the values that it was computed from.
 
     Attributes:
-        run: Whose output it is.
-        values: The call's weights and inputs.
+        run: The run of the output.
+        values: Weights and inputs of the call.
         actual: The output, on the CPU.
-        unwritten: Which of its elements nobody wrote; None where nobody looked.
-        has_gaps: Whether a kernel was stopped, or read what nothing wrote: then elements may be
-            unwritten for that reason.
-        beside: What kernels wrote beside it: from one element to another, counted from its first
-            one; below 0 before it.
-        is_from_outside: Whether what is NaN came of loads out of bounds.
-        output: Which of the reference's outputs it is, counted from 0.
+        unwritten: Mask of the elements that nothing wrote; None if unknown.
+        has_gaps: True if a kernel was stopped, or read memory that nothing wrote. Elements may then
+            be unwritten for that reason.
+        beside: Ranges that kernels wrote beside the output, as first and last element. Elements are
+            counted from the output's first one, and those before it are negative.
+        is_from_outside: True if NaNs come from loads out of bounds.
+        output: Index of the output among the reference's outputs, from 0.
     """
 
     run: Run
@@ -67,14 +69,15 @@ class WrongOutput:
 
 @dataclass(frozen=True)
 class MistakenOutput:
-    """What a known mistake gives in place of an output.
+    """The output of a known mistake in place of the right one.
 
     Attributes:
-        name: Short.
-        output: float64 on the CPU; None where all numbers are right, and what is wrong is the
-            output's shape, or what was written beside it; or where there is none.
-        is_from_outside: Whether what is NaN in it, or all of it where there is none, would come of
-            loads out of bounds.
+        name: Short name of the mistake.
+        output: Output of the mistake, float64 on the CPU. None if all numbers are right, and the
+            shape is wrong or something was written beside the output. Also None if there is no
+            output.
+        is_from_outside: True if NaNs in the output come from loads out of bounds. Without an
+            output, True if all of its numbers would come from such loads.
     """
 
     name: str
@@ -85,14 +88,14 @@ class MistakenOutput:
 def picture(
     problem: Problem, case: Case, wrong: WrongOutput, mistaken: MistakenOutput | None = None
 ) -> Picture:
-    """Draw an output.
+    """Draw a wrong output.
 
     Args:
         problem: The reference.
         case: The case.
-        wrong: The output; of no elements where none came. One of another shape has as many
-            dimensions as the right one.
-        mistaken: What the diagnosed mistake gives for the same values.
+        wrong: The output; without elements if the call gave none. An output of another shape has as
+            many dimensions as the right one.
+        mistaken: The output of the diagnosed mistake for the same values.
 
     Returns:
         A picture of some kilobytes, whatever the output's size.
@@ -103,7 +106,7 @@ def picture(
     codes = _codes(actual, right, wrong.run, is_from_outside=wrong.is_from_outside)
     missing = frame.missing()
     gaps = missing if wrong.unwritten is None else frame.as_right(wrong.unwritten) | missing
-    # What was not written may be right by accident.
+    # An unwritten element may be right by accident. It keeps its code then.
     codes[gaps & (codes >= _FIRST_WRONG)] = _UNWRITTEN
     levels = _levels(actual, right.value)
     levels[gaps] = LEVELS.index("u")
@@ -126,7 +129,7 @@ def picture(
 
 
 def _mistaken_codes(frame: _Frame, right: Expected, run: Run, mistaken: MistakenOutput) -> Tensor:
-    """As pages of places in `CODES`."""
+    """Return the mistake's map, as pages of indices into `CODES`."""
     if mistaken.output is None:
         code = _OUTSIDE if mistaken.is_from_outside else CODES.index(".")
         codes = torch.full(right.value.shape, code, dtype=torch.uint8)
@@ -141,14 +144,14 @@ def _mistaken_codes(frame: _Frame, right: Expected, run: Run, mistaken: Mistaken
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where an output's elements are drawn, and what is beside it.
+    """The area of a picture: an output's elements, and the stores beside it.
 
     Attributes:
-        right: The shape that it should have.
+        right: The shape that the output should have.
         given: The shape that it has.
         beside: As in `WrongOutput`.
-        above: How many rows are drawn before its first page's.
-        below: How many are behind its last page's.
+        above: Number of rows that are drawn before the first page.
+        below: Number of rows that are drawn behind the last page.
     """
 
     right: tuple[int, ...]
@@ -159,7 +162,7 @@ class _Frame:
 
     @classmethod
     def of(cls, right: tuple[int, ...], wrong: WrongOutput) -> _Frame:
-        """With as many rows as it takes, or a few."""
+        """Return a frame with enough rows for the stores beside an output, up to a limit."""
         given = tuple(wrong.actual.shape)
         if len(given) != len(right):
             given = (0,) * len(right)
@@ -173,11 +176,11 @@ class _Frame:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Room for both shapes."""
+        """The smallest shape that has room for both shapes."""
         return tuple(map(max, self.right, self.given))
 
     def as_right(self, output: Tensor) -> Tensor:
-        """What of an output of the given shape has a place in the right one; else NaN, or False."""
+        """Return an output in the right shape, with NaN or False for elements that it lacks."""
         if self.given == self.right:
             return output
         blank = torch.nan if output.is_floating_point() else 0
@@ -187,17 +190,17 @@ class _Frame:
         return placed
 
     def missing(self) -> Tensor:
-        """Which elements of the right shape the given one does not have."""
+        """Return a mask of the elements of the right shape that the actual output does not have."""
         missing = torch.ones(self.right, dtype=torch.bool)
         missing[self._common()] = False
         return missing
 
     def filled(self, places: Tensor, outside: int) -> Tensor:
-        """As pages, with what is beside the output.
+        """Return pages of codes, with the stores beside the output.
 
         Args:
-            places: Of the right shape, uint8.
-            outside: What stands where something is that has no place in the output.
+            places: Codes of the right shape, uint8.
+            outside: Code for anything that has no place in the right output.
         """
         framed = torch.full(self.shape, _NOTHING, dtype=torch.uint8)
         framed[tuple(slice(size) for size in self.given)] = outside
@@ -206,7 +209,8 @@ class _Frame:
         count, rows, columns = pages.shape
         blank = torch.full((count, self.above + rows + self.below, columns), _NOTHING)
         blank[:, self.above : self.above + rows] = pages
-        # In memory one row follows the other: so they do in the first page, and in the last one.
+        # Rows follow one another in memory. So memory before the output continues the first page
+        # upwards, and memory behind it continues the last page downwards.
         before = blank[0, : self.above].view(-1)
         behind = blank[-1, self.above + rows :].view(-1)
         size = math.prod(self.right)
@@ -220,15 +224,17 @@ class _Frame:
 
 
 def _codes(actual: Tensor, right: Expected, run: Run, *, is_from_outside: bool = False) -> Tensor:
-    """Give each element's place in `CODES`; uint8, of the output's shape."""
+    """Return each element's index in `CODES`; uint8, of the output's shape."""
     value = right.value.double()
     error = (actual.double() - value).abs()
     wrong_by = error / right.bound(CLASSES[-1])
     digit = wrong_by.log2().floor().nan_to_num(0.0).clamp(0, _LAST_DIGIT - _FIRST_WRONG)
     codes = (_FIRST_WRONG + digit).to(torch.uint8)
+    # From the loosest class to the tightest, so that the tightest class that holds is the last to
+    # set a code. Elements that no class allows keep a digit, the logarithm of error over bound.
     for number in reversed(range(len(CLASSES))):
         allowed = error <= right.bound(CLASSES[number])
-        # No error at all is allowed where numbers are exact.
+        # The fp32 class allows no error at all in an exact run.
         allowed &= (error == 0) | (not run.is_exact or number > 0)
         codes[allowed] = CODES.index(".") + number
     codes[actual.isinf()] = CODES.index("i")
@@ -245,7 +251,7 @@ def _as_pages(codes: Tensor) -> Tensor:
 
 
 def _levels(values: Tensor, right: Tensor) -> Tensor:
-    """Give each value's place in `LEVELS`; uint8, of the values' shape."""
+    """Return each value's index in `LEVELS`; uint8, of the values' shape."""
     scale = right.double().nan_to_num(0.0, 0.0, 0.0).abs().max()
     share = values.double().abs() / scale
     steps = torch.tensor(_STEPS, dtype=torch.float64)
@@ -258,7 +264,7 @@ def _levels(values: Tensor, right: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Maps:
-    """Places in `CODES` and in `LEVELS`, each uint8 (pages, rows, columns).
+    """The maps of a picture: indices in `CODES` and `LEVELS`, each uint8 (pages, rows, columns).
 
     The first `above` rows lie before the output.
     """
@@ -270,7 +276,7 @@ class _Maps:
     above: int
 
     def overview(self) -> View:
-        """All of it."""
+        """Return a view of the whole output, reduced if it is large."""
         _, rows, columns = self.errors.shape
         step = (math.ceil(rows / MOST_ROWS), math.ceil(columns / MOST_COLUMNS))
         cells = math.ceil(rows / step[0]) * math.ceil(columns / step[1])
@@ -279,19 +285,22 @@ class _Maps:
         return self._view(pages, (0, 0), step, lambda tensor: tensor[torch.tensor(pages)])
 
     def detail(self) -> View | None:
-        """What lies around the first wrong element, where all of it is too much to show."""
+        """Return a view around the first wrong element, one element a cell.
+
+        It is None if nothing is wrong, or if the overview has one element a cell.
+        """
         _, rows, columns = self.errors.shape
         wrong = (self.errors >= _FIRST_WRONG).nonzero()
         if not len(wrong) or (rows <= MOST_ROWS and columns <= MOST_COLUMNS):
             return None
         page, row, column = (int(i) for i in wrong[0])
-        # What is right before it belongs to the picture.
+        # The view also shows some right elements before the wrong one.
         top, left = max(0, row - _DETAIL_ROWS // 4), max(0, column - _DETAIL_COLUMNS // 4)
         window = (slice(top, top + _DETAIL_ROWS), slice(left, left + _DETAIL_COLUMNS))
         return self._view((page,), (top, left), (1, 1), lambda t: t[page : page + 1, *window])
 
     def _pages_shown(self, most: int) -> tuple[int, ...]:
-        """Those with wrong elements before others; in their order."""
+        """Return the pages to show, in their order; those with wrong elements are chosen first."""
         is_wrong = (self.errors >= _FIRST_WRONG).flatten(1).any(1)
         order = sorted(range(len(is_wrong)), key=lambda page: not is_wrong[page])
         return tuple(sorted(order[:most]))
@@ -317,12 +326,12 @@ class _Maps:
 
 
 def _gravest(pages: Tensor, step: tuple[int, int]) -> Tensor:
-    """The largest place of each cell's elements."""
+    """Return the largest index of each cell's elements: `CODES` are in order of gravity."""
     return max_pool2d(pages.float().unsqueeze(1), step, ceil_mode=True).squeeze(1)
 
 
 def _largest(pages: Tensor, step: tuple[int, int]) -> Tensor:
-    """The level that is farthest from zero, among each cell's elements."""
+    """Return the level that is farthest from zero among each cell's elements."""
     places = pages.float()
     high, low = _gravest(places, step), -_gravest(-places, step)
     return torch.where(high - _ZERO >= _ZERO - low, high, low)
@@ -337,7 +346,7 @@ def _text(pages: Tensor, codes: str) -> Rows:
 def _elements(
     actual: Tensor, right: Expected, codes: Tensor, missing: Tensor, mistaken: Tensor | None
 ) -> tuple[Element, ...]:
-    """Some of those that came, by their places in the right shape."""
+    """Return some wrong elements and some right ones, with their index in the right shape."""
     flat, value = actual.flatten(), right.value.double().flatten()
     bound = right.bound(CLASSES[0]).expand(actual.shape).flatten()
     is_wrong, is_there = codes.flatten() >= _FIRST_WRONG, ~missing.flatten()
@@ -357,5 +366,8 @@ def _elements(
 
 
 def _plain(number: float, digits: int = 9) -> float | str:
-    """A number with as many digits as a float32 has, or a few."""
+    """Return a number with a few significant digits, or as text if it is not finite.
+
+    The default of nine digits is as many as a float32 has.
+    """
     return float(f"{number:.{digits}g}") if math.isfinite(number) else str(number)
