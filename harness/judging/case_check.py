@@ -1,4 +1,4 @@
-"""Run one case in a worker and judge every output of it."""
+"""Run of one case in a worker, with a judgement of each of its outputs."""
 
 from __future__ import annotations
 
@@ -49,38 +49,43 @@ from harness.simulator.native.bindings import UNWRITTEN
 from harness.worker.answers import findings_of
 from harness.worker.supervisor import Step, Worker, WorkerFailure
 
-# Of blocks and warps on the simulator, for a call that is made once more.
+# The schedule of blocks and warps on the simulator for a call that repeats another one.
 _OTHER_SCHEDULE = 5
 
-# A diagnosis needs small outputs, and many large ones would fill the memory.
+# The most elements of an output that is kept. A diagnosis needs small outputs, and many large ones
+# would fill the memory.
 _MAX_REMEMBERED = 1 << 20
-# Thread-instructions, some seconds of them. A block of 256 threads for each of 4099 small matrices
-# takes ten times that in all runs, of which the last show little that the first do not.
+# Thread-instructions, some seconds of them, after which a case makes only the calls that tell most.
+# A kernel with a block of 256 threads for each of 4099 small matrices takes ten times as many in
+# all runs. The last runs show little that the first do not.
 _MOST_OF_ALL_RUNS = 3 * 10**8
-# Of a call with a vast input: of most kernels a few blocks take a tenth of that.
+# The most thread-instructions of a call with a vast input. The few blocks of most kernels take a
+# tenth of that.
 _MOST_OF_VAST = 3 * 10**8
-# Of numbers in inputs that a processor draws: all of what runs on the simulator.
+# The most numbers in inputs that are drawn on the CPU. No case on the simulator has more.
 _MOST_DRAWN = 1 << 22
 
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """A case's report, and what the report of the whole is made from.
+    """A case's report, with what the submission's report is made from.
 
     Attributes:
-        report: The case's.
+        report: The report of the case.
         case: The case.
         wrong: The first wrong output of the right kind.
-        other: Where there is none: an output of another shape, one beside which something was
-            written, or none at all where a call was stopped for what it did to memory.
-        wrong_shape: The shape that it got instead of the right one, of as many dimensions.
-        initialised_alike: Whether ModelNew's seeded initialisation is the reference's; None if it
+        other: Another failure, if `wrong` is None: an output of another shape, or one beside which
+            something was written. It has no elements if an access to memory stopped the call.
+        wrong_shape: The shape of an output of another shape, with as many dimensions as the right
+            one.
+        initialised_alike: True if ModelNew's seeded initialisation is the reference's; None if they
             could not be compared.
-        worker_failed: Whether the worker is dead now.
-        wrong_inputs: Which inputs alone gave wrong outputs, in words; empty where all did, or none.
-        kernels: What they did in the first run, of the problem's reduced configuration.
-        spent: What its calls took on the simulator, in thread-instructions.
-        roundings: Of operands that were rounded, in each call that told so.
+        worker_failed: True if the worker is dead now.
+        wrong_inputs: Sentence that names the inputs of wrong outputs; empty if the first call is
+            wrong, or none.
+        kernels: Counters of the kernels in the first run of the reduced own configuration.
+        spent: Thread-instructions of the case's calls on the simulator.
+        roundings: Operands that were rounded, for each call that showed it.
     """
 
     report: CaseReport
@@ -97,7 +102,7 @@ class CaseOutcome:
 
 
 class CaseCheck:
-    """One case in one worker."""
+    """The check of one case in one worker."""
 
     def __init__(
         self,
@@ -107,7 +112,15 @@ class CaseCheck:
         oracle_device: torch.device,
         budget: int | None = None,
     ) -> None:
-        """`budget` is what one call may take on the simulator; None for anything."""
+        """Prepare the check.
+
+        Args:
+            problem: The reference.
+            case: The case.
+            worker: The worker, which has imported the submission.
+            oracle_device: The device on which the oracle computes.
+            budget: The most thread-instructions of a call on the simulator; None for no limit.
+        """
         self._problem = problem
         self._case = case
         self._conversation = Conversation(worker, case)
@@ -131,7 +144,7 @@ class CaseCheck:
         self._calls = calls_for(problem, case)
         self._is_on_gpu = oracle_device.type == "cuda"
         self._is_own = case.label in OWN
-        # Where a processor takes minutes to draw them.
+        # Above this size, drawing on the CPU takes minutes.
         numbers = sum(map(math.prod, case.input_shapes))
         self._drawing_device = oracle_device if numbers > _MOST_DRAWN else torch.device("cpu")
         self._weights: Mapping[str, str] = {}
@@ -141,7 +154,7 @@ class CaseCheck:
         self._roundings: list[Rounding] = []
 
     def run(self) -> CaseOutcome:
-        """Construct the model, run it on every distribution, and judge."""
+        """Construct the model, make every call, and judge the outputs."""
         worker_failed = False
         try:
             self._construct()
@@ -170,7 +183,11 @@ class CaseCheck:
         )
 
     def _run_calls(self) -> None:
-        """Make each call, and judge its answer while the worker is at the next."""
+        """Make each call, and judge its answer while the worker makes the next one.
+
+        At most one judgement runs at a time, in the order of the calls. Its exceptions are raised
+        here.
+        """
         sent = None
         with ThreadPoolExecutor(1, thread_name_prefix="judge") as aside:
             judged: Future[None] | None = None
@@ -195,16 +212,17 @@ class CaseCheck:
                     judged.result()
                 judged = aside.submit(self._judge, call, values, answer, self._weights)
                 if self._is_on_gpu:
-                    # Values of gigabytes are there once, not twice.
+                    # Values may take gigabytes, so those of two calls are not kept at once.
                     judged.result()
                     del values, answer
             if judged:
                 judged.result()
 
     def _bearable_calls(self) -> Iterator[Call]:
-        """Each call; where the simulator takes long for them, of the others those that tell most.
+        """Yield the calls; once the simulator took long, skip all but the most informative ones.
 
-        What is left out is no call of the case. Of the problem's own configuration nothing is.
+        Skipped calls no longer count as calls of the case. The problem's own configuration skips
+        none.
         """
         made, is_short = 0, self._is_own
         while made < len(self._calls):
@@ -218,7 +236,10 @@ class CaseCheck:
             made += 1
 
     def _why(self, failure: WorkerFailure) -> verdict.Stop:
-        """What it means that the worker had to be given up; of a slow one, beside what."""
+        """Return the meaning of a worker's failure.
+
+        After a timeout on a GPU, the message includes the reference's time.
+        """
         stop = verdict.of_failure(failure)
         if failure.cause != "timeout" or not self._is_on_gpu:
             return stop
@@ -236,14 +257,15 @@ class CaseCheck:
         self._alike = self._conversation.match(first, answer)
 
     def _forward(self, call: Call, values: Values) -> Message:
-        # Counted in a run that is judged: one that was not could do less. Who remembers answers
-        # does less where values come back.
+        # Kernels are counted in calls that are judged, since a call that is not judged could do
+        # less. A repeated call is counted too, since a submission that caches its outputs does less
+        # there.
         is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
         is_again = call.kind == "again" and call.run.is_plain
         counted = self._case.label == "reduced" and (is_first or is_again) and not self._is_on_gpu
-        # In another order of blocks and warps atomic sums of floats may come out otherwise.
+        # Atomic sums of floats may have another result in another order of blocks and warps.
         how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
-        # Without moving the inputs, a captured graph that replays old addresses would pass.
+        # If the inputs never moved, a captured graph that replays old addresses would pass.
         how["in_new_memory"] = call.kind == "touched"
         how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
@@ -265,7 +287,15 @@ class CaseCheck:
     def _judge(
         self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]
     ) -> None:
-        """Judge an answer; `digests` are of the weights that the worker had then."""
+        """Judge an answer.
+
+        Args:
+            call: The call.
+            values: Weights and inputs of the call.
+            answer: The worker's answer to it.
+            digests: Digests of the weights that the worker had during the call, by ModelNew's
+                names.
+        """
         found = findings_of(answer)
         self._findings += found
         self._findings += changed_values(answer.header, values.inputs, digests)
@@ -275,7 +305,7 @@ class CaseCheck:
             return
         outputs = outputs_of(answer)
         is_first = not self._comparisons
-        # The first tells, for most references.
+        # For most references, the first call shows which classes say something.
         is_asked = is_first or (self._is_own and self._telling != PRECISIONS[-1])
         judged = []
         for number, output in enumerate(outputs):
@@ -288,7 +318,7 @@ class CaseCheck:
         self._telling = loosest([self._telling, comparison.telling])
         self._comparisons[call.name] = comparison
         self._compare_bits(call, outputs)
-        # For an output of no elements there is nothing to do, and no kernel that does it.
+        # An output without elements needs no work, and so no kernel.
         if all(output.value.numel() for output in outputs):
             self._judge_work(call, values, answer, outputs)
 
@@ -302,7 +332,7 @@ class CaseCheck:
         *,
         with_limits: bool,
     ) -> Comparison:
-        """Judge one of a call's outputs, and remember the first that is wrong."""
+        """Judge one of a call's outputs, and keep the first wrong one."""
         problem = self._problem.each_output()[number]
         run, actual, device = call.run, output.value, self._oracle_device
         judged = problem, self._case, run, values, actual, device
@@ -316,7 +346,7 @@ class CaseCheck:
             self._faults.append(describe_unwritten(unwritten))
         beside = _beside(found, output.address, actual)
         if self._wrong is None and (comparison.mismatch or beside):
-            # A stopped kernel, or a read of uninitialised memory, leaves gaps of another kind.
+            # A stopped kernel, or a read of uninitialised memory, leaves gaps for another reason.
             has_gaps = any(finding.kernel for finding in failing_findings(self._findings))
             wrong = WrongOutput(
                 run,
@@ -332,7 +362,7 @@ class CaseCheck:
         return comparison
 
     def _naming(self, number: int, comparison: Comparison) -> Comparison:
-        """The same, whose message tells which of several outputs is wrong."""
+        """Return a comparison whose message names which of several outputs is wrong."""
         mismatch = comparison.mismatch
         if mismatch is None or self._problem.outputs is None:
             return comparison
@@ -341,14 +371,15 @@ class CaseCheck:
 
     @property
     def _is_amiss(self) -> bool:
-        """Whether anything is wrong so far."""
+        """True if anything is wrong so far."""
         wrong = any(each.mismatch for each in self._comparisons.values())
         return wrong or bool(self._faults) or bool(failing_findings(self._findings))
 
     def _takes(self, call: Call, values: Values) -> bool:
-        """Make a call with inputs that lie otherwise; answers whether another can follow.
+        """Make a call with inputs in another layout; return whether another such call can follow.
 
-        What is wrong there counts if the submission means to take such inputs, and else is a note.
+        A wrong result fails the case only if the submission's text promises to handle such inputs.
+        Otherwise it becomes a note.
         """
         is_promised = promises(self._conversation.source, call.arrangement)
         if call.arrangement in VAST:
@@ -377,11 +408,11 @@ class CaseCheck:
         return told == "gives wrong numbers"
 
     def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
-        """Make a call with an input that is not there but for a few parts.
+        """Make a call with a vast input; return whether another such call can follow.
 
-        What is wrong there counts if 32 bits are enough, or the submission means to take such
-        inputs, and else is a note. Where it refuses them, or not all can be told from a few
-        blocks, there is nothing to say.
+        Only a few parts of the input exist. A wrong result fails the case if 32 bits are enough, or
+        if the submission's text promises to handle such inputs. Otherwise it becomes a note.
+        Nothing is said if the submission refuses the input, or if a few blocks do not show enough.
         """
         told: Finding | str | None
         try:
@@ -406,7 +437,7 @@ class CaseCheck:
         return False
 
     def _wrong_parts(self, call: Call, values: Values, answer: Message) -> str | None:
-        """What is wrong with a vast output, so far as it was written."""
+        """Return what is wrong with the written parts of a vast output, or None."""
         vast = vast_of(self._problem, self._case, call.arrangement)
         told = answer.header["outputs"]
         shape = tuple(told[0]["place"]["shape"]) if len(told) == 1 and told[0]["place"] else ()
@@ -427,7 +458,7 @@ class CaseCheck:
 
     @cached_property
     def _output_shapes(self) -> Sequence[tuple[int, ...]]:
-        """Of each output; of none where they are not known."""
+        """The shape of each output; empty if they are unknown."""
         try:
             return output_shapes(self._problem, self._case)
         except Exception:  # a reference may need values to know its shapes
@@ -444,7 +475,7 @@ class CaseCheck:
         self, call: Call, values: Values, answer: Message, outputs: Sequence[Output]
     ) -> None:
         is_first = call is self._calls[0]
-        # A kernel may pass over inputs that are zero.
+        # If most inputs are zero, kernels need not write every element themselves.
         is_dense = call.run.is_dense and self._own_work.is_told_by_writers(values, outputs)
         operands = Operands.of(values.inputs, values.weights.values())
         judged = self._own_work.judge(
@@ -473,7 +504,7 @@ class CaseCheck:
             self._other = self._other or kept
 
     def _note_missing_output(self) -> None:
-        """Keep that a call gave none, where that comes of what it did to memory."""
+        """Keep the call as one without an output, if an access to memory stopped it."""
         failing = [finding for finding in failing_findings(self._findings) if finding.kernel]
         shapes = self._output_shapes
         if self._current is None or not failing or not shapes:
@@ -489,10 +520,11 @@ class CaseCheck:
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
         findings = merge_findings(self._findings)
         failing = failing_findings(findings)
-        # What was done to memory explains the numbers, not the other way round.
+        # Findings in memory come first: they explain wrong numbers, and not the other way round.
         messages = [describe_finding(f) for f in failing if f.kernel] + self._faults
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
-        # That it is not its own work tells most where the numbers are right.
+        # Findings without a kernel, such as those of own work, matter most if the numbers are
+        # right.
         messages += [describe_finding(f) for f in failing if not f.kernel]
         stale = verdict.describe_wrong_runs(self._calls, list(wrong))
         worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
@@ -514,9 +546,11 @@ class CaseCheck:
         )
 
     def _why_no_class(self) -> str:
-        """Why the case's class says nothing, though every output is within its bounds; or empty.
+        """Return why the case's precision class says nothing, or "", if no output is wrong.
 
-        A small case may have an output that is all cancelled: what counts is the problem's own.
+        An estimated bound is a reason in any case. A class that allows errors as large as the
+        output is a reason in the own configuration only: in a small case, all terms of an output
+        may cancel.
         """
         comparisons = self._comparisons.values()
         estimated = next((each.estimated for each in comparisons if each.estimated), "")
@@ -529,7 +563,7 @@ class CaseCheck:
         findings = merge_findings(self._findings)
         failing = failing_findings(findings)
         if failing and not what.is_cause:
-            # The exception is only how the submission, or CUDA, put it.
+            # The exception is only how the submission or CUDA reported the finding.
             message = describe_finding(failing[0])
             what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")
         return replace(
@@ -541,7 +575,7 @@ class CaseCheck:
 
 
 def _of_all(judged: Sequence[Comparison]) -> Comparison:
-    """One comparison from those of a call's outputs: what is wrong is the first that is."""
+    """Merge the comparisons of a call's outputs; the first mismatch is that of the whole."""
     if len(judged) == 1:
         return judged[0]
     worst = [each.worst for each in judged if each.worst is not None]
@@ -558,12 +592,12 @@ def _of_all(judged: Sequence[Comparison]) -> Comparison:
 def _beside(
     findings: Sequence[Finding], address: int, output: Tensor
 ) -> tuple[tuple[int, int], ...]:
-    """What kernels wrote beside an output, as in `WrongOutput`.
+    """Return the ranges that kernels wrote beside an output, as in `WrongOutput`.
 
     Args:
-        findings: Of its call.
-        address: Of the output's first element.
-        output: Contiguous.
+        findings: Findings of the output's call.
+        address: Address of the output's first element.
+        output: The output, contiguous.
     """
     found = []
     width, end = output.element_size(), address + output.nbytes
@@ -579,29 +613,36 @@ def _beside(
 
 
 def _is_from_outside(findings: Sequence[Finding]) -> bool:
-    """Whether loads out of bounds explain what is NaN: the simulator gives NaN for those.
+    """Return whether loads out of bounds explain the NaNs of an output.
 
-    It does for memory that nothing wrote, too.
+    The simulator returns NaN for such loads. It does so for memory that nothing wrote, too, so
+    there must be no finding of initcheck.
     """
     kinds = {(each.check, each.access) for each in findings}
     return ("memcheck", "load") in kinds and not any(check == "initcheck" for check, _ in kinds)
 
 
 def _failed_alone(findings: Sequence[Finding]) -> Finding | None:
-    """The first thing found in what a block did; what else may be for want of the others."""
+    """Return the first finding that a block caused by itself.
+
+    Other findings may only occur because the other blocks did not run.
+    """
     failing = failing_findings(findings)
     return next((each for each in failing if each.check in ("memcheck", "synccheck")), None)
 
 
 def _error_of(stop: verdict.Stop) -> str | None:
-    """What went wrong in a call that its submission did not refuse; memory is nobody's fault."""
+    """Return the error of a call that the submission did not refuse, or None.
+
+    Running out of memory does not count as an error of the submission.
+    """
     is_error = stop.verdict == "error" and "out of memory" not in stop.message
     return stop.message if is_error else None
 
 
 def _tells_bits(call: Call) -> bool:
-    """Whether a call's operands are many, and each drawn for itself."""
-    # One of the runs with other weights is enough; normal inputs show what positive ones hide.
+    """Return whether a call's operands have many numbers, each drawn independently."""
+    # Among the runs with other weights, one is enough. Normal inputs show what positive ones hide.
     is_one = call.run.weights == "A" or call.run.distribution == "normal"
     return call.kind == "first" and call.run.is_plain and is_one
 

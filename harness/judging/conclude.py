@@ -1,4 +1,7 @@
-"""From the cases of a submission to its report: what only all of them together can tell."""
+"""The report of a submission, made from the outcomes of its cases.
+
+Verdict, precision class, pattern and diagnosis need all cases together.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +34,21 @@ from harness.simulator.counters.by_line import LineCounters, by_line
 from harness.simulator.counters.totals import totals
 from harness.simulator.ptx.by_line import PtxOfLine
 
-# Of the cases that passed: what is small, and there are enough of all sizes.
+# The most passed cases that a mistake is tried on. The smallest come first, and so many have enough
+# different sizes.
 _PASSED = 40
-# Of failing cases; 6 that all leave out an argument by chance are one in 64.
+# The fewest cases that fail without an argument, and that pass with it. By chance, 6 cases all
+# leave out an argument once in 64 times.
 _ENOUGH_FAILURES = 6
-# Of those that may read what nothing has set.
+# The most lines that are named.
 _MOST_LINES = 6
 
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -> Report:
-    """Add the cases to a report, with the verdict, the precision class and a diagnosis."""
+    """Return a report with its cases, verdict, precision class and diagnosis."""
     failed = [outcome for outcome in outcomes if outcome.report.verdict == "failed"]
-    # What fails at random sizes may pass at the next, and layouts are no sizes at all.
+    # Random sizes differ from run to run, and layouts are not sizes. Neither helps to find a
+    # pattern.
     judged = [
         o.case
         for o in outcomes
@@ -51,6 +57,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     ]
     known = _known_mistake(failed, outcomes, problem)
     absent = None if known else absent_operand(failed, outcomes, problem)
+    # The first explanation that applies is the diagnosis.
     diagnosis = (
         wrong_defaults(failed, outcomes)
         or unset_variable(failed, blank.coverage)
@@ -81,7 +88,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         notes=(*blank.notes, *_notes(outcomes)),
     )
     if report.is_right:
-        # What a wrong one makes of inputs that nobody gives it is not what its author looks for.
+        # The author of a wrong submission does not look for notes about unusual inputs.
         rounded = describe(rounding for o in outcomes for rounding in o.roundings)
         report = replace(report, notes=(*rounded, *report.notes, *_notes_of_cases(cases)))
     report = illustrated(report, outcomes, problem, known or absent)
@@ -91,7 +98,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
 def _ptx_that_tells(
     ptx: Sequence[PtxOfLine], lines: Sequence[LineCounters], cases: Sequence[CaseReport]
 ) -> tuple[PtxOfLine, ...]:
-    """The PTX of those lines of which something is told: counters, or a finding."""
+    """Return the PTX of the source lines that have counters or a finding."""
     told = {line.line for line in lines} | {f.line for case in cases for f in case.findings}
     return tuple(each for each in ptx if each.line in told)
 
@@ -103,16 +110,16 @@ def _verdict(cases: Sequence[CaseReport]) -> Verdict:
 
 
 def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> str:
-    """Id of the smallest of some cases; empty for none."""
+    """Return the id of the smallest of some cases, or "" if there are none."""
     ids = {report.id for report in shown}
     return smallest([o.case for o in outcomes if o.case.id in ids]).id if ids else ""
 
 
 def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome]) -> str:
-    """Say which default of ModelNew's is not Model's; empty where nothing speaks for that.
+    """Name the default of ModelNew that differs from Model's, or return "" without evidence.
 
-    Whether a case leaves an argument to its default is drawn beside its sizes: a mistake that has
-    nothing to do with that fails as many cases that give it.
+    A case draws whether it leaves an argument to its default, independently of its sizes. A mistake
+    that has nothing to do with defaults fails as many cases that pass the argument.
     """
     if len(failed) < _ENOUGH_FAILURES:
         return ""
@@ -125,7 +132,8 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
         if count <= len(failed) and len(passed) - count >= _ENOUGH_FAILURES
     )
     if len(suspects) > 1:
-        # What is declined where it is given is left out by all others, failing or not.
+        # If the submission declines every case that passes an argument, all other cases leave it
+        # out.
         suspects = [name for name in suspects if not leaving[name]]
     if len(suspects) != 1:
         return ""
@@ -136,16 +144,16 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
 
 
 def unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> str:
-    """Say which lines read a variable that nothing has set, where that explains every failure.
+    """Name the lines that read a variable that nothing has set, if that explains every failure.
 
-    The simulator fills such registers as it fills fresh memory: what comes of them is no number.
+    The simulator fills such registers as it fills fresh memory, so their results are NaN.
     """
     wrong = [outcome.wrong for outcome in failed if outcome.wrong]
     if not coverage or not coverage.unset or len(wrong) < len(failed) or not wrong:
         return ""
     if any(each.has_gaps for each in wrong):
         return ""
-    # What nobody wrote is not a number either, and has another name.
+    # An unwritten element is NaN too, but it has another name.
     if not all(bool(_written_nans(each).any()) for each in wrong):
         return ""
     lines = ", ".join(map(str, coverage.unset[:_MOST_LINES]))
@@ -169,12 +177,12 @@ def _known_mistake(
     runs = [*_wrong_runs(family, failed)]
     if runs:
         return diagnose(runs, family.mistakes, [*_right_ones(family, outcomes, problem)])
-    # Whose numbers are not what is wrong cannot be explained by others.
+    # A mistake explains wrong numbers only, so every failure has to be one.
     if any(o.wrong is None or o.wrong.has_gaps for o in failed):
         return None
     wrong = [(o.case, o.wrong) for o in failed if o.wrong]
     if len({each.output for _, each in wrong}) > 1:
-        # A mistake in one output says nothing of another.
+        # A mistake in one output says nothing about another output.
         return None
     return guess([_seen(problem, case, each) for case, each in wrong])
 
@@ -186,7 +194,7 @@ def _seen(problem: Problem, case: Case, wrong: WrongOutput) -> Seen:
 def _right_ones(
     family: Family, outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Iterator[Computation]:
-    """What small cases that passed have computed."""
+    """Yield the computations of small cases that passed."""
     passed = [o.case for o in outcomes if o.report.verdict == "passed"]
     for case in sorted(passed, key=family.work)[:_PASSED]:
         at = problem.at(case.constants)
@@ -219,7 +227,10 @@ def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[Wrong
 
 
 def _precision(cases: Sequence[CaseReport]) -> Precision | None:
-    """The tightest class that holds in all cases that passed; a looser one holds there too."""
+    """Return the tightest class that holds in all passed cases, or None.
+
+    That is the loosest of their classes, because a looser class holds wherever a tighter one does.
+    """
     held = {case.precision for case in cases if case.verdict == "passed"}
     return next((c.name for c in reversed(CLASSES) if c.name in held), None)
 
@@ -239,7 +250,7 @@ def _message(report: Report) -> str:
 def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
     left_out = [o.report for o in outcomes if o.report.verdict == "not run"]
     told = []
-    # Where a worker had to be given up, what it did not run any more has no reason of its own.
+    # After a worker's failure, the cases that it no longer ran have no reason of their own.
     if left_out and not any(outcome.worker_failed for outcome in outcomes):
         told = [f"{left_out[0].id}{_and_others(left_out)}: {left_out[0].message}"]
     differ = sum(outcome.initialised_alike is False for outcome in outcomes)

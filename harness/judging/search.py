@@ -1,8 +1,9 @@
-"""Look for a configuration that fails, and then for the smallest one.
+"""Search for a configuration that fails, and then for the smallest one.
 
-Sizes are drawn at random, or near some that have run: the submission's own numbers, and whatever
-reached new lines of its device code, are where its paths part. Hypothesis draws and shrinks as
-well, but it neither starts from a given example nor learns from what a whole run has covered.
+Sizes are drawn at random, or near those of a configuration that has run. A submission's paths part
+at the numbers in its text, and where new lines of its device code were reached. So draws prefer
+both. Hypothesis draws and shrinks as well, but it neither starts from a given example nor learns
+from the coverage of a whole run.
 """
 
 from __future__ import annotations
@@ -17,32 +18,32 @@ from harness.problems.families.family import Family
 from harness.problems.search import Search
 from harness.records.report import AMISS
 
-# Of the draws: from all there is, and, of the others, near what reached something new.
+# Share of draws from all configurations; among the others, share near those that reached new lines.
 _FRESH = 0.25
 _NEAR_NEWS = 0.5
 
 
 class Trials(Protocol):
-    """Where configurations run."""
+    """The interface of what runs configurations."""
 
     @property
     def is_over(self) -> bool:
-        """Whether no time is left."""
+        """True if no time is left."""
 
     @property
     def reached(self) -> int:
-        """How many lines of device code have run so far, in any of them."""
+        """The number of lines of device code that have run so far, in any configuration."""
 
     def try_out(self, configuration: Configuration) -> CaseOutcome:
-        """How one does."""
+        """Run a configuration, and return its outcome."""
 
 
 class Searcher:
-    """One search.
+    """A search for one submission on one problem.
 
     Attributes:
         tried: Names of the configurations that ran.
-        failures: How those that fail do, in the order in which they ran.
+        failures: Outcomes of those that failed, in the order in which they ran.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Searcher:
         self._news: list[Configuration] = []
 
     def run(self) -> CaseOutcome | None:
-        """The smallest failure that there was time for; None where nothing failed."""
+        """Return the smallest failure that was found in time, or None if nothing failed."""
         wrong = next(self._failures(), None)
         return wrong and self._smallest(wrong)
 
@@ -90,7 +91,7 @@ class Searcher:
         return self._family.near(base, taken, self._search.numbers, chance)
 
     def _try(self, configuration: Configuration) -> CaseOutcome | None:
-        """What has not run yet; answers how it fails."""
+        """Run a configuration that has not run yet, and return its outcome if it fails."""
         name = self._family.spell(configuration)
         if name in self._right or name in self.tried:
             return None
@@ -102,7 +103,11 @@ class Searcher:
         return outcome
 
     def _smallest(self, wrong: CaseOutcome) -> CaseOutcome:
-        """What fails in the same way, and has nothing that can be smaller."""
+        """Return a failure with the same verdict that no tried step makes smaller.
+
+        The search is greedy: the first simpler configuration that fails is the next one to start
+        from. `Family.simpler` yields much smaller ones first, so that few steps are needed.
+        """
         found: CaseOutcome | None = wrong
         while found:
             wrong, found = found, next(self._simpler(found), None)
