@@ -1,9 +1,9 @@
-"""Name the mistake behind wrong outputs.
+"""Diagnosis of wrong outputs: the name of the mistake behind them.
 
-The known mistake whose result is what the submission gave, for every wrong run that is shown, is
-the diagnosis; where there is none, two or three mistakes that were made at once. Which mistakes are
-known, the problem's family says. Where none are, what is seen: a factor, or in which part of the
-output all that is wrong lies.
+A known mistake is the diagnosis if it reproduces the submission's output in every wrong run. If
+none does, two mistakes at once are tried, and then three. The problem's family has the list of
+known mistakes. If nothing fits, the diagnosis describes the outputs: a factor, or the part in which
+all wrong elements lie.
 """
 
 import itertools
@@ -20,17 +20,18 @@ from harness.judging.resemblance import factor_of, where_wrong, which_part
 from harness.problems.bounds import gamma
 from harness.problems.mistakes import Computation, Mistake
 
-# Of three mistakes, so many pairs are tried with a third; by what they explain of so many outputs.
+# So many pairs of mistakes are tried with a third one. They are ranked by their share of so many
+# outputs.
 _PROMISING = 16
 _PROBES = 2
-# Of the largest sum, more than TF32 gets wrong.
+# A share of the largest sum that is more than the error of TF32.
 _FAR = 0.01
-# Of wrong outputs: what one or two have in common may be chance.
+# The fewest wrong outputs. What one or two have in common may be chance.
 _FEW = 3
-# Of the largest sum, more than the loosest class of precision gets wrong.
+# A share of the largest sum that is more than the error of the loosest precision class.
 _BEYOND_ROUNDING = 0.05
 _ON_ONE_PATH = "It would show in cases that passed, too: look where only the failing ones come by."
-# Numbers that each of several mistakes has to explain.
+# The fewest numbers that each of several mistakes has to explain.
 _ENOUGH = 8
 
 
@@ -39,10 +40,9 @@ class WrongRun:
     """A run whose output the oracle did not accept.
 
     Attributes:
-        right: What it should have computed.
+        right: The right computation.
         actual: The output.
-        unwritten: Which of its elements nobody wrote; None where that is to be guessed from their
-            values.
+        unwritten: Mask of the elements that nothing wrote; None to guess them from their values.
     """
 
     right: Computation
@@ -56,13 +56,13 @@ Made = tuple[Mistake[Any], ...]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What gives a submission's wrong outputs: a known mistake, or several at once.
+    """The explanation of a submission's wrong outputs: a known mistake, or several at once.
 
     Attributes:
-        name: The mistakes, short.
-        advice: What the kernel does and where to look.
+        name: Short name of the mistakes.
+        advice: What the kernel does, and where to look.
         alternatives: Names of other mistakes that give the same outputs.
-        made: The mistakes; none where it is told what is seen.
+        made: The mistakes; empty if the diagnosis only describes the outputs.
     """
 
     name: str
@@ -78,26 +78,26 @@ def diagnose(
 ) -> Diagnosis | None:
     """Name the known mistakes that reproduce every one of some wrong outputs.
 
-    One mistake, if one does; else two, and else three.
-
     Args:
-        runs: Wrong outputs of the right shape. The more they differ in their sizes, the fewer
-            mistakes fit them all.
-        mistakes: The known ones; where several fit, the earlier is named first.
-        passed: What was computed as is right. A mistake that would have shown there is named only
-            where no other fits, and then that is said.
+        runs: Wrong outputs of the right shape. The more their sizes differ, the fewer mistakes fit
+            them all.
+        mistakes: The known mistakes. If several fit, the earlier is named first.
+        passed: Right computations of cases that passed. A mistake that would show in them is named
+            only if no other fits, and the advice says so.
 
     Returns:
-        The diagnosis, or None when nothing known explains all of them.
+        The diagnosis, or None if nothing known explains all outputs.
     """
     if not runs:
         return None
     unwritten = _unwritten(runs)
     if unwritten is not None:
         return unwritten
-    # What is refuted is refuted by a small one.
+    # A small run refutes a wrong guess in the least time.
     runs = sorted(runs, key=lambda run: run.right.work)
     combined = [mistake for mistake in mistakes if not mistake.comes_alone]
+    # Single mistakes come before pairs, and pairs before triples: the simplest explanation is the
+    # diagnosis, and the large searches only run if it is needed.
     for search, among in ((_single, mistakes), (_pairs, combined), (_triples, combined)):
         fitting = [
             made for made in search(runs, among) if all(_reproduces(made, run) for run in runs)
@@ -108,7 +108,7 @@ def diagnose(
 
 
 def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagnosis:
-    """The first of those that would not have shown where nothing is wrong, if there is one."""
+    """Return the first fitting diagnosis, preferably one that would not show in passed cases."""
     hidden = [made for made in fitting if not any(_shows(made, right) for right in passed)]
     first, *others = map(_named, hidden or fitting)
     if not hidden:
@@ -117,13 +117,13 @@ def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagn
 
 
 def _shows(made: Made, right: Computation) -> bool:
-    """Whether mistakes make of a computation what no class of precision allows."""
+    """Return whether mistakes change a computation by more than any precision class allows."""
     off = (output_of(made, right) - right.output()).abs()
     return bool((off.isnan() | (off > _BEYOND_ROUNDING * right.scale)).any())
 
 
 def output_of(made: Made, right: Computation) -> Tensor:
-    """What mistakes make of a computation; float64, on the CPU."""
+    """Return the output of a computation with mistakes; float64, on the CPU."""
     return _changed(made, right).output()
 
 
@@ -142,7 +142,11 @@ def _pairs(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterat
 
 
 def _triples(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
-    """Those pairs that explain most, each with every other mistake."""
+    """Yield the pairs that explain most, each with every other mistake.
+
+    All triples would take too long. A pair of the right triple explains more of an output than most
+    other pairs do.
+    """
     if not _tells_enough(runs, 3):
         return
     probes = runs[:_PROBES]
@@ -162,7 +166,7 @@ def _triples(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iter
 
 
 def _tells_enough(runs: Sequence[WrongRun], count: int) -> bool:
-    """Whether what so many mistakes at once explain is no accident of a few numbers."""
+    """Return whether so many mistakes at once explain more than a few numbers could by chance."""
     return len(runs) >= count and sum(run.actual.numel() for run in runs) >= _ENOUGH * count
 
 
@@ -172,12 +176,16 @@ def _named(made: Made) -> Diagnosis:
 
 
 def _tolerance(made: Made, right: Computation) -> Tensor:
-    """Give the tf32 class's bound for a computation that is linear in absolute values."""
+    """Return the tf32 class's bound for a computation with mistakes.
+
+    A computation is linear in absolute values, so the output of `absolute()` is the magnitude that
+    the bound needs.
+    """
     tf32 = CLASSES[1]
     grown = (1.0 + tf32.roundoff) ** tf32.roundings
     rounding = gamma(torch.tensor(right.terms), tf32.accumulation)
     bound = (grown - 1.0 + rounding * grown) * output_of(made, right.absolute()) + tf32.smallest
-    # Where a mistake reads out of bounds.
+    # The bound is NaN where a mistake reads out of bounds.
     return bound.nan_to_num()
 
 
@@ -190,24 +198,25 @@ def _agrees(made: Made, run: WrongRun) -> Tensor:
 
 
 def _sampled_difference(made: Made, run: WrongRun) -> Tensor:
-    """Of some of the output: most mistakes are refuted by it, in less time."""
+    """Return the difference in a sample of the output, which refutes most mistakes in less time."""
     values, places = _changed(made, run.right).sample()
     return _off(run.actual.cpu().index_select(1, places), values)
 
 
 def _off(actual: Tensor, values: Tensor) -> Tensor:
-    """How far outputs are from what mistakes make of them; 0 where neither is a number."""
+    """Return how far outputs are from those of mistakes; 0 where both are NaN."""
     off = (actual.double() - values).abs()
     return off.masked_fill(actual.isnan() & values.isnan(), 0.0)
 
 
 def _explained(made: Made, run: WrongRun) -> float:
-    """The share of the output that mistakes explain, roughly."""
+    """Return the approximate share of the output that mistakes explain."""
     return float((_sampled_difference(made, run) <= _FAR * run.right.scale).double().mean())
 
 
 def _reproduces(made: Made, run: WrongRun) -> bool:
-    # What is far off needs no tolerance, which takes as long again.
+    # The tolerance takes as long to compute as the output. A coarse limit refutes most mistakes
+    # without it.
     far = _FAR * run.right.scale
     if not bool((_sampled_difference(made, run) <= far).all()):
         return False
@@ -215,14 +224,14 @@ def _reproduces(made: Made, run: WrongRun) -> bool:
 
 
 def _scaled(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Recognise outputs that are the right ones times one number."""
+    """Recognise outputs that are the right ones times one factor."""
     probes = runs[:_FEW]
     factor = factor_of(
         [run.actual.cpu().double() for run in probes], [run.right.output() for run in probes]
     )
     if factor is None or sum(run.actual.numel() for run in runs) < _ENOUGH:
         return None
-    # The factor is fitted to what was rounded.
+    # The factor is fitted to rounded outputs, so that the tolerance has to be wider.
     slack = 2.0 * max(1.0, abs(factor))
     for run in runs:
         off = (run.actual.cpu().double() - factor * run.right.output()).abs()
@@ -236,13 +245,13 @@ def _scaled(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _off_by_channel(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Recognise outputs of which each channel is off by one number wherever it is."""
+    """Recognise outputs in which each channel is off by one number, the same at all positions."""
     several = 0
     for run in runs:
         off = run.actual.cpu().double() - run.right.output()
         channels = off.transpose(0, 1).flatten(1)
         mean = channels.mean(1, keepdim=True)
-        # What is added is rounded with the sum.
+        # The added number is rounded together with the sum.
         allowed = _tolerance((), run.right).transpose(0, 1).flatten(1)
         slack = 2.0 * allowed + CLASSES[1].roundoff * mean.abs()
         if not bool(((channels - mean).abs() <= slack).all()):
@@ -258,8 +267,8 @@ def _off_by_channel(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _in_one_part(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Say where all that is wrong lies, where that is the same in every output."""
-    # What a few have not in common, all have not.
+    """Describe where all wrong elements lie, if that is the same in every output."""
+    # A few runs come first: what they do not have in common, all runs do not have in common.
     where = ""
     for some in (runs[:_FEW], runs):
         wrong = [~_agrees((), run) for run in some]
@@ -274,7 +283,7 @@ def _in_one_part(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Recognise outputs that are right but for elements left at 0, or at what memory held."""
+    """Recognise outputs that are right except for elements left at 0, or at what memory held."""
     places = []
     for run in runs:
         wrong = ~_agrees((), run)
@@ -299,7 +308,7 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _places(wrong: Tensor, blank: Tensor) -> dict[str, str]:
-    """Say where the wrong elements lie, if they are a tail of each row, of the whole, or both."""
+    """Describe the wrong elements if they are the end of each row, or of the whole output."""
     found = {}
     length = wrong.shape[-1]
     start = int(wrong.nonzero()[:, -1].min())

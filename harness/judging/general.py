@@ -1,9 +1,9 @@
-"""Name the mistake behind wrong outputs of a reference of which no mistakes are known.
+"""Diagnosis of wrong outputs of a reference without known mistakes.
 
-What is tried are mistakes that can be made of anything: an operator that is called otherwise, an
-operand or the output that is moved, scaled, left as it is, or taken without a part of it. The
-reference itself computes what they give.
-Only what gives every wrong output is told; where nothing does, it is told where what is wrong lies.
+The search tries mistakes that are possible in any reference. An operator is called differently. An
+operand or the output is moved, scaled, copied, or taken without a part. The reference itself
+computes the output of each mistake. A mistake is named only if it gives every wrong output. If none
+does, the diagnosis says at most where the wrong elements lie.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
 
-# What loops and blocks take at a time; the rest is what is forgotten.
+# Sizes of blocks and of loop steps. A typical mistake forgets the rest behind the last whole one.
 _TILES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-# Of wrong outputs, and of numbers in all of them: what fewer share may be chance.
+# The fewest wrong outputs, and the fewest wrong numbers in all of them. What fewer share may be
+# chance.
 _ENOUGH_CASES = 3
 _ENOUGH_NUMBERS = 8
-# More numbers than anybody waits for.
+# The most numbers of a call. A diagnosis with larger calls takes too long.
 _MOST_NUMBERS = 1 << 18
-# Dimensions of a convolution's weights, at least.
+# The fewest dimensions of a convolution's weights.
 _OF_TAPS = 3
-# Of the largest number: what is farther off is another result, whatever rounding does.
+# A share of the largest number. A result that is farther off is another one, whatever rounding
+# does.
 _ROUGH = 0.01
 _TF32, _LOOSEST = CLASSES[1], CLASSES[-1]
 
 
 Made = tuple[Tensor, Tensor]
-"""What a mistake gives, and how far rounding may lead from that; both float64."""
+"""The output of a mistake, and how far rounding may lead from it; both float64."""
 
 
 class Compute(Protocol):
-    """Computes the reference; raises whatever that raises."""
+    """A way to compute the reference; it raises whatever the reference raises."""
 
     def __call__(
         self,
@@ -56,7 +58,7 @@ class Compute(Protocol):
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """For such weights and inputs, with one of its operators called otherwise."""
+        """Return the output for some weights and inputs, with a change of one operator if given."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Seen:
 
     Attributes:
         problem: The reference, at the case's constants.
-        case: Whose output it is.
+        case: The case of the output.
         wrong: The output.
     """
 
@@ -75,12 +77,12 @@ class Seen:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The call's."""
+        """The inputs of the call."""
         return self.wrong.values.inputs
 
     @property
     def size(self) -> int:
-        """Of inputs and output together."""
+        """The number of elements in inputs and output together."""
         return self.wrong.actual.numel() + sum(x.numel() for x in self.inputs)
 
     @cached_property
@@ -90,12 +92,12 @@ class Seen:
 
     @cached_property
     def right(self) -> Expected:
-        """What it should be."""
+        """The expected output."""
         return expected(self.problem, self.case, self.wrong.values.weights, self.inputs)
 
     @cached_property
     def allowed(self) -> Tensor:
-        """How far the output may be off in the loosest class."""
+        """The largest error of each element in the loosest precision class."""
         return allowed_error(self.right, _LOOSEST)
 
     @cached_property
@@ -103,7 +105,7 @@ class Seen:
         return ModelInstance(self.problem, self.case)
 
     def values(self, problem: Problem) -> Tensor:
-        """What another reference gives in this call."""
+        """Return the output of another reference in this call."""
         return ModelInstance(problem, self.case)(self.wrong.values.weights, self.inputs)
 
     def roughly(
@@ -112,7 +114,10 @@ class Seen:
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """What the reference gives for other weights and inputs, and more than rounding makes."""
+        """Return the output for other weights and inputs, with a wide tolerance.
+
+        The tolerance is more than rounding makes, and needs no error bound of that output.
+        """
         instance = self._instance
         if change:
             instance = ModelInstance(changed(self.problem, change), self.case)
@@ -126,19 +131,20 @@ class Seen:
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """The same with its own bound, which takes much longer."""
+        """Return the output as `roughly` does, with its own error bound; this takes much longer."""
         problem = changed(self.problem, change) if change else self.problem
         return _made(expected(problem, self.case, weights, inputs))
 
 
 @dataclass(frozen=True)
 class _Guess:
-    """A mistake that may be behind it.
+    """A possible mistake.
 
     Attributes:
-        name: Short.
+        name: Short name of the mistake.
         advice: What the kernel does and where to look, in one sentence.
-        make: What it makes of a call, by what computes the reference; None where it cannot be made.
+        make: Returns the mistake's output in a call, given how to compute the reference. It returns
+            None if the mistake is not possible there.
     """
 
     name: str
@@ -147,7 +153,7 @@ class _Guess:
 
 
 def guess(seen: Sequence[Seen]) -> Diagnosis | None:
-    """Name what gives every one of some wrong outputs; None where nothing does.
+    """Name a mistake that gives every one of some wrong outputs; None if nothing does.
 
     Args:
         seen: Wrong outputs of the right shape, of one problem.
@@ -155,10 +161,12 @@ def guess(seen: Sequence[Seen]) -> Diagnosis | None:
     small = [each for each in seen if each.size <= _MOST_NUMBERS]
     if not small:
         return None
-    # What is refuted is refuted by a small one.
+    # A small output refutes a wrong guess in the least time.
     small.sort(key=lambda each: each.size)
     if sum(map(_count_wrong, small)) < _ENOUGH_NUMBERS:
         return None
+    # Error bounds take long. All guesses are compared with a wide tolerance first, and only those
+    # that fit in every output are compared with their own bounds.
     rough = [
         each
         for each in _guesses(small[0])
@@ -183,7 +191,7 @@ def _wrong(seen: Seen) -> Tensor:
 def _explains(each: _Guess, seen: Seen, compute: Compute) -> bool:
     try:
         made = each.make(seen, compute)
-    except Exception:  # the reference does not take that, so nobody can have made it
+    except Exception:  # the reference does not accept these values, so no kernel computed them
         return False
     return made is not None and _is_near(seen.actual, *made)
 
@@ -197,7 +205,10 @@ def _made(result: Expected) -> Made:
 
 
 def _guesses(first: Seen) -> Iterator[_Guess]:
-    """All that can be made of a problem's calls; `first` tells how many dimensions there are."""
+    """Yield all mistakes to try on a problem's calls; `first` has their numbers of dimensions.
+
+    The first one that fits gives the name, so their order matters.
+    """
     names = first.problem.input_names
     calls = calls_of(first.problem, first.values)
     for place, name in enumerate(names):
@@ -209,7 +220,7 @@ def _guesses(first: Seen) -> Iterator[_Guess]:
     yield from map(_called_otherwise, changes(calls))
     yield from _of_output(first)
     yield from _of_weights(first)
-    # What says more than a part does comes before parts.
+    # Mistakes in a whole operand come before those in a part of one.
     yield from _of_operands(names)
     yield from _of_chunks(first)
     for place, name in enumerate(names):
@@ -345,7 +356,7 @@ def _shifted(values: Tensor, dim: int, step: int) -> Tensor:
 
 
 def _of_chunks(first: Seen) -> Iterator[_Guess]:
-    """What takes a row at a time in parts, and does not carry on what it has of one to the next."""
+    """Yield mistakes that compute chunks of a dimension by themselves, and do not join them."""
     if any(each.shape != first.actual.shape for each in first.inputs):
         return
     for dim in range(first.actual.dim()):
@@ -371,7 +382,7 @@ def _in_chunks(seen: Seen, compute: Compute, dim: int, tile: int) -> Made | None
 
 
 def _of_input(place: int, name: str, dim: int) -> Iterator[_Guess]:
-    """Parts of an operand that are left out: as zeros, or as though they were index 0 again."""
+    """Yield mistakes that leave out a part of an operand: as zeros, or as a repeated slice."""
     where = f"{name} along dimension {dim}"
     parts: list[tuple[str, str, Callable[[int], tuple[int, int]]]] = [
         ("the last term missing", "the last", lambda size: (size - 1, size)),
@@ -419,7 +430,10 @@ def _first_for_all(values: Tensor, dim: int) -> Tensor:
 def _without(
     seen: Seen, compute: Compute, place: int, dim: int, part: tuple[int, int], *, again: bool
 ) -> Made | None:
-    """Without a part of an input: as zeros, or with `again`, as what stands first once more."""
+    """Compute with a part of an input as zeros, or with `again`, as copies of its first slice.
+
+    If the part is at the beginning, the copies are of the last slice.
+    """
     start, end = part
     if start >= end:
         return None
@@ -491,13 +505,13 @@ def _scaled(seen: Sequence[Seen]) -> Diagnosis | None:
 def _is_scaled(seen: Seen, factor: float) -> bool:
     value, bound = _made(seen.right)
     scaled = factor * value
-    # The factor is fitted to what was rounded.
+    # The factor is fitted to rounded outputs, so that the tolerance has to be wider.
     allowed = 2.0 * max(1.0, abs(factor)) * bound + _TF32.roundoff * scaled.abs()
     return bool(((seen.actual - scaled).abs() <= allowed).all())
 
 
 def _sizes(seen: Sequence[Seen]) -> Iterator[tuple[str, list[int]]]:
-    """Sizes that a factor may be, by what they are called."""
+    """Yield the sizes that a factor may be, by their description."""
     for place, name in enumerate(seen[0].problem.input_names):
         for dim in range(seen[0].inputs[place].dim()):
             sizes = [each.inputs[place].shape[dim] for each in seen]
@@ -530,7 +544,7 @@ def _moved(seen: Sequence[Seen]) -> Diagnosis | None:
 
 
 def _in_one_place(seen: Sequence[Seen]) -> Diagnosis | None:
-    """Say where all that is wrong lies, where that is the same in every output."""
+    """Describe where all wrong elements lie, if that is the same in every output."""
     if len(seen) < _ENOUGH_CASES:
         return None
     where = where_wrong_along([_wrong(each) for each in seen])

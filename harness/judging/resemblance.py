@@ -1,6 +1,6 @@
-"""What wrong outputs show where no mistake is known: all of them off alike, or wrong in one part.
+"""Descriptions of wrong outputs without a known mistake: one factor for all, or one wrong part.
 
-A part is told only if in every wrong output it is the same, and all that is wrong lies in it.
+A part is reported only if it is the same in every wrong output, and all wrong elements lie in it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-# What kernels divide an output by: warps, blocks and tiles, the largest first.
+# Sizes by which kernels divide an output: warps, blocks and tiles, the largest first.
 _TILES = (1024, 512, 256, 128, 64, 32, 16, 8, 4, 2)
+# The fewest outputs that have right elements outside a part.
 _ENOUGH_OUTPUTS = 3
-# Of an output that has channels and rows.
+# The fewest dimensions of an output with channels and rows.
 _DIMENSIONS = 2
-# Of places with one remainder; fewer have some remainder in common by chance.
+# The fewest positions with one remainder. Fewer share some remainder by chance.
 _ENOUGH_PLACES = 3
 
 _FLAT = "element"
-# Of the flat output: what blocks of threads leave out begins behind the first.
+# The fewest elements of a block of threads. What blocks leave out of the flat output begins behind
+# the first block.
 _LEAST_BLOCK = 32
 
 Words = tuple[str, str]
@@ -29,17 +31,23 @@ _AXES: Mapping[Words, Callable[[Tensor], Tensor]] = {
     ("row", "rows of the batch"): lambda mask: mask.flatten(1).any(1),
     (_FLAT, "elements of the flat output"): lambda mask: mask.flatten(),
 }
-"""Gives of a mask (batch, channels, ..., length) where along one axis it holds anywhere."""
+"""Reductions of a mask (batch, channels, ..., length) to one axis, by the words for that axis.
+
+The result is true at each index of the axis at which the mask holds anywhere.
+"""
 
 
 def factor_of(actual: Sequence[Tensor], right: Sequence[Tensor]) -> float | None:
-    """The one number that turns right outputs into the actual ones, if there is one.
+    """Fit the factor between right outputs and the actual ones by least squares.
 
-    It is fitted, and says nothing of how near it comes.
+    The fit does not say how near it comes.
 
     Args:
         actual: Outputs, float64.
-        right: What they should be, of the same shapes.
+        right: The right outputs, of the same shapes.
+
+    Returns:
+        The factor, or None if all right outputs are 0.
     """
     products = sum(float((a * r).sum()) for a, r in zip(actual, right, strict=True))
     squares = sum(float((r * r).sum()) for r in right)
@@ -47,10 +55,10 @@ def factor_of(actual: Sequence[Tensor], right: Sequence[Tensor]) -> float | None
 
 
 def where_wrong(masks: Sequence[Tensor]) -> str:
-    """Say where all that is wrong lies, in words that hold of every output; empty for nowhere.
+    """Describe where all wrong elements of every output lie; empty if there is no such part.
 
     Args:
-        masks: Of each output (batch, channels, ..., length), what is wrong of it.
+        masks: The wrong elements of each output, as (batch, channels, ..., length).
     """
     if any(mask.dim() < _DIMENSIONS or not bool(mask.any()) for mask in masks):
         return ""
@@ -61,7 +69,11 @@ def where_wrong(masks: Sequence[Tensor]) -> str:
 
 
 def where_wrong_along(masks: Sequence[Tensor]) -> str:
-    """As `where_wrong`, of outputs whose dimensions have no meaning that is known."""
+    """Describe where all wrong elements lie, by dimensions without a known meaning.
+
+    Args:
+        masks: The wrong elements of each output.
+    """
     if any(not mask.dim() or not bool(mask.any()) for mask in masks):
         return ""
     for dim in reversed(range(masks[0].dim())):
@@ -73,7 +85,7 @@ def where_wrong_along(masks: Sequence[Tensor]) -> str:
 
 
 def _shared(lines: Sequence[Tensor], words: Words) -> str:
-    """The part of an axis that says most among those which all that is wrong lies in."""
+    """Return the most informative part of an axis that has all wrong elements of every output."""
     if any(bool(line.all()) for line in lines):
         return ""
     told = [list(_parts(line, *words)) for line in lines]
@@ -81,29 +93,29 @@ def _shared(lines: Sequence[Tensor], words: Words) -> str:
 
 
 def which_part(masks: Sequence[Tensor], parts: Sequence[Mapping[str, Tensor]]) -> str:
-    """Say in which known part all that is wrong lies; empty where it lies in none.
+    """Name the known part in which all wrong elements lie; empty if there is none.
 
     Args:
-        masks: Of each output, what is wrong of it.
-        parts: Of each output its parts, by the same words; masks that broadcast to its shape.
+        masks: The wrong elements of each output.
+        parts: The parts of each output, by the same words; masks that broadcast to its shape.
     """
     for words in parts[0]:
         known = [each[words].expand(mask.shape) for each, mask in zip(parts, masks, strict=True)]
         if any(bool((mask & ~part).any()) for mask, part in zip(masks, known, strict=True)):
             continue
-        # Of an output that lies in the part as a whole it says nothing.
+        # An output that lies in the part as a whole is no evidence for it.
         if sum(not bool(part.all()) for part in known) >= _ENOUGH_OUTPUTS:
             return words
     return ""
 
 
 def _parts(line: Tensor, one: str, many: str) -> Iterator[str]:
-    """Parts of an axis that all wrong places lie in; what says most comes first."""
+    """Yield the parts of an axis in which all wrong positions lie, the most informative first."""
     size = len(line)
     places = line.nonzero().flatten()
     first, last = int(places[0]), int(places[-1])
     if one == _FLAT and first < _LEAST_BLOCK:
-        # Whatever is wrong at one end of a row is, in the flat output.
+        # A mistake at one end of each row also begins here in the flat output.
         return
     if len(places) >= _ENOUGH_PLACES:
         for step in _TILES:
