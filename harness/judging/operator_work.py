@@ -1,8 +1,9 @@
-"""Whether a submission does its own work, where the reference is a few operators of torch.
+"""Judgement of own work by operators, for a reference that is not a known sum of products.
 
-How many products its output takes is not known of such a reference, but which operators it calls
-is. Those that a submission calls as well, on as much, it leaves to torch. Where the reference calls
-one operator, that is all of the work; of several some may be left, and the share is told.
+The number of products of such a reference's output is unknown, but the operators that it calls are
+known. If torch runs one of them for a submission, on as much, that operator is left to torch. If
+the reference calls one operator, that is all of the work. Of several operators, some may be left to
+torch, and the report has the share.
 """
 
 from __future__ import annotations
@@ -28,23 +29,28 @@ from harness.judging.integrity import (
 from harness.judging.operators import called_as
 from harness.problems.operations import Operation
 
-# An operator on so much of what the reference gives its own is that one; on so much of the only one
-# it does more than to prepare or to finish.
+# An operator is left to torch if torch runs it on this share of what the reference gives it. If the
+# reference calls only one operator, the smaller share is already more than preparation or
+# finishing.
 _MOST_SHARE = 0.5
 _MOST_OF_ONE = 0.25
+# Operators that only allocate or fill memory, or look at it in another way.
 _MAKING_ROOM = """
     empty_like full_like new_empty new_full new_ones new_zeros ones_like scalar_tensor unsafe_chunk
     unsafe_split unsafe_split_with_sizes unsafe_view zeros_like
 """
 _NOBODYS = frozenset(_MAKING_ROOM.split())
-# What is about fewer numbers, such as one that decides which way to go, is none of the work.
+# An operator on a smaller share of the output's numbers is not work. An example is one that decides
+# which way to take.
 _LEAST_OF_OUTPUT = 1 / 16
+# Operators of one name count from this share of the reference's only operator.
 _LEAST_OF_NAME = 1 / 4
-# Blocks may leave a partial result each, as many as keep a GPU busy however little there is to do.
+# Each block may leave a partial result for torch to join. That is as many as blocks that keep a GPU
+# busy, however little there is to do.
 _MOST_PARTIAL_RESULTS = 4096
-# Operators of other names that an operator of the reference takes at least.
+# Operators of other names replace one of the reference if they make so many times its numbers.
 _OTHERS_FOR_ONE = 2
-# A number that a kernel has computed may be read by the host, which makes the output from it.
+# The host may read a few numbers that a kernel computed, and make a small output from them.
 _MOST_NUMBERS_BY_HOST = 16
 _MOST_BYTES_BY_HOST = 64
 _PRODUCTS, _CONVOLUTION, _LOOK_UP = "products", "convolution", "look-up"
@@ -52,11 +58,11 @@ _PRODUCTS, _CONVOLUTION, _LOOK_UP = "products", "convolution", "look-up"
 
 @dataclass(frozen=True)
 class Operands:
-    """What a call is given, in bytes.
+    """Sizes in bytes of what a call is given.
 
     Attributes:
-        inputs: Of all inputs.
-        weights: Of all that a model keeps.
+        inputs: Bytes of all inputs.
+        weights: Bytes of everything that the model keeps.
     """
 
     inputs: int
@@ -64,7 +70,7 @@ class Operands:
 
     @staticmethod
     def of(inputs: Iterable[Tensor], weights: Iterable[Tensor]) -> Operands:
-        """Those of a call."""
+        """Return the sizes of some inputs and weights."""
         return Operands(*(sum(each.nbytes for each in given) for given in (inputs, weights)))
 
 
@@ -77,20 +83,20 @@ def judge_operators(
     writers: Tensor | None,
     source: str = "",
 ) -> Judged:
-    """Judge one call.
+    """Judge whether one call is a submission's own work.
 
     Args:
-        reference: What the reference calls.
-        operands: What it takes.
-        during: What was done from the call's beginning to its end.
-        before: What was done since the call before.
-        output: What it returned, on the CPU.
-        writers: Who wrote each element of it; None where that tells nothing.
-        source: The submission's text, by whose words operators are called.
+        reference: The operators that the reference calls.
+        operands: Sizes of what the call is given.
+        during: Work that was done from the call's beginning to its end.
+        before: Work that was done since the previous call.
+        output: Output of the call, on the CPU.
+        writers: What wrote each element of the output; None if that says nothing.
+        source: The submission's text, in whose words findings name operators.
 
     Returns:
-        What makes it not the submission's own work, and the share of the reference's operators
-        that are not left to torch.
+        Findings if the call is not the submission's own work, and the share of the reference's
+        operators that are not left to torch.
     """
     if not output.numel():
         return Judged((), None)
@@ -101,6 +107,7 @@ def judge_operators(
         if _is_work(each.name) and not _is_nobodys(each) and each.elements > least
     ]
     kinds = {_kind(each.name) for each in essential}
+    # Work of torch's that counts, without the partial results that it joins for the kernels.
     ran = [
         replace(each, elements=each.elements - min(each.of_kernels, _MOST_PARTIAL_RESULTS))
         for each in (*before, *during)
@@ -112,6 +119,7 @@ def judge_operators(
     if essential:
         whole = sum(map(_cost, essential))
         parts = zip(essential, _with_others(essential, left, others), strict=True)
+        # Operators are weighed by their products, or else by their elements.
         by_torch = sum(_cost(each) * part for each, part in parts)
         share = 1.0 - by_torch / whole if has_kernels and whole else 0.0
     is_left_by_name = bool(left) and min(left) >= _MOST_SHARE
@@ -132,15 +140,15 @@ def _is_work(name: str) -> bool:
 
 
 def _is_nobodys(operation: Operation) -> bool:
-    """Whether a reference's operator only looks at numbers in another way, or makes room for some.
+    """Return whether a reference's operator only views numbers, or allocates memory.
 
-    A device never sees those.
+    A device never sees such operators.
     """
     return operation.is_view or plain_name(operation.name) in _NOBODYS
 
 
 def _kind(name: str) -> str:
-    """What an operator does; a sum of products goes by many names, and so does a table."""
+    """Return what an operator does; sums of products and lookups have many names."""
     if is_summing(name):
         return _PRODUCTS
     plain = plain_name(name)
@@ -152,9 +160,10 @@ def _is_convolution(name: str) -> bool:
 
 
 def _counted_as(name: str) -> str:
-    """A kind of which elements are counted.
+    """Return the kind by which an operator's elements are counted.
 
-    Of a transposed convolution the device counts other products than there are.
+    Convolutions are a kind of their own, because the device does not count the products of a
+    transposed convolution as the reference does.
     """
     return _CONVOLUTION if _is_convolution(name) else _kind(name)
 
@@ -166,13 +175,18 @@ def _cost(operation: Operation) -> int:
 def _left_to_torch(
     essential: Sequence[Operation], ran: Sequence[Work]
 ) -> tuple[Sequence[float], int]:
-    """How much of each of the reference's operators torch ran for the submission, from 0 to 1.
+    """Return the share of each of the reference's operators that torch ran for the submission.
 
-    The other number is of elements that torch's operators of other names were about.
+    Products and elements of torch's work are taken by the reference's operators in turn, and each
+    is taken once. So one layer that is left to torch does not count for two.
+
+    Returns:
+        A share from 0 to 1 for each operator; and the number of elements of torch's other operators
+        that no operator has taken.
     """
     products = sum(work.multiplied for work in ran)
     elements: Counter[str] = Counter()
-    # Of matrices products are known, unless torch does not count them of the reference's operator.
+    # Matrix products count by their products, unless torch does not count those of the reference.
     is_counted = any(each.products for each in essential)
     for work in ran:
         if not (work.multiplied and is_counted) or _is_convolution(work.name):
@@ -189,7 +203,7 @@ def _left_to_torch(
             elements[kind] -= taken
             share = max(share, taken / each.elements)
         left.append(share)
-    # Products can be formed one by one, and summed by other operators.
+    # Other operators can also form products one by one, and sum them.
     sums = (_PRODUCTS, _CONVOLUTION)
     spare = sum(count for kind, count in elements.items() if kind not in sums)
     for number, each in enumerate(essential):
@@ -203,9 +217,9 @@ def _left_to_torch(
 def _with_others(
     essential: Sequence[Operation], left: Sequence[float], others: int
 ) -> Iterator[float]:
-    """What is left to torch, if operators of other names did what the reference's do.
+    """Yield the share of each operator that is left to torch, with operators of other names.
 
-    A softmax may be an exponential, a sum and a quotient.
+    For example, an exponential, a sum and a quotient may replace a softmax.
     """
     for each, share in zip(essential, left, strict=True):
         missing = _OTHERS_FOR_ONE * (1.0 - share) * each.elements
@@ -235,14 +249,14 @@ def _of_others(
     *,
     is_all: bool,
 ) -> Iterator[str]:
-    """What torch's operators of other names did.
+    """Yield messages about torch's operators of other names than the reference's.
 
     Args:
-        essential: The reference's.
-        ran: Those that torch ran.
-        output: What came of it.
+        essential: The reference's operators.
+        ran: The operators that torch ran.
+        output: Output of the call.
         source: The submission's text.
-        is_all: Whether that is as much as all that the reference does.
+        is_all: True if these operators did as much as all that the reference does.
     """
     known = {_kind(each.name) for each in essential}
     others = [work for work in ran if _kind(work.name) not in known]
@@ -254,7 +268,8 @@ def _of_others(
         by_name[work.name] += 0 if is_library(work.name) else work.elements
     made = by_name.total()
     whole = max(essential[0].elements, output.numel()) if len(essential) == 1 else 0
-    # A dozen operators on a number for each channel finish a norm, however small the channels are.
+    # Names with few numbers do not count. A dozen operators on one number for each channel may
+    # finish a norm, however small the channels are.
     telling = sum(count for count in by_name.values() if count >= _LEAST_OF_NAME * whole)
     if whole and telling >= _MOST_SHARE * whole:
         names = ", ".join(sorted({work.name for work in others}))

@@ -1,8 +1,8 @@
-"""A reference in which one operator is called otherwise, as people get it wrong.
+"""Mistakes in the calls of a reference: operators that are called differently.
 
-What a kernel does is often the reference with one thing of it forgotten or read wrong: a relu, an
-eps, a stride, the dimension of a sum. Which operators a reference calls, and with what, is seen
-when it runs; then it can run once more with one of these calls changed.
+A kernel is often the reference with one thing forgotten or misread: a relu, an eps, a stride, the
+dimension of a sum. A run of the reference shows which operators it calls, and with what. It can
+then run again with one of these calls changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from harness.judging.reference_calls import Call, Called, Change, Make, by_name, signature
 
-# Each with what it is taken for.
+# Functions, each with those that it is mistaken for.
 _TAKEN_FOR: Mapping[str, Sequence[str]] = {
     "add": ("sub",),
     "sub": ("add",),
@@ -36,20 +36,21 @@ _TAKEN_FOR: Mapping[str, Sequence[str]] = {
     "cumsum": ("cumprod",),
     "cumprod": ("cumsum",),
 }
-# Each is taken for each other.
+# Any of these is mistaken for any other.
 _ACTIVATIONS = (
     *("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus"),
     *("sigmoid", "tanh", "hardtanh", "hardsigmoid", "hardswish", "softsign", "abs"),
 )
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "instance_norm")
 _PRODUCTS = frozenset({"matmul", "mm", "bmm", "linear"})
+# Functions whose two operands may be exchanged by mistake.
 _TURNED = frozenset({"sub", "div", "pow", "matmul", "mm", "bmm"})
 _LARGEST = ("amax", "max_pool", "maximum")
-# Of these -inf is nothing; of others 0.
+# Functions for which -inf stands for a missing number; 0 does for others.
 _OF_LARGEST = frozenset({"amax", "softmax", "log_softmax", "logsumexp"})
-# Sizes of a window, as they are where nobody says it.
+# Settings of a window with their defaults.
 _USUAL = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
-# Whole numbers that tell of shapes.
+# Arguments that are not varied, mostly because they determine shapes.
 _NOT_TRIED = frozenset(
     {
         *("dim", "dims", "dim0", "dim1", "axis", "kernel_size", "normalized_shape", "output_size"),
@@ -58,40 +59,42 @@ _NOT_TRIED = frozenset(
     }
 )
 _OF_CHANNELS = "num_groups"
+# Values that an eps is mistaken for. A positive number below the second constant counts as an eps.
 _EPS = (0.0, 1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
 _SMALL = 1e-2
 _WORDS: Mapping[str, Sequence[str]] = {
     "reduction": ("mean", "sum"),
     "approximate": ("none", "tanh"),
 }
-# Operands that there need not be.
+# Operands that a call need not have.
 _OPTIONAL = frozenset({"weight", "bias", "attn_mask", "pos_weight"})
 _POOLS = {"max": "avg", "avg": "max"}
 _OF_POOLS = ("kernel_size", "stride")
+# Limits, each with a value that stands for no limit.
 _LIMITS = {"min": -torch.inf, "max": torch.inf, "min_val": -1e30, "max_val": 1e30}
 
 
 def changes(calls: Sequence[Called]) -> Iterator[Change]:
-    """List what can be made otherwise in a reference's calls, the most telling first."""
+    """Yield changes of a reference's calls, the most informative first."""
     for ways in (_left_out, _settings, _other_functions, _dimensions, _starts):
         for called in calls:
             yield from ways(called)
 
 
 def shortened(calls: Sequence[Called]) -> Iterator[Change]:
-    """List where they can be without the last term."""
+    """Yield changes of a reference's calls that leave out the last term."""
     for called in calls:
         yield from _ends(called)
 
 
 def _change(called: Called, name: str, words: str, make: Make) -> Change:
-    """A change of which it is said how the output comes about."""
+    """Return a change, with advice that says how the output comes about."""
     where = f"{called.name}{called.where}"
     return Change(name, f"The output is what it is {words.format(where)}.", called, make)
 
 
 def _with(called: Called, parameter: str, value: object) -> Change:
-    """A call with another argument."""
+    """Return a change to another argument."""
     was = called.arguments[parameter]
     is_limit, words = parameter in _LIMITS, _operand(parameter)
     return _change(
@@ -107,13 +110,14 @@ def _with(called: Called, parameter: str, value: object) -> Change:
 def _fitted(
     name: str, call: Call, given: Mapping[str, Any], parameter: str, value: object
 ) -> Tensor:
-    """The result with another argument, in the shape that the kernel's output has anyway."""
+    """Return the result with another argument, cut to the shape of the kernel's output."""
     changed = {**given, parameter: value}
     if parameter not in _USUAL:
         return call(changed)
     right = call(given)
     if parameter == "padding" and "transpose" not in name:
-        # What lies behind the end is nothing.
+        # A smaller padding gives a shorter output. Numbers without effect behind the input make it
+        # as long again.
         first = next(iter(given))
         more = _of_each_dimension(given["padding"], right.dim() - 2)
         behind = [each for size in reversed(more) for each in (0, 2 * size)]
@@ -123,19 +127,19 @@ def _fitted(
 
 
 def _of_each_dimension(sizes: int | Sequence[int], dimensions: int) -> Sequence[int]:
-    """The sizes of a window or its surroundings, one of which may stand for all."""
+    """Return a setting of a window for each dimension, from one for all or one for each."""
     return [sizes] * dimensions if isinstance(sizes, int) else sizes
 
 
 def _operand(name: str) -> str:
-    """What torch calls an operand, in words that tell somebody which one it is."""
+    """Return a description of an operand from torch's name for it."""
     return {"input": "the first operand", "self": "the first operand"}.get(
         name, "the second operand" if name in ("other", "mat2") else name
     )
 
 
 def _left_out(called: Called) -> Iterator[Change]:
-    """An operand that stays as it is, or another one that is missing."""
+    """Yield changes that leave out a call, or one of its operands."""
     alike = {n: v for n, v in called.tensors.items() if v.shape == called.result.shape}
     for name in alike:
         words = f", with {_operand(name)} in its place" if len(alike) > 1 else ""
@@ -145,7 +149,7 @@ def _left_out(called: Called) -> Iterator[Change]:
             f"without {{}}{words}",
             lambda _, given, name=name: given[name].clone(),  # type: ignore[misc]
         )
-    # An operand that may be left out has a default, which is none.
+    # An operand that may be left out has None as its default.
     optional = [
         name
         for name in [*called.tensors][1:]
@@ -165,7 +169,7 @@ def _left_out(called: Called) -> Iterator[Change]:
 
 
 def _settings(called: Called) -> Iterator[Change]:
-    """Other arguments than those that it has."""
+    """Yield changes of arguments that are not operands."""
     arguments = called.arguments
     if called.name in ("var", "std") and not {"correction", "unbiased"} & arguments.keys():
         yield _change(
@@ -187,7 +191,12 @@ def _settings(called: Called) -> Iterator[Change]:
 
 
 def _with_unbiased_variance(called: Called, call: Call, given: Mapping[str, Any]) -> Tensor:
-    """A norm by n - 1: v n / (n - 1) + eps is n / (n - 1) times v + eps (n - 1) / n."""
+    """Return a norm whose variance v is divided by n - 1 instead of n.
+
+    It follows from the norm with another eps:
+
+        v n / (n - 1) + eps = n / (n - 1) * (v + eps (n - 1) / n)
+    """
     values = given[next(iter(given))]
     rows = math.prod(values.shape[:2])
     count = {
@@ -202,7 +211,7 @@ def _with_unbiased_variance(called: Called, call: Call, given: Mapping[str, Any]
 
 
 def _values(called: Called, name: str, value: object) -> Iterator[object]:
-    """What an argument may be taken for."""
+    """Yield the values that an argument may be mistaken for."""
     if name in _USUAL:
         yield from _sizes(value, _USUAL[name])
     elif isinstance(value, bool):
@@ -224,7 +233,7 @@ def _values(called: Called, name: str, value: object) -> Iterator[object]:
 
 
 def _sizes(value: object, usual: int) -> Iterator[object]:
-    """What a size of each dimension, or of all, may be taken for."""
+    """Yield the sizes that a window's setting may be mistaken for."""
     if isinstance(value, int):
         yield from [usual] if value != usual else []
     elif isinstance(value, list | tuple) and value:
@@ -235,7 +244,7 @@ def _sizes(value: object, usual: int) -> Iterator[object]:
 
 
 def _other_functions(called: Called) -> Iterator[Change]:
-    """Another function in its place, or its operands in each other's."""
+    """Yield changes to another function, or with operands exchanged or transposed."""
     first = next(iter(called.arguments))
     for other in _TAKEN_FOR.get(called.name, ()):
         function = _beside(called.function, other)
@@ -285,7 +294,7 @@ def _other_functions(called: Called) -> Iterator[Change]:
 
 
 def _beside(function: Any, other: str) -> Any:
-    """A function where another one is, in place like that; None where there is none."""
+    """Return a function from the namespace of another one, in place like that; None if missing."""
     name = function.__name__
     in_place = "_" if name.endswith("_") and not name.startswith("_") else ""
     for place in (Tensor, functional, torch):
@@ -295,7 +304,7 @@ def _beside(function: Any, other: str) -> Any:
 
 
 def _dimensions(called: Called) -> Iterator[Change]:
-    """Along another dimension."""
+    """Yield changes to another dimension."""
     dim, tensors = called.arguments.get("dim"), [*called.tensors.values()]
     if not isinstance(dim, int) or isinstance(dim, bool) or not tensors:
         return
@@ -306,7 +315,7 @@ def _dimensions(called: Called) -> Iterator[Change]:
 
 
 def _starts(called: Called) -> Iterator[Change]:
-    """What the largest is found among."""
+    """Yield changes of the number from which a maximum starts."""
     if not any(name in called.name for name in _LARGEST):
         return
     yield _change(
@@ -331,7 +340,7 @@ def _starts(called: Called) -> Iterator[Change]:
 
 
 def _ends(called: Called) -> Iterator[Change]:
-    """Without the last of what it sums, or finds the largest of."""
+    """Yield changes that leave out the last term of a sum or a maximum."""
     name, value = next(iter(called.tensors.items()), ("", None))
     if value is None or not value.dim() or not value.is_floating_point():
         return

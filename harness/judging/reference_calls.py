@@ -1,4 +1,7 @@
-"""The calls that a reference makes of torch's operators: seen, and one of them changed."""
+"""Calls of torch's functions that a reference makes: recorded, or with one of them changed.
+
+Neither needs to know the reference's code: a mode of torch sees each call while forward runs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from torch.overrides import TorchFunctionMode, get_testing_overrides
 
 from harness.problems.problem import Problem
 
-# What moves numbers, or makes them of nothing: a result without it is of another shape, or none.
+# Functions that move numbers, or create tensors. A result without such a call has another shape, or
+# does not exist, so these calls are not changed.
 _MOVING = frozenset(
     {
         *("view", "reshape", "permute", "transpose", "contiguous", "clone", "detach", "expand"),
@@ -25,7 +29,7 @@ _MOVING = frozenset(
         "dropout",
     }
 )
-# A diagnosis is given up sooner than a person gives up waiting for it.
+# The most calls that are changed, so that a diagnosis does not take too long.
 _MOST_CALLS = 48
 
 Call = Callable[..., Tensor]
@@ -34,16 +38,16 @@ Make = Callable[[Call, Mapping[str, Any]], Tensor]
 
 @dataclass(frozen=True)
 class Called:
-    """A call that a reference makes, or all that it makes of a function in one line.
+    """A call of a function in a reference, or all of its calls in one line.
 
     Attributes:
         function: The operator, or the function of `torch.nn.functional`.
-        number: Which of the calls of that function it is, from 0; None for all of that line, of
-            which what follows is the first one's.
-        where: The line in the reference's file, in words; empty where that is not known.
-        given: Names of the arguments by place, in order.
-        arguments: All by name, those left to defaults too.
-        result: What it gave.
+        number: Index of the call among the calls of that function, from 0. None for all calls in
+            the line; the fields below are then those of the first.
+        where: The line in the reference's file, in words; empty if unknown.
+        given: Names of the positional arguments, in order.
+        arguments: All arguments by name, with defaults.
+        result: The result of the call.
     """
 
     function: Any
@@ -55,24 +59,24 @@ class Called:
 
     @property
     def name(self) -> str:
-        """As people call it: `add` of all of `add`, `add_` and `__add__`."""
+        """The usual name of the function: `add` for `add`, `add_` and `__add__`."""
         return str(self.function.__name__).strip("_")
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """Its operands."""
+        """The operands, by name."""
         return {name: v for name, v in self.arguments.items() if isinstance(v, Tensor)}
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A call, or several, made otherwise.
+    """A change of a call, or of all calls in one line.
 
     Attributes:
-        name: Of the mistake.
+        name: Name of the mistake.
         advice: What the kernel does, in one sentence.
         called: The call.
-        make: Gives the other result, of the function and the arguments by name.
+        make: Returns the changed result, given the function and the arguments by name.
     """
 
     name: str
@@ -83,20 +87,23 @@ class Change:
 
 @lru_cache(maxsize=64)
 def changed(problem: Problem, change: Change) -> Problem:
-    """Give the reference with that change; the same one each time, since it is traced but once."""
+    """Return the reference with a change.
+
+    The result is cached, since each new reference would be traced again.
+    """
     return _within(problem, lambda: _Changing(change, str(problem.path)))
 
 
 def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Called]:
-    """List the calls that forward makes, in their order, but those that only move numbers.
+    """List the calls that forward makes, without those that only move numbers.
 
-    Before them come all that are made in one line, as of layers in a loop, of which other sizes may
-    have more: one kernel stands for all. Those of one line are listed one by one where they are
-    several.
+    All calls of a function in one line come first, as one. Layers in a loop make such calls: other
+    sizes may have more of them, and one kernel stands for all. If a line makes several calls, each
+    of them follows by itself.
 
     Args:
         problem: The reference.
-        run: Calls a reference on some input.
+        run: Function that calls a reference on some input.
     """
     seen = _Recording(str(problem.path))
     run(_within(problem, lambda: seen))
@@ -111,7 +118,7 @@ def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Cal
 
 
 def _within(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
-    """The reference with a forward that runs in a mode."""
+    """Return the reference with a forward that runs in a mode."""
     model = problem.model
 
     def forward(self: nn.Module, *given: Any) -> Any:
@@ -123,7 +130,7 @@ def _within(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
 
 
 class _Counting(TorchFunctionMode):
-    """Counts the calls of each function while it is entered."""
+    """A mode that counts the calls of each function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,6 +143,8 @@ class _Counting(TorchFunctionMode):
 
 
 class _Changing(_Counting):
+    """A mode that changes the result of one call, or of all calls in a line."""
+
     def __init__(self, change: Change, path: str) -> None:
         super().__init__()
         self._change = change
@@ -160,6 +169,8 @@ class _Changing(_Counting):
 
 
 class _Recording(_Counting):
+    """A mode that records the calls that return a tensor."""
+
     def __init__(self, path: str) -> None:
         super().__init__()
         self.calls: list[Called] = []
@@ -180,13 +191,13 @@ class _Recording(_Counting):
 
 
 def by_name(function: Call, given: Sequence[str], arguments: Mapping[str, Any]) -> Tensor:
-    """Call it; what it takes by place alone stays there."""
+    """Call a function with arguments by name; those in `given` are passed by position."""
     rest = {name: value for name, value in arguments.items() if name not in given}
     return function(*(arguments[name] for name in given), **rest)
 
 
 def _line_in(path: str) -> str:
-    """The line of a file that is being run, in words."""
+    """Return the line of a file that is being executed, in words; empty if there is none."""
     frame = sys._getframe()
     while frame.f_code.co_filename != path:
         if frame.f_back is None:
@@ -197,7 +208,10 @@ def _line_in(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def signature(function: Any) -> Mapping[str, Any]:
-    """Names of parameters, in order, with their defaults; torch has them for its own tests."""
+    """Return the parameters of a function in order, with their defaults; empty if unknown.
+
+    Builtin functions have no signature. Torch has substitutes with one for its own tests.
+    """
     try:
         parameters = inspect.signature(get_testing_overrides().get(function, function)).parameters
     except (TypeError, ValueError):
